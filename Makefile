@@ -1,0 +1,60 @@
+# Everything a contributor needs; each target makes .venv by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
+
+.PHONY: run test check bench docs fuzz format clean
+
+run: $(VENV)/.run ## the main job, on an embedded default
+	@$(BIN)/python -m penstock repair --demo
+
+test: $(VENV)/.dev ## all tests
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered tests
+
+check: $(VENV)/.dev ## style, types and rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench ## ratios within one run, as a table
+	$(BIN)/python bench/run.py
+
+fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
+	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# One stamp per set of extras: a new pyproject or constraints file installs anew.
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "penstock needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(PIP) atheris
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev bench/requirements.txt
+	$(PIP) --requirement bench/requirements.txt
+	@touch $@

@@ -1,0 +1,56 @@
+"""Every benchmark in one run, as tables of ratios.
+
+The machines are noisy and shared, so no figure here is a time to compare with another day's: each
+row is a ratio between two things measured side by side in this run, with the bar that it has to
+pass. Exit code 1 tells that a bar was missed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import repair
+
+import framing
+import imports
+import incremental
+
+Table = list[tuple[str, str, str, str]]
+"""Rows of what was measured, the figure, the bar, and the verdict."""
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "Import": imports.table,
+    "IncrementalJSON, 4-character deltas": incremental.table,
+    "repair": repair.table,
+    "Framing": framing.table,
+}
+
+
+def main() -> None:
+    """Run all tables, or those whose title holds one of the arguments."""
+    wanted = [argument.lower() for argument in sys.argv[1:]]
+    missed = 0
+    for title, table in TABLES.items():
+        if wanted and not any(word in title.lower() for word in wanted):
+            continue
+        rows = table()
+        print(f"\n## {title}\n")
+        show(rows)
+        missed += sum(verdict == "MISSED" for *_, verdict in rows)
+    sys.exit(1 if missed else 0)
+
+
+def show(rows: Table) -> None:
+    """Print *rows* as a Markdown table."""
+    head = ("what", "measured", "bar", "verdict")
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(4)]
+    for number, row in enumerate((head, *rows)):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print("| " + " | ".join(cells) + " |")
+        if number == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+if __name__ == "__main__":
+    main()

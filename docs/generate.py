@@ -1,0 +1,98 @@
+"""Write the pages that the code knows better: ``python docs/generate.py``.
+
+A page with generated tables has them between two comments; everything else in it is written by
+hand. A test fails when a page is behind the code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+from penstock import _json, frames, messages
+from penstock.events import Event
+from penstock.messages import Content
+from penstock.values import grammar
+
+HERE = Path(__file__).parent
+
+
+def event_table() -> str:
+    """List every event: its class, its wire name, its fields."""
+    rows = ["| class | `type` | fields | says |", "|---|---|---|---|"]
+    for kind in get_args(Event):
+        fields = ", ".join(f"`{field}`" for field in kind.__struct_fields__)
+        rows.append(f"| `{kind.__name__}` | `{_tag(kind)}` | {fields} | {_says(kind)} |")
+    return "\n".join(rows)
+
+
+def block_table() -> str:
+    """List every block of a message."""
+    rows = ["| class | `type` | fields | says |", "|---|---|---|---|"]
+    for kind in get_args(Content):
+        fields = ", ".join(f"`{field}`" for field in kind.__struct_fields__)
+        rows.append(f"| `{kind.__name__}` | `{_tag(kind)}` | {fields} | {_says(kind)} |")
+    return "\n".join(rows)
+
+
+def word_table() -> str:
+    """List the words of the two small vocabularies."""
+    rows = ["| vocabulary | words |", "|---|---|"]
+    for name, words in (("StopReason", messages.StopReason), ("ErrorKind", messages.ErrorKind)):
+        rows.append(f"| `{name}` | " + ", ".join(f"`{word}`" for word in get_args(words)) + " |")
+    return "\n".join(rows)
+
+
+def limit_table() -> str:
+    """List every limit that has a name here."""
+    rows = ["| limit | default | is for |", "|---|---|---|"]
+    for module, name in (
+        (_json, "MAX_DEPTH"),
+        (grammar, "MAX_DIGITS"),
+        (frames, "MAX_LINE"),
+        (frames, "MAX_EVENT"),
+    ):
+        source = inspect.getsource(module)
+        found = re.search(rf'^{name}\b.*\n"""(.*?)"""', source, re.MULTILINE | re.DOTALL)
+        why = " ".join(found[1].split()) if found else ""
+        place = module.__name__.removeprefix("penstock.")
+        rows.append(f"| `{place}.{name}` | {getattr(module, name):,} | {why} |")
+    return "\n".join(rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "events": event_table,
+    "blocks": block_table,
+    "words": word_table,
+    "limits": limit_table,
+}
+
+_SLOT = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Give each page that has generated tables, with them as the code says they are."""
+    found = {}
+    for page in sorted(HERE.rglob("*.md")):
+        text = page.read_text()
+        filled = _SLOT.sub(lambda slot: f"{slot[1]}\n{TABLES[slot[2]]()}\n\n{slot[3]}", text)
+        if _SLOT.search(text):
+            found[page] = filled
+    return found
+
+
+def _tag(kind: type) -> str:
+    tag: str = kind.__struct_config__.tag  # type: ignore[attr-defined]
+    return tag
+
+
+def _says(kind: type) -> str:
+    return (kind.__doc__ or "").split("\n\n")[0].replace("\n", " ").strip()
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text)

@@ -1,0 +1,120 @@
+"""Tool calls from any model, streamed correctly, to any client.
+
+The public names, and nothing else. The contract (events, messages, tools, errors) is loaded at
+once; what stands on higher floors is loaded when it is first used, so ``import penstock`` stays
+cheap and brings no asyncio.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from penstock import events, messages, tools, values
+from penstock.builder import MessageBuilder
+from penstock.errors import (
+    CoercionError,
+    DuplicateStringTagError,
+    JSONParseError,
+    LimitError,
+    ParseError,
+    PenstockError,
+    ProviderError,
+    ToolError,
+    UsageError,
+    XMLParseError,
+)
+from penstock.events import (
+    Delta,
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.messages import (
+    AssistantMessage,
+    Content,
+    ErrorInfo,
+    ErrorKind,
+    Opaque,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+from penstock.tools import Tool, read_tools
+
+if TYPE_CHECKING:
+    from penstock import json_array, ndjson, sse
+
+__all__ = [
+    "AssistantMessage",
+    "CoercionError",
+    "Content",
+    "Delta",
+    "Done",
+    "DuplicateStringTagError",
+    "ErrorInfo",
+    "ErrorKind",
+    "Event",
+    "Failed",
+    "JSONParseError",
+    "LimitError",
+    "MessageBuilder",
+    "MessageStart",
+    "Opaque",
+    "ParseError",
+    "Part",
+    "PenstockError",
+    "ProviderError",
+    "StopReason",
+    "Text",
+    "TextDelta",
+    "TextEnd",
+    "TextStart",
+    "Thinking",
+    "ThinkingDelta",
+    "ThinkingEnd",
+    "ThinkingStart",
+    "Tool",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "ToolError",
+    "Usage",
+    "UsageError",
+    "XMLParseError",
+    "events",
+    "json_array",
+    "messages",
+    "ndjson",
+    "read_tools",
+    "sse",
+    "tools",
+    "values",
+]
+
+_LATER = {"json_array", "ndjson", "sse"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LATER:
+        return import_module(f"penstock.{name}")
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,136 @@
+"""The one JSON seam: msgspec where it agrees with Python, the standard library where it refuses.
+
+msgspec is some six times faster but differs in three places, and all three are settled here:
+
+* it refuses lone surrogates, which models do stream (half an emoji); they are written as escapes
+  and read back as they were;
+* it writes NaN and infinity as ``null`` without a word; here they survive as ``NaN`` and
+  ``Infinity``, which only this module and Python read. Where the text goes to a stranger,
+  `encode_strict` refuses them;
+* it refuses ``1e999`` and, as Python itself does, integers of more than 4,300 digits; the first is
+  infinity here, the second an error in both directions.
+
+How deep a value may nest depends on the version of Python; here it is `MAX_DEPTH` in all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import JSONParseError, UsageError
+
+JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
+"""A JSON value as Python holds it."""
+
+MAX_DEPTH: Final = 512
+"""How deep containers may nest: far beyond any real value, and within Python's own recursion."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+def encode(value: object) -> bytes:
+    """Write *value* (JSON or a Struct) as compact JSON that `decode` reads back equal."""
+    try:
+        data = _encoder.encode(value)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError) as exc:
+        return _encode_slowly(value, exc)
+    # A NaN always shows as `null`, so most values are cleared by a search in bytes.
+    if b"null" in data and _has_unwritable_float(msgspec.to_builtins(value)):
+        return _encode_slowly(value, None)
+    return data
+
+
+def encode_strict(value: object) -> bytes:
+    """Write *value* as JSON that any reader accepts; refuse NaN and infinity."""
+    try:
+        data = _encoder.encode(value)
+    except UnicodeEncodeError as exc:
+        data = _encode_slowly(value, exc)
+    except (RecursionError, ValueError, TypeError, OverflowError) as exc:
+        raise UsageError(f"not a JSON value: {exc}") from exc
+    if (b"null" in data or b"N" in data or b"I" in data) and _has_unwritable_float(
+        msgspec.to_builtins(value)
+    ):
+        raise UsageError("NaN and infinity have no JSON form")
+    return data
+
+
+def decode(data: bytes | str) -> Any:
+    """Read one JSON value: what the standard library accepts, up to `MAX_DEPTH`, and as it does."""
+    try:
+        value = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        value = _decode_slowly(data)
+    if _count_brackets(data) > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+        raise JSONParseError(f"containers nested more than {MAX_DEPTH} deep")
+    return value
+
+
+def decode_as(data: bytes | str, type_: Any) -> Any:
+    """Read one JSON value as *type_* (a Struct or a union of them)."""
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        value = _decode_slowly(data)
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.MsgspecError as exc:
+        raise JSONParseError(f"JSON of another shape: {exc}") from exc
+
+
+def is_deeper(value: object, depth: int) -> bool:
+    """Tell whether *value* nests more than *depth* containers."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(depth):
+        if not level:
+            return False
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+    return level != []
+
+
+def _count_brackets(data: bytes | str) -> int:
+    """Count what may open a container: a text with few of them is not deep, and most have few."""
+    if isinstance(data, str):
+        return data.count("[") + data.count("{")
+    return data.count(b"[") + data.count(b"{")
+
+
+def _encode_slowly(value: object, cause: Exception | None) -> bytes:
+    try:
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as exc:
+        raise UsageError(f"not a JSON value: {exc}") from (cause or exc)
+
+
+def _decode_slowly(data: bytes | str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        position = exc.pos if isinstance(exc, json.JSONDecodeError) else 0
+        reason = exc.msg if isinstance(exc, json.JSONDecodeError) else str(exc)
+        raise JSONParseError(reason, text=text, position=position) from exc
+
+
+def _has_unwritable_float(value: object) -> bool:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return True
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            waiting.extend(item)
+    return False

@@ -1,0 +1,126 @@
+"""``penstock repair``: broken JSON or XML in, the value and what was mended out."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from penstock import _json
+from penstock.errors import JSONParseError, PenstockError
+from penstock.values import coerce, rjson, rxml
+from penstock.values.rjson import Repaired
+
+_CODE = {"properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
+_DEMO: list[tuple[str, str, Any]] = [
+    ("cut off inside a string", '{"path": "notes.md", "content": "# Plan\\n1. measure', None),
+    ("quotes and newlines not escaped", '{"text": "she said "hi"\nand left", "n": 3,}', None),
+    ("a pattern and a Windows path", r'{"pattern": "\d+\s*", "file": "C:\Users\ada\x"}', None),
+    ("Python, in a fence, in prose", "Sure!\n```json\n{'ok': True, 'n': [1, 2,]}\n```\nBye.", None),
+    ("XML by a schema", "<path>a.cpp</path><content>if (a < b) vector<int> v;</content>", _CODE),
+]
+
+
+class Kind(StrEnum):
+    """What the text is."""
+
+    auto = "auto"
+    json = "json"
+    xml = "xml"
+
+
+def command(
+    file: Annotated[
+        Path | None, typer.Argument(help="The text to mend; a pipe or - is read otherwise.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="A JSON Schema that the value is fitted to.")
+    ] = None,
+    kind: Annotated[
+        Kind, typer.Option("--as", help="What the text is; auto takes a leading < for XML.")
+    ] = Kind.auto,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Show what is mended on a few broken outputs.")
+    ] = False,
+) -> None:
+    """Mend broken JSON or XML: the value goes to stdout, what was mended to stderr."""
+    if demo:
+        _show_demo()
+        return
+    if file is None and sys.stdin.isatty():
+        raise typer.BadParameter("give a file or pipe a text in")
+    try:
+        mended = _mend(_read_text(file), kind, _read_schema(schema))
+    except PenstockError as exc:
+        _complain(str(exc))
+        raise typer.Exit(1) from exc
+    _show(mended)
+
+
+def _read_text(file: Path | None) -> str:
+    is_pipe = file is None or str(file) == "-"
+    try:
+        data = sys.stdin.buffer.read() if file is None or is_pipe else file.read_bytes()
+    except OSError as exc:
+        _complain(f"{file}: {exc.strerror}")
+        raise typer.Exit(2) from exc
+    return data.decode("utf-8", "replace")
+
+
+def _read_schema(file: Path | None) -> Any:
+    if file is None:
+        return None
+    try:
+        return _json.decode(file.read_bytes())
+    except (OSError, JSONParseError) as exc:
+        _complain(f"the schema {file}: {exc}")
+        raise typer.Exit(2) from exc
+
+
+def _mend(text: str, kind: Kind, schema: Any) -> Repaired:
+    is_xml = kind is Kind.xml or (kind is Kind.auto and text.lstrip().startswith("<"))
+    if is_xml:
+        told: list[str] = []
+        return Repaired(rxml.loads(text, schema, on_error=told.append), tuple(told))
+    mended = rjson.repair(text)
+    if schema is None:
+        return mended
+    fitted = coerce(mended.value, schema)
+    notes = () if fitted == mended.value else ("fitted the value to its schema",)
+    return Repaired(fitted, mended.repairs + notes)
+
+
+def _show(mended: Repaired) -> None:
+    _show_value(Console(), mended)
+    _show_notes(Console(stderr=True), mended)
+
+
+def _show_demo() -> None:
+    out = Console()
+    for title, text, schema in _DEMO:
+        out.rule(title, align="left", style="dim")
+        out.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        mended = _mend(text, Kind.auto, schema)
+        _show_value(out, mended)
+        _show_notes(out, mended)
+
+
+def _show_value(out: Console, mended: Repaired) -> None:
+    text = _json.encode(mended.value).decode()
+    # Half an emoji has no UTF-8 form: such a value is shown with escapes.
+    out.print_json(text, indent=2, ensure_ascii=text.isascii())
+
+
+def _show_notes(out: Console, mended: Repaired) -> None:
+    for note in mended.repairs:
+        out.print(f"mended: {note}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True).print(
+        f"penstock: {message}", style="red", markup=False, highlight=False, soft_wrap=True
+    )

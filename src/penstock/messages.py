@@ -1,0 +1,184 @@
+"""What a model answered: the message, its blocks, its usage and its error.
+
+These are plain mutable values that read and write themselves as JSON. `MessageBuilder` fills them
+from events; a message of a stream that still runs has no `stop_reason` yet, and an open call in it
+has ``complete=False``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from penstock import _json, values
+from penstock.errors import JSONParseError
+
+StopReason = Literal["stop", "length", "tool_use", "error", "aborted"]
+"""Why a message ended, in the one vocabulary for all providers."""
+
+ErrorKind = Literal[
+    "provider", "transport", "truncated", "malformed", "refusal", "filter", "aborted"
+]
+"""What failed. `refusal` and `filter` were the model's side's choice; the others are failures."""
+
+
+class Block(Struct):
+    """A part of a message; `type` is its wire name."""
+
+    @property
+    def type(self) -> str:
+        """The wire name, such as ``text`` or ``tool_call``."""
+        return str(self.__struct_config__.tag)
+
+
+class Text(Block, tag="text"):
+    """Text for the user."""
+
+    text: str = ""
+    signature: str = ""
+
+
+class Thinking(Block, tag="thinking"):
+    """The model's reasoning; its signature goes back with it."""
+
+    text: str = ""
+    signature: str = ""
+
+
+class ToolCall(Block, tag="tool_call"):
+    """One call of one tool.
+
+    Only a call with ``complete=True`` may be executed. `repairs` says in words what was mended on
+    the way from the model's text to `arguments`.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    complete: bool = True
+    repairs: list[str] = field(default_factory=list)
+    signature: str = ""
+
+    @classmethod
+    def from_text(
+        cls,
+        id: str,  # noqa: A002 - the field's name
+        name: str,
+        text: str,
+        *,
+        complete: bool = True,
+        signature: str = "",
+    ) -> ToolCall:
+        """Make the call whose arguments are the JSON *text*, mended where it needs to be.
+
+        No text, white space and ``null`` are no arguments. A call that was cut
+        (``complete=False``) shows what had arrived. Text that holds no object leaves the call
+        incomplete: running a tool with ``{}`` in place of what the model meant is worse than not
+        running it.
+        """
+        arguments: object
+        repairs: list[str] = []
+        if not complete:
+            arguments = _arrived(text)
+        else:
+            arguments, repairs = _read_arguments(text)
+        if not isinstance(arguments, dict):
+            return cls(id, name, {}, complete=False, repairs=repairs, signature=signature)
+        return cls(id, name, arguments, complete=complete, repairs=repairs, signature=signature)
+
+
+class Opaque(Block, tag="opaque"):
+    """A block that only its provider understands, kept whole for the way back."""
+
+    provider: str
+    data: Any = None
+
+
+Content = Text | Thinking | ToolCall | Opaque
+"""One block of a message."""
+
+
+class Usage(Struct):
+    """Tokens, counted once: `input` without the cache, `output` with the reasoning.
+
+    `raw` is what the provider sent.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    total: int = 0
+    raw: dict[str, Any] | None = None
+
+
+class ErrorInfo(Struct):
+    """What went wrong, for people and for retry logic.
+
+    `type` is the provider's own word, `retry_after` is in seconds.
+    """
+
+    message: str
+    kind: ErrorKind = "provider"
+    type: str = ""
+    status: int | None = None
+    retry_after: float | None = None
+    retryable: bool = False
+
+
+class AssistantMessage(Struct):
+    """A whole answer, or as much of it as has arrived."""
+
+    id: str = ""
+    model: str = ""
+    content: list[Content] = field(default_factory=list)
+    stop_reason: StopReason | None = None
+    raw_stop_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    error: ErrorInfo | None = None
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined with nothing between."""
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def thinking(self) -> str:
+        """All thinking blocks, joined with nothing between."""
+        return "".join(block.text for block in self.content if isinstance(block, Thinking))
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """All calls in order, incomplete ones too."""
+        return [block for block in self.content if isinstance(block, ToolCall)]
+
+
+def _read_arguments(text: str) -> tuple[object, list[str]]:
+    """Read argument text; the value is an object, or something else with the reason in words."""
+    if not text or text.isspace():
+        return {}, []
+    try:
+        value, repairs = _json.decode(text), list[str]()
+    except JSONParseError as refusal:
+        try:
+            mended = values.rjson.repair(text)
+        except JSONParseError:
+            return None, [f"the arguments cannot be read: {refusal}"]
+        value, repairs = mended.value, list(mended.repairs)
+    if value is None:
+        return {}, repairs
+    if isinstance(value, str):  # A whole object inside a string is the commonest double encoding.
+        inner, inner_repairs = _read_arguments(value) if value.lstrip()[:1] == "{" else (None, [])
+        if isinstance(inner, dict):
+            return inner, [*repairs, "the arguments were JSON inside a string", *inner_repairs]
+    if not isinstance(value, dict):
+        repairs.append("the arguments are no JSON object")
+    return value, repairs
+
+
+def _arrived(text: str) -> object:
+    reader = values.IncrementalJSON(recover=True)
+    reader.feed(text)
+    return reader.value if isinstance(reader.value, dict) else {}

@@ -1,0 +1,5 @@
+"""Robust JSON: `loads` what models and people write, `repair` what they break, `dumps` it."""
+
+from penstock.values.rjson.robust import Repaired, dumps, loads, repair
+
+__all__ = ["Repaired", "dumps", "loads", "repair"]

@@ -1,0 +1,102 @@
+r"""The escapes inside JSON strings: decoded, refused, or kept as they are.
+
+`decode_escapes` is for a reader that refuses (it says where), `mend_escapes` for one that mends.
+Both join the two halves of an escaped surrogate pair and leave a lone half as it is, as the
+standard library does.
+
+The mending law is that **no backslash is lost**: what is no escape is data, so ``\d+`` stays
+``\d+``. In a string that begins like a Windows path and has such a bad escape, every single
+backslash is data, also that of ``\new`` or ``\temp``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Final
+
+from penstock.values.grammar import RELAXED_ESCAPES
+from penstock.values.rjson.repairs import Repair, Repairs
+
+_HEX = "[0-9a-fA-F]"
+_HIGH = rf"\\u[dD][89abAB]{_HEX}{{2}}"
+_LOW = rf"\\u[dD][c-fC-F]{_HEX}{{2}}"
+_SIMPLE = "[" + re.escape("".join(RELAXED_ESCAPES)) + "]"
+
+_LAWFUL: Final = re.compile(rf"(?:[^\\]++|\\(?:{_SIMPLE}|u{_HEX}{{4}}))*")
+_ESCAPE: Final = re.compile(rf"{_HIGH}{_LOW}|\\u{_HEX}{{4}}|\\{_SIMPLE}")
+_CUT: Final = rf"\\(?:u{_HEX}{{0,3}})?\Z"
+_WHOLE: Final = re.compile(
+    # Everything before a cut escape. The branches eat whole escapes, so that a backslash is seen
+    # only where one begins; a high surrogate at the end waits for its other half: cut as well.
+    rf"(?:[^\\]++|{_HIGH}{_LOW}|(?!{_CUT}|{_HIGH}(?:\Z|{_CUT}))\\.)*",
+    re.DOTALL,
+)
+_FOREIGN_QUOTE: Final = re.compile(r"(?:[^\\]++|\\[^'`])*\\['`]", re.DOTALL)
+
+_decoder: Final = json.JSONDecoder(strict=False)
+"""Python's own reader, which takes raw control characters: far quicker where it agrees."""
+
+_PATH: Final = re.compile(r"[A-Za-z]:\\(?!\\)|\\\\(?=[^\\\s]+\\[^\\])")
+_DOUBLED: Final = re.compile(r'\\([\\"])')
+
+
+def find_bad_escape(body: str) -> int:
+    """Return where the first escape stands that JSON does not know, or -1."""
+    lawful = _LAWFUL.match(body)
+    end = lawful.end() if lawful else 0
+    return -1 if end == len(body) else end
+
+
+def decode_escapes(body: str) -> str:
+    """Decode every escape of *body*; what is no escape stays, with its backslash."""
+    with suppress(ValueError):  # an unescaped quote, or an escape that only we know
+        return str(_decoder.decode(f'"{body}"'))
+    return _ESCAPE.sub(_decoded, body)
+
+
+def mend_escapes(body: str, notes: Repairs) -> str:
+    """Decode the lawful escapes of *body* and keep every other backslash as data."""
+    bad = find_bad_escape(body)
+    if bad < 0:
+        note_foreign_quotes(body, notes)
+        return decode_escapes(body)
+    path = _PATH.match(body)
+    if path:
+        notes.note(Repair.WINDOWS_PATH, body)
+        # The two backslashes that begin `\\server\share` are two; elsewhere a doubled one is one.
+        return path.group() + _DOUBLED.sub(r"\1", body[path.end() :])
+    notes.note(Repair.BAD_ESCAPE, body[bad : bad + 2])
+    # `\\` must be eaten as one escape, or its second half would begin another.
+    return decode_escapes(body)
+
+
+def drop_cut_escape(body: str) -> str:
+    r"""Return *body* without the escape that the end of the text cut (``\``, ``\u12``).
+
+    Its character is not known. Half of a surrogate pair goes too: its other half was to come.
+    """
+    whole = _WHOLE.match(body)
+    return whole.group() if whole else body
+
+
+def note_foreign_quotes(body: str, notes: Repairs) -> None:
+    r"""Note an escape that only relaxed JSON has: ``\'`` and its like."""
+    if _FOREIGN_QUOTE.match(body):
+        notes.note(Repair.ESCAPED_QUOTE)
+
+
+def looks_like_path(body: str) -> bool:
+    """Tell whether *body* begins like a Windows path and has an escape that JSON does not know."""
+    return _PATH.match(body) is not None and find_bad_escape(body) >= 0
+
+
+def _decoded(escape: re.Match[str]) -> str:
+    token = escape.group()
+    if token[1] != "u":
+        return RELAXED_ESCAPES[token[1]]
+    first = int(token[2:6], 16)
+    if len(token) == 6:  # noqa: PLR2004 - one escape: a backslash, `u` and four digits
+        return chr(first)
+    return chr(0x10000 + ((first - 0xD800) << 10) + (int(token[8:], 16) - 0xDC00))

@@ -1,0 +1,152 @@
+"""Reads strings of broken JSON, and keeps every character of them.
+
+`LookAhead` says which quote ends a string; the quotes before it are data. A string that the end of
+the text cuts keeps what arrived, without the half of an escape.
+
+One guess looks back. In ``{"a": "x, "b": "y"}`` the quote that is missing is the one after ``x``,
+and every quote behind it would be taken for an inner one. So where a key with its colon began at an
+inner quote, and the quotes do not pair up or the string never ends, the string is taken to end
+before that key. Looking back reads again what was read, so a text gets `MAX_SECOND_LOOKS` of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from penstock.values.rjson.escapes import drop_cut_escape, looks_like_path, mend_escapes
+from penstock.values.rjson.mending.lookahead import LOOK_AHEAD, LookAhead, Role
+from penstock.values.rjson.repairs import Repair, Repairs
+
+MAX_SECOND_LOOKS: Final = 8
+"""How many missing closing quotes are looked for: each may cost the rest of the text once."""
+
+CLOSING: Final = {
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "\u201c": '\u201d\u201c"',
+    "\u2018": "\u2019\u2018'",
+    "\u201e": '\u201c\u201d"',
+    "\u201a": "\u2018\u2019'",
+}
+"""What may end a string, by the quote that opened it; the first of each is the right one."""
+
+_BODIES: Final = {
+    opening: re.compile(rf"[^{closing}\\]*+(?:\\.[^{closing}\\]*+)*", re.DOTALL)
+    for opening, closing in CLOSING.items()
+}
+_KINDS: Final = {'"': None, "'": Repair.SINGLE_QUOTES, "`": Repair.BACKTICKS}
+_CONTROL: Final = re.compile("[\x00-\x1f]")
+_PATH_END: Final = re.compile(r'\\"(?=[\s}\]]*+\Z)')
+
+
+class Taken(NamedTuple):
+    """A string that was read, and where the text goes on."""
+
+    value: str
+    end: int
+
+
+class StringMender:
+    """Takes strings out of the text before *end*, noting what was mended."""
+
+    def __init__(self, text: str, end: int, ahead: LookAhead, notes: Repairs) -> None:
+        self._text = text
+        self._end = end
+        self._ahead = ahead
+        self._notes = notes
+        self._second_looks = MAX_SECOND_LOOKS
+        self._lonely_triples: set[str] = set()
+
+    def take(self, at: int, role: Role, depth: int) -> Taken:
+        """Take the string whose opening quote is at *at*, inside *depth* open brackets."""
+        opening = self._text[at]
+        triple = self._find_triple(at, opening) if role is not Role.KEY else -1
+        if triple >= 0:
+            self._notes.note(Repair.TRIPLE_QUOTES)
+            return Taken(self._content(at + 3, triple, cut=False), triple + 3)
+        if opening != '"':
+            self._notes.note(_KINDS.get(opening) or Repair.SMART_QUOTES)
+        return self._take_quoted(at + 1, opening, role, depth)
+
+    def _take_quoted(self, start: int, opening: str, role: Role, depth: int) -> Taken:
+        body = _BODIES[opening]
+        inner = 0
+        boundary = -1
+        at = start
+        while True:
+            run = body.match(self._text, at, self._end)
+            at = run.end() if run else at
+            if self._text[at : min(at + 1, self._end)] in ("", "\\"):
+                return self._take_cut(start, boundary)
+            if self._ahead.closes_string(at + 1, role, depth):
+                break
+            if boundary < 0 and role is Role.MEMBER and self._begins_member(start, at):
+                boundary = at
+            inner += 1
+            at += 1
+        if boundary >= 0 and inner % 2 and self._second_looks:
+            return self._take_before_member(start, boundary)
+        if inner:
+            self._notes.note(Repair.INNER_QUOTE, count=inner)
+        if self._text[at] != CLOSING[opening][0]:
+            self._notes.note(Repair.MIXED_QUOTES)
+        return Taken(self._content(start, at, cut=False), at + 1)
+
+    def _take_cut(self, start: int, boundary: int) -> Taken:
+        """Take a string that nothing ends."""
+        if boundary >= 0 and self._second_looks:
+            return self._take_before_member(start, boundary)
+        # `"C:\dir\"}`: the backslash was meant, and the quote was meant to end the string.
+        tail = max(start, self._end - LOOK_AHEAD)
+        path_end = _PATH_END.search(self._text, tail, self._end)
+        if path_end and looks_like_path(self._text[start : path_end.start()] + "/"):
+            at = path_end.start() + 1
+            return Taken(self._content(start, at, cut=False), at + 1)
+        self._notes.note(Repair.UNCLOSED_STRING)
+        return Taken(self._content(start, self._end, cut=True), self._end)
+
+    def _take_before_member(self, start: int, boundary: int) -> Taken:
+        """Take a string without a closing quote: it ends before the key at *boundary*."""
+        self._second_looks -= 1
+        end = boundary
+        while end > start and self._text[end - 1].isspace():
+            end -= 1
+        if self._text[end - 1] == ",":
+            end -= 1
+        if self._text.endswith('\\"', start, end) and looks_like_path(self._text[start:end]):
+            return Taken(self._content(start, end - 1, cut=False), end)
+        self._notes.note(Repair.MISSING_QUOTE)
+        return Taken(self._content(start, end, cut=False), end)
+
+    def _begins_member(self, start: int, at: int) -> bool:
+        if not (self._text[at - 1] == "," or self._text[at - 1].isspace()):
+            return False
+        before = self._text[max(start, at - LOOK_AHEAD) : at]
+        words = before.rstrip()
+        new_line = words.endswith(",") or "\n" in before[len(words) :]
+        return new_line and self._ahead.begins_member(at)
+
+    def _find_triple(self, at: int, quote: str) -> int:
+        """Return where the string in triple quotes ends that begins at *at*, or -1."""
+        mark = quote * 3
+        if mark in self._lonely_triples or not self._text.startswith(mark, at):
+            return -1
+        end = self._text.find(mark, at + 3, self._end)
+        if end < 0:
+            self._lonely_triples.add(mark)
+        return end
+
+    def _content(self, start: int, end: int, *, cut: bool) -> str:
+        content = self._text[start:end]
+        if _CONTROL.search(content):
+            self._notes.note(Repair.RAW_CONTROL)
+        if "\\" not in content:
+            return content
+        if cut:
+            whole = drop_cut_escape(content)
+            if whole != content:
+                self._notes.note(Repair.CUT_ESCAPE)
+            content = whole
+        return mend_escapes(content, self._notes)

@@ -1,0 +1,224 @@
+"""From text to elements, guided by a schema: the reader under `rxml.loads`.
+
+One walk over the text, with a stack of open elements and no recursion. At every opening tag the
+schema says how the inside is read (`fields`): raw text is taken up to its structural closing tag
+(`closing`) in one step, JSON text up to where the JSON ends, and anything else opens an `Element`
+whose children follow. A closing element becomes a value at once (`shapes`), so the tree is never
+held as a tree.
+
+Outside raw text, comments, declarations, processing instructions and free text beside elements
+mean nothing; a ``<`` that opens no tag is text; CDATA is text as it stands.
+
+A body may come in a root of its own that the schema does not know (``<arguments>…</arguments>``).
+Whether an unknown first element is such a root shows only at its end, so it is read as one, and
+when a second element follows it the text is read again with one root less.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import XMLParseError
+from penstock.values.grammar import MAX_DEPTH
+from penstock.values.rxml.closing import ClosingRule, Place, find_closing
+from penstock.values.rxml.fields import Reading, may_be_raw, reading_of
+from penstock.values.rxml.markup import (
+    CDATA,
+    COMMENT,
+    INSTRUCTION,
+    NEXT_MARKUP,
+    Landmarks,
+    Tag,
+    TagIndex,
+    closing_at,
+    find_declaration_end,
+    find_json_end,
+    opening_at,
+    read_attributes,
+    skip_space,
+)
+from penstock.values.rxml.shapes import (
+    Element,
+    close_element,
+    empty_child,
+    json_child,
+    text_child,
+)
+
+if TYPE_CHECKING:
+    from penstock.values.schema import Schema
+
+MAX_ROOTS: Final = 2
+"""How many unknown roots around a body are taken off; each may cost one more reading."""
+
+
+def read_elements(text: str, schema: Schema | None, text_node: str) -> Element:
+    """Read *text* into an element without a name that holds its fields.
+
+    Raises `XMLParseError` for a tag that is never closed, closes nothing or nests too deep.
+    """
+    roots = MAX_ROOTS if schema is not None and schema.properties else 0
+    refused: XMLParseError | None = None
+    while True:
+        reader = _Reader(text, schema, text_node, roots)
+        try:
+            return reader.read()
+        except _NotAlone as not_alone:
+            roots = not_alone.roots - 1
+        except XMLParseError as error:
+            if reader.roots_seen == 0:
+                raise refused or error from None
+            refused = refused or error
+            roots = 0
+
+
+class _NotAlone(Exception):  # noqa: N818 - a turn of the reader, never seen outside
+    """A second element follows what was read as the root around the body."""
+
+    def __init__(self, roots: int) -> None:
+        super().__init__(roots)
+        self.roots = roots
+
+
+class _Reader:
+    def __init__(self, text: str, schema: Schema | None, text_node: str, roots: int) -> None:
+        self._text = text
+        self._text_node = text_node
+        self._max_roots = roots
+        self.roots_seen = 0
+        self._rule = ClosingRule(text)
+        self._index = TagIndex(text)
+        self._far_ends = {
+            COMMENT: Landmarks(text, "-->"),
+            CDATA: Landmarks(text, "]]>"),
+            INSTRUCTION: Landmarks(text, "?>"),
+        }
+        self._root = Element("", schema, start=0)
+        self._open = [self._root]
+
+    def read(self) -> Element:
+        text, at = self._text, 0
+        while (found := NEXT_MARKUP.search(text, at)) is not None:
+            self._open[-1].add_text(text[at : found.start()])
+            at = self._step(found.start())
+        self._open[-1].add_text(text[at:])
+        if len(self._open) > 1:
+            element = self._open[-1]
+            raise self._error(f"`<{element.name}>` is never closed", element.opening)
+        return self._root.innermost()
+
+    def _step(self, at: int) -> int:
+        """Take what begins with the ``<`` at *at*; return where to go on."""
+        if self._text[at + 1] == "/":
+            return self._step_over_closing(at)
+        if self._text[at + 1] in "!?":
+            return self._step_over_remark(at)
+        tag = opening_at(self._text, at)
+        return self._step_over_text(at) if tag is None else self._step_into(tag, at)
+
+    def _step_over_remark(self, at: int) -> int:
+        """Take a comment, CDATA, instruction or declaration; if it has no end it is text."""
+        for marker, ends in self._far_ends.items():
+            if self._text.startswith(marker, at):
+                end = ends.after(at + len(marker))
+                if end != -1 and marker == CDATA:
+                    self._open[-1].add_text(self._text[at + len(CDATA) : end - 3], literal=True)
+                break
+        else:
+            end = find_declaration_end(self._text, at)
+        return self._step_over_text(at) if end == -1 else end
+
+    def _step_over_closing(self, at: int) -> int:
+        closing = closing_at(self._text, at)
+        element = self._open[-1]
+        if closing is None:
+            return self._step_over_text(at)
+        name, end = closing
+        if len(self._open) == 1:
+            raise self._error(f"`</{name}>` closes nothing", at)
+        if name != element.name:
+            if may_be_raw(element.schema):
+                return self._step_over_text(at)
+            raise self._error(f"`</{name}>` where `<{element.name}>` is open", at)
+        self._open.pop()
+        parent = self._open[-1]
+        if element.root and (element.children_seen or not element.text()):
+            parent.inner = element
+        else:
+            parent.add(close_element(element, self._text, at, self._text_node))
+        return end
+
+    def _step_over_text(self, at: int) -> int:
+        """Take the ``<`` at *at* as text."""
+        self._open[-1].add_text("<")
+        return at + 1
+
+    def _step_into(self, tag: Tag, at: int) -> int:
+        parent = self._open[-1]
+        if parent.inner is not None:
+            raise _NotAlone(parent.inner.root)
+        element = Element(tag.name, parent.schema_of(tag.name), start=tag.end, opening=at)
+        element.is_loose = parent.schema is None or not parent.schema.closed
+        if tag.attributes:
+            element.attributes = read_attributes(tag.attributes)
+        if tag.empty:
+            parent.add(empty_child(element))
+            return tag.end
+        reading = reading_of(tag.name, element.schema)
+        if reading is Reading.TEXT_OR_ELEMENTS:
+            reading = Reading.ELEMENTS if self._holds_element(element) else Reading.TEXT
+        if reading is Reading.TEXT:
+            return self._take_text(element, parent)
+        return self._take_json(element, parent) or self._enter(element, parent)
+
+    def _enter(self, element: Element, parent: Element) -> int:
+        if len(self._open) >= MAX_DEPTH:
+            raise self._error(f"elements nest deeper than {MAX_DEPTH}", element.opening)
+        self._become_root(element, parent)
+        self._open.append(element)
+        return element.start
+
+    def _take_text(self, element: Element, parent: Element) -> int:
+        """Take an element whose inside is raw text."""
+        place = Place(parent.name or None, parent.may_follow(element.name))
+        closing = find_closing(self._rule, self._index, element.name, element.start, place)
+        if closing is not None:
+            at, end = closing
+            parent.add(text_child(element, self._text[element.start : at]))
+            return end
+        if may_be_raw(parent.schema):
+            return self._step_over_text(element.opening)
+        raise self._error(f"`<{element.name}>` is never closed", element.opening)
+
+    def _take_json(self, element: Element, parent: Element) -> int:
+        """Take an element that JSON text fills (tags in its strings are data); 0 if none does."""
+        at = skip_space(self._text, element.start)
+        json_end = find_json_end(self._text, at)
+        if json_end == -1:
+            return 0
+        closing = closing_at(self._text, skip_space(self._text, json_end))
+        if closing is None or closing[0] != element.name:
+            return 0
+        parent.add(json_child(element, self._text[at:json_end], self._text_node))
+        return closing[1]
+
+    def _holds_element(self, element: Element) -> bool:
+        """Tell whether the inside begins with an element that is closed somewhere."""
+        at = self._rule.skip_margin(element.start)
+        tag = opening_at(self._text, at)
+        if tag is None:
+            return False
+        closings = self._index.closings(tag.name)
+        return tag.empty or (bool(closings) and closings[-1] >= tag.end)
+
+    def _become_root(self, element: Element, parent: Element) -> None:
+        """Let a first element that the schema does not know stand for the body around it."""
+        is_outermost = parent is self._root or parent.root > 0
+        is_first = not parent.children_seen
+        if is_outermost and is_first and element.schema is None and parent.root < self._max_roots:
+            element.root = parent.root + 1
+            element.schema = parent.schema
+            self.roots_seen = element.root
+
+    def _error(self, message: str, position: int) -> XMLParseError:
+        return XMLParseError(message, text=self._text, position=position)

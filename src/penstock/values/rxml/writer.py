@@ -1,0 +1,181 @@
+r"""The writing side of `rxml`: a value as elements that `rxml.loads` reads back equal.
+
+Lists are repeated tags. Where these would read back as something else, the elements go into
+``<item>`` tags inside one wrapper: a list inside a list, a list of one object, a list of one text
+that might itself be read as a list (``a, b``). An empty list is an empty tag.
+
+`rxml.loads` with the value's schema gives the value back, on these terms: the schema says which
+values are strings, objects in lists declare their properties and have none named ``item``, and no
+value is null (it reads back as an empty one) or uses the keys that mean attributes and text
+(``@…``, ``_attributes``, ``#text``, ``_text``). A key that is no tag name, NaN, infinity and what
+is not JSON are refused.
+
+Control characters, lone surrogates and ``\r`` are written as they are: XML has no way to carry
+them all, and `rxml.loads` needs none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final, NamedTuple
+
+from penstock.errors import UsageError
+from penstock.values.grammar import MAX_DEPTH
+from penstock.values.rxml.markup import is_name
+from penstock.values.rxml.text import escape_text, quote_attribute
+
+DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>'
+
+_TEXT_KEYS: Final = ("#text", "_text")
+_ATTRIBUTES_KEY: Final = "_attributes"
+_ITEM: Final = "item"
+
+# A text that no reader of lists would take apart, trim or take for JSON.
+_PLAIN: Final = re.compile(r"\w(?:[^,]*[^\s,])?")
+
+
+class Style(NamedTuple):
+    """How elements are written; the fields are the options of `dumps`."""
+
+    format: bool = True
+    suppress_empty: bool = False
+    minimal_escaping: bool = False
+    strict_boolean_attributes: bool = False
+
+
+def dumps(
+    tag: str,
+    value: Any,
+    *,
+    format: bool = True,  # noqa: A002 - the option's name everywhere
+    suppress_empty: bool = False,
+    minimal_escaping: bool = False,
+    strict_boolean_attributes: bool = False,
+) -> str:
+    """Write *value* as one element *tag*.
+
+    *format* adds the XML declaration and indents by two spaces. None is ``<a/>``, or nothing with
+    *suppress_empty*. In an object, ``@name`` keys and those of ``_attributes`` are attributes and
+    ``#text`` or ``_text`` is text; an attribute of None is a bare name, or ``name="name"`` with
+    *strict_boolean_attributes*. All five entities are escaped, with *minimal_escaping* only where
+    they must be.
+
+    Raises `UsageError` for what elements cannot carry.
+    """
+    style = Style(format, suppress_empty, minimal_escaping, strict_boolean_attributes)
+    lines = _Writer(style).write(tag, value)
+    if format:
+        return "\n".join([DECLARATION, *lines])
+    return "".join(lines)
+
+
+class _Element(NamedTuple):
+    """An element that waits to be written."""
+
+    name: str
+    value: Any
+    depth: int
+
+
+class _Writer:
+    """Writes element by element; what is inside one waits on a stack: no recursion."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._lines: list[str] = []
+        self._waiting: list[_Element | str] = []
+
+    def write(self, tag: str, value: Any) -> list[str]:
+        self._waiting.append(_Element(tag, value, 0))
+        while self._waiting:
+            waiting = self._waiting.pop()
+            if isinstance(waiting, str):
+                self._lines.append(waiting)
+            else:
+                self._write_element(waiting)
+        return self._lines
+
+    def _write_element(self, element: _Element) -> None:
+        name, value, depth = element
+        if not is_name(name):
+            raise UsageError(f"{name!r} cannot be the name of a tag")
+        if depth >= MAX_DEPTH:
+            raise UsageError(f"the value nests deeper than {MAX_DEPTH}")
+        indent = "  " * depth if self._style.format else ""
+        if value is None:
+            if not self._style.suppress_empty:
+                self._lines.append(f"{indent}<{name}/>")
+        elif isinstance(value, dict):
+            self._write_object(element, indent)
+        elif isinstance(value, (list, tuple)):
+            inner = [_Element(_ITEM, item, depth + 1) for item in value]
+            self._write_tags(f"{indent}<{name}>", inner, f"</{name}>", indent)
+        else:
+            self._lines.append(f"{indent}<{name}>{self._text(value)}</{name}>")
+
+    def _write_object(self, element: _Element, indent: str) -> None:
+        name, value, depth = element
+        attributes, text, inner = "", "", []
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise UsageError(f"{key!r} cannot be the name of a tag")
+            if key in _TEXT_KEYS:
+                text += "" if item is None else self._text(item)
+            elif key == _ATTRIBUTES_KEY and isinstance(item, dict):
+                attributes += "".join(self._attribute(k, v) for k, v in item.items())
+            elif key.startswith("@"):
+                attributes += self._attribute(key.removeprefix("@_").removeprefix("@"), item)
+            else:
+                inner.extend(_elements_of(key, item, depth + 1))
+        self._write_tags(f"{indent}<{name}{attributes}>{text}", inner, f"</{name}>", indent)
+
+    def _write_tags(self, opening: str, inner: list[_Element], closing: str, indent: str) -> None:
+        if not inner:
+            self._lines.append(opening + closing)
+            return
+        self._lines.append(opening)
+        self._waiting.append(indent + closing)
+        self._waiting.extend(reversed(inner))
+
+    def _attribute(self, name: object, value: Any) -> str:
+        if not isinstance(name, str) or not is_name(name):
+            raise UsageError(f"{name!r} cannot be the name of an attribute")
+        if value is None and not self._style.strict_boolean_attributes:
+            return f" {name}"
+        text = name if value is None else _scalar(value)
+        return f" {name}={quote_attribute(text, minimal=self._style.minimal_escaping)}"
+
+    def _text(self, value: Any) -> str:
+        return escape_text(_scalar(value), minimal=self._style.minimal_escaping)
+
+
+def _elements_of(key: str, value: Any, depth: int) -> list[_Element]:
+    if isinstance(value, (list, tuple)) and _goes_by_repetition(value):
+        return [_Element(key, item, depth) for item in value]
+    return [_Element(key, value, depth)]
+
+
+def _goes_by_repetition(items: list[Any] | tuple[Any, ...]) -> bool:
+    """Tell whether repeated tags of *items* read back as the same list."""
+    if any(isinstance(item, (list, tuple)) for item in items):
+        return False
+    if len(items) != 1:
+        return len(items) > 1
+    only = items[0]
+    if isinstance(only, str):
+        return only.isprintable() and _PLAIN.fullmatch(only) is not None
+    return isinstance(only, (bool, int, float))
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        try:
+            return str(value)
+        except ValueError as exc:
+            raise UsageError(f"no text for this number: {exc}") from exc
+    raise UsageError(f"elements cannot carry {value!r}")

@@ -1,0 +1,112 @@
+"""`penstock._json`: one seam, no surprise."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laws.strategies import ANY_TEXT, JSON_VALUES
+from penstock import _json
+from penstock.errors import JSONParseError, UsageError
+
+AWKWARD = st.recursive(
+    JSON_VALUES | ANY_TEXT | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def same(one: Any, two: Any) -> bool:
+    """Compare as JSON values: NaN equals NaN, 1 is not true."""
+    return repr(one) == repr(two)
+
+
+@given(AWKWARD)
+def test_any_value_survives_the_way_there_and_back(value: Any) -> None:
+    assert same(_json.decode(_json.encode(value)), value)
+
+
+@given(AWKWARD)
+def test_what_is_written_is_what_the_standard_library_reads(value: Any) -> None:
+    assert same(json.loads(_json.encode(value)), value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('"\\ud83d"', id="half an emoji"),
+        pytest.param("NaN", id="not a number"),
+        pytest.param("[-Infinity, 1e999]", id="infinity in both spellings"),
+        pytest.param("123456789012345678901234567890", id="a big integer"),
+        pytest.param('{"a": 1, "a": 2}', id="a doubled key"),
+        pytest.param(" [1.0, -0.0, 1e-400] ", id="floats at the edges"),
+    ],
+)
+def test_reading_equals_the_standard_library(text: str) -> None:
+    assert same(_json.decode(text), json.loads(text))
+    assert same(_json.decode(text.encode()), json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[1,]",
+        "{'a': 1}",
+        "tru",
+        "1 2",
+        "[" * 100_000,
+        "[" * 600 + "]" * 600,
+        "9" * 4301,
+        "\ufeff1",
+    ],
+    ids=lambda text: text[:9] or "nothing",
+)
+def test_bad_json_is_a_typed_error(text: str) -> None:
+    with pytest.raises(JSONParseError):
+        _json.decode(text)
+
+
+def test_an_error_tells_the_place() -> None:
+    with pytest.raises(JSONParseError) as caught:
+        _json.decode('{"a": 1,\n "b": oops}')
+    assert (caught.value.line, caught.value.column) == (2, 7)
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, [math.inf], {"a": -math.inf}], ids=["nan", "inf", "-inf"]
+)
+def test_strict_writing_refuses_what_json_has_no_form_for(value: object) -> None:
+    with pytest.raises(UsageError):
+        _json.encode_strict(value)
+
+
+def test_strict_writing_takes_null_the_word_null_and_half_an_emoji() -> None:
+    value = {"a": None, "b": "null and NaN and Infinity", "c": "\ud83d"}
+    assert json.loads(_json.encode_strict(value)) == value
+
+
+NOT_JSON = ["an object", "an object inside", "an integer of 5,001 digits", "a key that is no text"]
+
+
+@pytest.mark.parametrize("write", [_json.encode, _json.encode_strict])
+@pytest.mark.parametrize("value", [object(), {"a": object()}, 10**5000, {(): 1}], ids=NOT_JSON)
+def test_what_is_no_json_value_is_the_callers_fault(write: Any, value: object) -> None:
+    with pytest.raises(UsageError):
+        write(value)
+
+
+def test_a_value_nested_beyond_reason_is_the_callers_fault_too() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(UsageError):
+        _json.encode(value)
+    while value:  # Python's own destructor would recurse on the way out.
+        value = value[0]

@@ -1,0 +1,213 @@
+"""String fields of `rxml`: raw text up to the structural closing tag, and the rule for a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.values import rxml
+from penstock.values.rxml.closing import ClosingRule, Place, Verdict
+
+STRING = {"type": "string"}
+PAGE = {
+    "type": "object",
+    "properties": {"path": STRING, "content": STRING, "mode": {"type": "integer"}},
+}
+
+EXACT = [
+    pytest.param("if (a < b && c > d) {}", id="comparisons"),
+    pytest.param("x<3 and '<ok'", id="an unclosed tag in quotes"),
+    pytest.param("std::vector<int> v; std::map<K, V<int>> m;", id="templates"),
+    pytest.param("<!DOCTYPE html><html><body>&nbsp;&amp;</body></html>", id="HTML"),
+    pytest.param("<div class='a' {...rest}><>{x}</></div>", id="JSX"),
+    pytest.param("<p>one<br>two<li>three", id="unclosed inner tags"),
+    pytest.param("</b></i>", id="closing tags of others"),
+    pytest.param("<!-- a comment --> <![CDATA[x < y]]> <?php echo 1 ?>", id="other markup"),
+    pytest.param("<!-- never closed", id="a comment that never ends"),
+    pytest.param("<write_page><path>/x</path></write_page>", id="a tool's own call"),
+    pytest.param("see <path>old</path> here", id="a sibling's tag"),
+    pytest.param("use <content>x</content> tags", id="the field's own tag"),
+    pytest.param("<content>a<content>b</content>c</content> d", id="the own tag, nested"),
+    pytest.param("<content>a</content></div>", id="the own tag before another closing tag"),
+    pytest.param("<content><b>1</b></content><b>2</b> .", id="the own tag before another tag"),
+    pytest.param("print('</content>')", id="the closing tag in quotes"),
+    pytest.param("a </content> b </content > c", id="closing tags before text"),
+    pytest.param("cat <<EOF\n<x>\n</content>\nEOF", id="a heredoc with XML"),
+    pytest.param("<!-- </content> -->", id="the closing tag in a comment"),
+    pytest.param("</content><b a='", id="a closing tag before half a tag"),
+    pytest.param("", id="nothing"),
+    pytest.param(" \r\n\t ", id="white space"),
+    pytest.param("\x00\x1f\ufffe\ud800é🌦", id="characters that XML cannot carry"),
+    pytest.param("a & b &unknown; &#xD800; &#0; &#x110000; &#; &#99999999999;", id="no entities"),
+]
+FOLLOWERS = [
+    pytest.param("", id="at the end"),
+    pytest.param(" <!-- c -->\n", id="before a last comment"),
+    pytest.param("<path>p</path>", id="before a sibling"),
+    pytest.param("\n<!-- </content> <b> --><mode>1</mode>", id="before a comment and a sibling"),
+    pytest.param("<path/>", id="before a self-closing sibling"),
+    pytest.param('<path kind="a > b">p</path>', id="before a sibling with attributes"),
+]
+
+
+@pytest.mark.parametrize("after", FOLLOWERS)
+@pytest.mark.parametrize("value", EXACT)
+def test_a_string_field_comes_out_exactly(value: str, after: str) -> None:
+    assert rxml.loads(f"<content>{value}</content>{after}", PAGE)["content"] == value
+    inside = rxml.loads(f"<call>\n<content>{value}</content>{after}</call>", PAGE)
+    assert inside["content"] == value
+
+
+@pytest.mark.parametrize("value", EXACT)
+def test_a_string_deep_inside_comes_out_exactly(value: str) -> None:
+    row = {"type": "object", "properties": {"content": STRING, "n": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"rows": {"type": "array", "items": row}}}
+    xml = f"<rows><row><content>{value}</content><n>1</n></row><row><n>2</n></row></rows>"
+    assert rxml.loads(xml, schema) == {"rows": [{"content": value, "n": 1}, {"n": 2}]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"type": ["string", "null"]}, id="a string or null"),
+        pytest.param({"anyOf": [STRING, {"type": "number"}]}, id="a string or a number"),
+        pytest.param({"anyOf": [STRING, {"type": "array", "items": STRING}]}, id="or a list"),
+        pytest.param({"allOf": [STRING, {"minLength": 1}]}, id="a string under allOf"),
+        pytest.param({"$ref": "#/$defs/text"}, id="a reference to a string"),
+        pytest.param({"type": "string", "enum": ["x"]}, id="a string of an enum"),
+    ],
+)
+def test_whatever_may_be_a_string_is_raw_text(schema: Any) -> None:
+    document = {"type": "object", "properties": {"s": schema}, "$defs": {"text": STRING}}
+    for value in (" a < b ", "5 <br> 6", "null</s> void<b>"):
+        assert rxml.loads(f"<s>{value}</s>", document) == {"s": value}
+
+
+def test_a_string_that_may_be_a_list_is_one_if_it_holds_elements() -> None:
+    either = {"anyOf": [STRING, {"type": "array", "items": STRING}]}
+    schema = {"type": "object", "properties": {"s": either}}
+    assert rxml.loads("<s><item>a < b</item></s>", schema) == {"s": ["a < b"]}
+    assert rxml.loads("<s> a, b </s>", schema) == {"s": " a, b "}
+    assert rxml.loads("<s/>", schema) == {"s": ""}
+    assert rxml.loads("<s><b>a</b> c</s>", schema) == {"s": "<b>a</b> c"}
+
+
+def test_the_values_of_a_map_of_strings_are_raw_text() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"env": {"type": "object", "additionalProperties": STRING}},
+    }
+    xml = "<env><A>a<b</A><B> 5 </B><C/></env>"
+    assert rxml.loads(xml, schema) == {"env": {"A": "a<b", "B": " 5 ", "C": ""}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        pytest.param("&lt;a&gt; &amp; &quot;b&quot; &apos;", '<a> & "b" \'', id="all five"),
+        pytest.param("&#65;&#x42;&#X1F326;", "AB🌦", id="numeric ones"),
+        pytest.param("&amp;lt;", "&lt;", id="only once"),
+        pytest.param("&lt; <b>", "&lt; <b>", id="none beside a bracket"),
+        pytest.param("&LT; &amp &#xZZ;", "&LT; &amp &#xZZ;", id="nothing that is not one"),
+        pytest.param("<![CDATA[&amp;]]>", "<![CDATA[&amp;]]>", id="none in CDATA, which is kept"),
+    ],
+)
+def test_entities_are_decoded_once_and_only_without_markup(raw: str, value: str) -> None:
+    assert rxml.loads(f"<path>{raw}</path>", PAGE) == {"path": value}
+
+
+@pytest.mark.parametrize(
+    ("xml", "expected"),
+    [
+        pytest.param(
+            "<content>a</content> tail </content> more",
+            {"content": "a</content> tail "},
+            id="without a structural closing tag the last one closes",
+        ),
+        pytest.param(
+            "<content>a<content>b</content><x>1</x>",
+            {"content": "a<content>b", "x": 1},
+            id="also past an unmatched tag of its own",
+        ),
+        pytest.param(
+            "<content>a</content><x>1</x>",
+            {"content": "a", "x": 1},
+            id="an unknown tag ends a value without unmatched tags",
+        ),
+        pytest.param(
+            "<content>a<content/></content><x>1</x>",
+            {"content": "a<content/>", "x": 1},
+            id="a self-closing tag is not unmatched",
+        ),
+        pytest.param(
+            "<content>a<content>b</content><path>p</path>",
+            {"content": "a<content>b", "path": "p"},
+            id="a sibling ends a value with unmatched tags",
+        ),
+        pytest.param(
+            "<content lang='en' x>a</content \n>", {"content": "a"}, id="attributes are dropped"
+        ),
+    ],
+)
+def test_the_closing_tag_is_chosen(xml: str, expected: Any) -> None:
+    assert rxml.loads(xml, PAGE) == expected
+
+
+# --- the rule as a stream asks it -----------------------------------------------------------------
+
+INSIDE = Place("call", ("path", "content"))
+AT_ROOT = Place(None, ("path", "content"))
+
+JUDGED = [
+    pytest.param("", INSIDE, False, Verdict.UNKNOWN, id="nothing yet"),
+    pytest.param("\n  ", INSIDE, False, Verdict.UNKNOWN, id="white space so far"),
+    pytest.param("<", INSIDE, False, Verdict.UNKNOWN, id="a bracket"),
+    pytest.param("< ", INSIDE, False, Verdict.DATA, id="a lone bracket"),
+    pytest.param("x", INSIDE, False, Verdict.DATA, id="text"),
+    pytest.param("</ca", INSIDE, False, Verdict.UNKNOWN, id="half the enclosing tag"),
+    pytest.param("</call", INSIDE, False, Verdict.UNKNOWN, id="the enclosing tag but its end"),
+    pytest.param("</call  >", INSIDE, False, Verdict.STRUCTURAL, id="the enclosing tag"),
+    pytest.param("</cal ", INSIDE, False, Verdict.DATA, id="a shorter closing tag"),
+    pytest.param("</x", INSIDE, False, Verdict.DATA, id="another closing tag, begun"),
+    pytest.param("</", AT_ROOT, False, Verdict.DATA, id="any closing tag at the root"),
+    pytest.param("<path", INSIDE, True, Verdict.UNKNOWN, id="a sibling, begun"),
+    pytest.param("<path a='>", INSIDE, True, Verdict.UNKNOWN, id="a sibling, in an attribute"),
+    pytest.param("<path a=", INSIDE, True, Verdict.UNKNOWN, id="a sibling, before a value"),
+    pytest.param("<path a='>'", INSIDE, True, Verdict.UNKNOWN, id="a sibling, before its end"),
+    pytest.param("<path a='>'/>", INSIDE, True, Verdict.STRUCTURAL, id="a sibling"),
+    pytest.param("<path '", INSIDE, False, Verdict.DATA, id="a sibling's name, but no tag"),
+    pytest.param("<b>", INSIDE, False, Verdict.STRUCTURAL, id="another opening tag"),
+    pytest.param("<b>", INSIDE, True, Verdict.DATA, id="another opening tag, one unmatched"),
+    pytest.param("<3 y", INSIDE, False, Verdict.DATA, id="a heart"),
+    pytest.param("<!-", INSIDE, False, Verdict.UNKNOWN, id="a comment, begun"),
+    pytest.param("<!-- x -->", INSIDE, False, Verdict.UNKNOWN, id="a comment so far"),
+    pytest.param("<!-- x --> y", INSIDE, False, Verdict.DATA, id="a comment and text"),
+    pytest.param("<!-- x --><!----> </call>", INSIDE, True, Verdict.STRUCTURAL, id="comments"),
+    pytest.param("<!D", INSIDE, False, Verdict.DATA, id="a declaration"),
+    pytest.param("<?", INSIDE, False, Verdict.DATA, id="an instruction"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "place", "unmatched", "verdict"), JUDGED)
+def test_a_stream_hears_the_verdict_as_soon_as_it_is_certain(
+    text: str, place: Place, *, unmatched: bool, verdict: Verdict
+) -> None:
+    assert ClosingRule(text, final=False).judge(0, place, unmatched=unmatched) is verdict
+
+
+TAGS = ["<b>", "<path>", "</path>", "</call>", '<path a="', "<!--", "-->"]
+MARKUP = st.lists(st.sampled_from([*TAGS, "call", "path", *"</>= \n'\"bx3!-?"]), max_size=10).map(
+    "".join
+)
+
+
+@given(text=MARKUP, place=st.sampled_from([INSIDE, AT_ROOT]), unmatched=st.booleans())
+def test_more_text_never_changes_a_verdict(text: str, place: Place, *, unmatched: bool) -> None:
+    whole = ClosingRule(text).judge(0, place, unmatched=unmatched)
+    assert whole is not Verdict.UNKNOWN
+    for cut in range(len(text) + 1):
+        early = ClosingRule(text[:cut], final=False).judge(0, place, unmatched=unmatched)
+        assert early in (Verdict.UNKNOWN, whole)
