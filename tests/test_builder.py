@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from laws import check_linear, check_monotone
-from laws.strategies import event_sequences
+from laws.strategies import ANY_TEXT, event_sequences, soup
 from penstock import MessageBuilder
 from penstock.errors import UsageError
 from penstock.events import (
@@ -132,6 +132,16 @@ def test_later_pieces_recover_after_a_malformed_one() -> None:
     for piece in ('{"a": "x\n\\d",', " @ ", '"b": 2}'):
         builder.add(ToolCallDelta(0, piece))
     assert builder.message.tool_calls[0].arguments == {"a": "x\n\\d", "b": 2}
+
+
+@given(ANY_TEXT | soup('{"a": ', '", "b": "', "NaN}", "1e999}", '"}').map('{"a": '.__add__))
+@example('{"a": NaN}')
+@example('{"a": 1, "a": 1e999}')
+@example('"{}"')
+def test_what_from_text_reads_never_contradicts_its_deltas(text: str) -> None:
+    call = ToolCall.from_text("c", "f", text)
+    builder = fold(ToolCallStart(0, "c", "f"), ToolCallDelta(0, text), ToolCallEnd(0, call))
+    assert builder.message.tool_calls == [call]
 
 
 def test_arguments_that_are_no_object_show_as_none_at_all() -> None:

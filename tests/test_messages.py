@@ -57,6 +57,8 @@ def test_no_arguments_are_an_empty_object(text: str) -> None:
         pytest.param(r'{"re": "\d+"}', {"re": r"\d+"}, id="a bad escape"),
         pytest.param('"{\\"a\\": 1}"', {"a": 1}, id="an object inside a string"),
         pytest.param('{"a": 1', {"a": 1}, id="a missing closer"),
+        pytest.param('{"a": NaN}', {"a": "NaN"}, id="a number without a JSON form"),
+        pytest.param('{"a": 1, "a": 2}', {"a": 2}, id="a repeated key"),
     ],
 )
 def test_broken_arguments_are_mended_and_it_is_said(text: str, arguments: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """Fold events into a message, at the cost of the delta.
 
 The builder keeps what arrives as parts and puts the message together when somebody looks at it:
-adding a delta is one append, whatever came before, and `message` pays only for what is new since
-the last look. On the way it holds the sequence to the contract of `events`; what breaks it is the
-producer's fault and raises `UsageError`, naming the law.
+adding a delta is one append, whatever came before, and a look at `message` pays only for the open
+blocks that grew since the last. On the way it holds the sequence to the contract of `events`; what
+breaks it is the producer's fault and raises `UsageError`, naming the law.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from penstock import _json, values
+from penstock import values
 from penstock.errors import JSONParseError
 
 StopReason = Literal["stop", "length", "tool_use", "error", "aborted"]
@@ -160,22 +160,14 @@ def _read_arguments(text: str) -> tuple[object, list[str]]:
     if not text or text.isspace():
         return {}, []
     try:
-        value, repairs = _json.decode(text), list[str]()
+        mended = values.rjson.repair(text)
     except JSONParseError as refusal:
-        try:
-            mended = values.rjson.repair(text)
-        except JSONParseError:
-            return None, [f"the arguments cannot be read: {refusal}"]
-        value, repairs = mended.value, list(mended.repairs)
-    if value is None:
-        return {}, repairs
-    if isinstance(value, str):  # A whole object inside a string is the commonest double encoding.
-        inner, inner_repairs = _read_arguments(value) if value.lstrip()[:1] == "{" else (None, [])
-        if isinstance(inner, dict):
-            return inner, [*repairs, "the arguments were JSON inside a string", *inner_repairs]
-    if not isinstance(value, dict):
-        repairs.append("the arguments are no JSON object")
-    return value, repairs
+        return None, [f"the arguments cannot be read: {refusal}"]
+    if mended.value is None:
+        return {}, list(mended.repairs)
+    is_object = isinstance(mended.value, dict)
+    reason = [] if is_object else ["the arguments are no JSON object"]
+    return mended.value, [*mended.repairs, *reason]
 
 
 def _arrived(text: str) -> object:

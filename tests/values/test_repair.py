@@ -211,6 +211,82 @@ STRINGS = [
         ["kept 6 unescaped quotes in strings"],
     ),
     Case(
+        "an object of strings in code",
+        '{"arguments": "{"a": "b", "c": 1}", "name": "f"}',
+        {"arguments": '{"a": "b", "c": 1}', "name": "f"},
+        ["kept 6 unescaped quotes in strings"],
+    ),
+    Case(
+        "a JSON file over lines",
+        '{"content": "{\n  "name": "x",\n  "version": "1.0"\n}\n", "path": "package.json"}',
+        {"content": '{\n  "name": "x",\n  "version": "1.0"\n}\n', "path": "package.json"},
+        ["kept 8 unescaped quotes in strings", "kept raw control characters in a string"],
+    ),
+    Case(
+        "a list of strings in code, and more code behind it",
+        '{"code": "a = ["x", "y"]\nb = {k: "z", l: "w"};\nlog(b["k"])\n"}',
+        {"code": 'a = ["x", "y"]\nb = {k: "z", l: "w"};\nlog(b["k"])\n'},
+        ["kept 10 unescaped quotes in strings", "kept raw control characters in a string"],
+    ),
+    Case(
+        "code that leaves its brackets open",
+        '{"edits": [{"old": "x = {"a": "b",", "new": "f({"}, {"old": "}", "new": "]"}]}',
+        {"edits": [{"old": 'x = {"a": "b",', "new": "f({"}, {"old": "}", "new": "]"}]},
+        ["kept 4 unescaped quotes in strings"],
+    ),
+    Case(
+        "a bracket in prose that nothing closes",
+        '["sad :( said "x", "y"]',
+        ['sad :( said "x', "y"],
+        ["kept an unescaped quote in a string"],
+    ),
+    Case(
+        "code that the end of the text cuts",
+        '{"code": "d = {\n"a": "x",\n"b": "y',
+        {"code": 'd = {\n"a": "x",\n"b": "y'},
+        [
+            "closed an open string",
+            "kept raw control characters in a string",
+            "closed an open bracket",
+        ],
+    ),
+    Case(
+        "code that closes brackets it never opened",
+        '{"path": "a.py", "content": "  "a": "b"\n}\nprint("x")\n"}',
+        {"path": "a.py", "content": '  "a": "b"\n}\nprint("x")\n'},
+        ["kept 6 unescaped quotes in strings", "kept raw control characters in a string"],
+    ),
+    Case(
+        "a module that begins with its docstring",
+        '{"content": """"Say it."""\n\nimport re\n", "n": 1}',
+        {"content": '"""Say it."""\n\nimport re\n', "n": 1},
+        ["kept 6 unescaped quotes in strings", "kept raw control characters in a string"],
+    ),
+    Case(
+        "inner quotes before another value",
+        '{"a": "say "hi" now"}\n{"b": "c"}',
+        [{"a": 'say "hi" now'}, {"b": "c"}],
+        ["kept 2 unescaped quotes in strings", "made a list of 2 values in a row"],
+    ),
+    Case(
+        "code that the end of the text cuts behind a quote",
+        '{"code": "d = {"a": 1, "b": "y"',
+        {"code": 'd = {"a": 1, "b": "y"'},
+        ["closed an open string", "closed an open bracket"],
+    ),
+    Case(
+        "a style sheet",
+        '{"css": "content: "";\n  color: red }\n", "n": 1}',
+        {"css": 'content: "";\n  color: red }\n', "n": 1},
+        ["kept 2 unescaped quotes in strings", "kept raw control characters in a string"],
+    ),
+    Case(
+        "prose behind a string whose bracket is missing",
+        '{"a": 1, "b": "c"\n\nLet me know!',
+        {"a": 1, "b": "c"},
+        ["dropped 3 words out of place, `Let` first", "closed an open bracket"],
+    ),
+    Case(
         "an inch",
         '{"text": "5" pipe", "n": 1}',
         {"text": '5" pipe', "n": 1},
@@ -241,6 +317,17 @@ STRINGS = [
         ["added a missing closing quote", "added a missing comma"],
     ),
     Case(
+        "missing opening quotes",
+        '{a": x, b": New York", "c": 1, d": [y"]}',
+        {"a": "x", "b": "New York", "c": 1, "d": ["y"]},
+        [
+            "added 5 missing opening quotes",
+            "quoted 3 keys, `a` first",
+            "read 2 bare words as strings, `x` first",
+            "quoted the text `New York`",
+        ],
+    ),
+    Case(
         "raw new lines and tabs",
         '{"code": "if x:\n\ty()\n", "z": [1}',
         {"code": "if x:\n\ty()\n", "z": [1]},
@@ -250,6 +337,12 @@ STRINGS = [
         "patterns",
         '{"re": "\\d+\\.\\w*\\s", "to": "\\$1"}',
         {"re": "\\d+\\.\\w*\\s", "to": "\\$1"},
+        ["kept the backslashes of 2 strings with bad escapes, `\\d` first"],
+    ),
+    Case(
+        "word borders and slashes in a pattern",
+        '{"re": "\\b\\d+\\/\\w\\f\\b", "tex": "\\alpha\\beta\\frac12\\n"}',
+        {"re": "\\b\\d+\\/\\w\\f\\b", "tex": "\\alpha\\beta\\frac12\n"},
         ["kept the backslashes of 2 strings with bad escapes, `\\d` first"],
     ),
     Case(
@@ -499,6 +592,18 @@ AROUND = [
         ["decoded a string that held JSON, 2 times over", "dropped a trailing comma"],
     ),
     Case(
+        "an object whose quotes and line breaks are escaped",
+        '{\\n  \\"a\\": \\"x\\\\ny\\"\\n}',
+        {"a": "x\ny"},
+        ["took away one level of escapes"],
+    ),
+    Case(
+        "an object whose line breaks alone are escaped",
+        '{\\n  "a": "x\\ny \\\\n \\"z\\"",\\n  "b": 1\\n}',
+        {"a": 'x\ny \\n "z"', "b": 1},
+        ["read escaped white space between the values", "kept raw control characters in a string"],
+    ),
+    Case(
         "an object whose quotes are escaped",
         '{\\"a\\": \\"x\\\\ny\\"}',
         {"a": "x\ny"},
@@ -695,6 +800,38 @@ def test_no_newline_backslash_or_space_of_a_string_is_lost(raw: list[str]) -> No
     assert rjson.repair(f'{{"code": "{code}", "n": 1,,}}').value["code"] == code
 
 
+CODE = st.lists(
+    st.sampled_from(
+        [
+            'print("a", end="")\n',
+            'd = {"a": "b", "c": ["d", "e"]}\n',
+            'const o = {k: "v", l: "w"};\n',
+            '{\n  "name": "x",\n  "version": "1.0"\n}\n',
+            'if (s === "}") { return "{"; }\n',
+            '<a href="x" class="b c">y</a>\n',
+            'SELECT "id", "name" FROM "t" WHERE "n" = "x";\n',
+            'grep -rn "foo" . | awk "{print}" && echo "done"\n',
+            "a { font: \"x\", 'y'; color: red }\n",
+            '"""Say it."""\n',
+            "plain = words, and more: of them\n",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+).map("".join)
+
+
+@given(code=CODE, is_raw=st.booleans(), outer=st.sampled_from(["%s", '{"name": "w", "args": %s}']))
+@settings(max_examples=200)
+@pytest.mark.parametrize("members", ['{"p": 1, "code": "%s"}', '{"code": "%s", "p": "x"}'])
+def test_code_whose_quotes_nobody_escaped_is_kept_exactly(
+    members: str, code: str, *, is_raw: bool, outer: str
+) -> None:
+    body = code if is_raw else code.replace("\n", "\\n")
+    value = rjson.repair(outer.replace("%s", members.replace("%s", body))).value
+    assert value.get("args", value)["code"] == code
+
+
 SOUP = st.lists(
     TRAPS | st.sampled_from(['"a": ', '{"', "[1,", "```json\n", '"""', "0x1", "= ", ";", "\\u"]),
     max_size=30,
@@ -782,6 +919,10 @@ def seconds(text: str) -> float:
         "“",
         "[[",
         "\\ud83d",
+        '("x", ',
+        '"b": "(x", ',
+        '"};x="',
+        "{\\n",
     ],
 )
 def test_time_is_linear_on_hostile_text(start: str, unit: str) -> None:

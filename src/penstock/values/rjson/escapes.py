@@ -5,8 +5,10 @@ Both join the two halves of an escaped surrogate pair and leave a lone half as i
 standard library does.
 
 The mending law is that **no backslash is lost**: what is no escape is data, so ``\d+`` stays
-``\d+``. In a string that begins like a Windows path and has such a bad escape, every single
-backslash is data, also that of ``\new`` or ``\temp``.
+``\d+``. Who writes such a bad escape does not escape backslashes, so in that string ``\b``, ``\f``
+and ``\/`` are data as well: a word border, ``\frac``, a slash in a pattern; a backspace or a form
+feed was never meant. If the string also begins like a Windows path, every single backslash is
+data, also that of ``\new`` or ``\temp``.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _LOW = rf"\\u[dD][c-fC-F]{_HEX}{{2}}"
 _SIMPLE = "[" + re.escape("".join(RELAXED_ESCAPES)) + "]"
 
 _LAWFUL: Final = re.compile(rf"(?:[^\\]++|\\(?:{_SIMPLE}|u{_HEX}{{4}}))*")
-_ESCAPE: Final = re.compile(rf"{_HIGH}{_LOW}|\\u{_HEX}{{4}}|\\{_SIMPLE}")
+_CODES = rf"{_HIGH}{_LOW}|\\u{_HEX}{{4}}"
+_ESCAPE: Final = re.compile(rf"{_CODES}|\\{_SIMPLE}")
+_SURE_ESCAPE: Final = re.compile(rf"{_CODES}|\\(?![bf/]){_SIMPLE}")
 _CUT: Final = rf"\\(?:u{_HEX}{{0,3}})?\Z"
 _WHOLE: Final = re.compile(
     # Everything before a cut escape. The branches eat whole escapes, so that a backslash is seen
@@ -69,7 +73,7 @@ def mend_escapes(body: str, notes: Repairs) -> str:
         return path.group() + _DOUBLED.sub(r"\1", body[path.end() :])
     notes.note(Repair.BAD_ESCAPE, body[bad : bad + 2])
     # `\\` must be eaten as one escape, or its second half would begin another.
-    return decode_escapes(body)
+    return _SURE_ESCAPE.sub(_decoded, body)
 
 
 def drop_cut_escape(body: str) -> str:

@@ -4,7 +4,7 @@ Where the value begins, by the first rule that applies:
 
 1. The text is one string, open or closed: the string.
 2. The text begins with an object or a list: there. (One whose quotes are all escaped,
-   ``{\"a\": 1}``, loses one level of escapes first.)
+   ``{\"a\": 1}``, loses one level of escapes first; one whose line breaks alone are, those.)
 3. It begins with a quoted key and a colon: the members of an object without its braces.
 4. A code fence holds a value: there, and the last fence of the text ends it.
 5. Prose holds an object or a list that looks like one: the first such place. ``[1]`` and ``{}`` may
@@ -29,7 +29,7 @@ from penstock.values.rjson.repairs import Repair, Repairs
 
 _SCALAR: Final = r"(?:[-+]?[0-9.]++(?:[eE][-+]?[0-9]*+)?|true|false|null|True|False|None)"
 _STRONG: Final = (
-    rf"\{{\s*+(?:[{QUOTES}]|[\w$.\-]{{1,64}}+\s*+:|\{{\s*+[{QUOTES}]|/[/*]|\\+\"|\Z)"
+    rf"\{{\s*+(?:[{QUOTES}]|[\w$.\-]{{1,64}}+[\"']?\s*+:|\{{\s*+[{QUOTES}]|/[/*]|\\+\"|\Z)"
     rf"|\[\s*+(?:[{QUOTES}]|\{{|\[\s*+[{QUOTES}\[{{0-9\-]|{_SCALAR}\s*+,|/[/*]|\Z)"
 )
 _WEAK: Final = rf"\{{\s*+[}},]|\[\s*+(?:[\],\[]|{_SCALAR}|[-+a-zA-Z]*+\Z)"
@@ -44,7 +44,10 @@ _FOOTNOTE: Final = re.compile(rf"(?:\[\s*+{_SCALAR}?\s*+\]|\{{\s*+\}})[\s.:,]*+[
 _NEXT: Final = re.compile(rf"[\s,;]*+(?={_STRONG}|{_WEAK})")
 _FENCED: Final = re.compile(rf"^[ \t]*+```[^\n`]{{0,32}}+\n\s*+(?={_STRONG}|{_WEAK})", re.MULTILINE)
 _FENCE: Final = "\n```"
-_ESCAPED: Final = re.compile(r'[{\[]\s*+(?:[{\[]\s*+)?\\+"')
+_ESCAPED: Final = re.compile(r'[{\[](?:[\s{\[]|\\[nrt])*\\+"')
+_ESCAPED_SPACE: Final = re.compile(r"[{\[]\s*+\\[nrt]")
+_ANY_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_SPACE: Final = {"n": "\n", "r": "\r", "t": "\t"}
 _ENCODED: Final = re.compile(
     rf"[\s\"\\]*+(?:\{{\s*+(?:[}}{QUOTES}]|\\+\")|\[\s*+[\]{{\[0-9{QUOTES}\-])"
 )
@@ -72,6 +75,10 @@ def mend(text: str, notes: Repairs) -> Any:
             break
         notes.note(Repair.ESCAPED_TEXT)
         text, start = decode_escapes(text[start:]), 0
+    if _ESCAPED_SPACE.match(text, start):
+        notes.note(Repair.ESCAPED_SPACE)
+        # In a string a raw line break is data, so it is all the same there.
+        text = _ANY_ESCAPE.sub(lambda escape: _SPACE.get(escape[1], escape[0]), text)
     if _BEGINS.match(text, start) and not _FOOTNOTE.match(text, start):
         return _mend_values(text, start, len(text), notes)
     if LookAhead(text, len(text)).begins_member(start):

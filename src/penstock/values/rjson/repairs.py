@@ -56,6 +56,10 @@ class Repair(Enum):
         "decoded a string that held JSON, {count} times over",
     )
     ESCAPED_TEXT = ("took away one level of escapes", "took away {count} levels of escapes")
+    ESCAPED_SPACE = (
+        "read escaped white space between the values",
+        "read escaped white space in {count} texts",
+    )
     CONCATENATED = (
         "made a list of 2 values in a row",
         "made a list of {count} values in a row",
@@ -99,6 +103,7 @@ class Repair(Enum):
 
     # Strings and words.
     UNCLOSED_STRING = ("closed an open string", "closed {count} open strings")
+    MISSING_OPENING = ("added a missing opening quote", "added {count} missing opening quotes")
     MISSING_QUOTE = ("added a missing closing quote", "added {count} missing closing quotes")
     INNER_QUOTE = (
         "kept an unescaped quote in a string",

@@ -201,6 +201,9 @@ class Mender:
         word = find_key(self._text, self.at, self._end)
         start = self.at
         self.at += len(word) or 1
+        if word and self._ahead.ends_bare_key(self.at):
+            self._notes.note(Repair.MISSING_OPENING)
+            self.at += 1
         after = self._skip()
         if word and after in (":", "="):
             self._separate(frame)
@@ -230,15 +233,15 @@ class Mender:
 
     def _value(self, frame: _Frame, mark: str) -> None:
         self._separate(frame)
+        role = Role.ELEMENT if frame.is_list else Role.MEMBER
         if mark in "{[":
             self._container(frame, mark)
         elif mark in QUOTES:
-            role = Role.ELEMENT if frame.is_list else Role.MEMBER
             taken = self._strings.take(self.at, role, len(self._open))
             self.at = taken.end
             frame.store(taken.value, self._notes)
         else:
-            self._bare_value(frame)
+            self._bare_value(frame, role)
 
     def _container(self, frame: _Frame, mark: str) -> None:
         taken = self._take_strict()
@@ -255,13 +258,17 @@ class Mender:
         taken = self._shortcut.take(self.at, depth)
         return taken if taken and self._ahead.fits_container_end(taken[1], depth) else None
 
-    def _bare_value(self, frame: _Frame) -> None:
+    def _bare_value(self, frame: _Frame, role: Role) -> None:
         word = take_word(self._text, self.at, self._end, self._notes)
         if word is None:  # a closing quote of another kind, and the like
             self._notes.note(Repair.JUNK, self._text[self.at])
             self.at += 1
             return
         self.at = word.end
+        ends_in_quote = isinstance(word.value, str) and self._text.startswith('"', word.end)
+        if ends_in_quote and self._ahead.closes_string(word.end + 1, role, len(self._open)):
+            self._notes.note(Repair.MISSING_OPENING)
+            self.at += 1
         if word.known:
             frame.store(word.value, self._notes)
 

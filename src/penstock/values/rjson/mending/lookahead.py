@@ -4,14 +4,16 @@ What follows decides, white space and comments aside. A quote ends a string wher
 on behind it:
 
 * a key: before a colon, or before anything that is not glued to the quote;
-* a member's value: before a comma with a key and its colon behind it, before a key and its colon
-  (the comma is missing), before closing brackets;
+* a member's value: before a comma with a key and its colon behind it (before a semicolon the key
+  must be quoted: ``content: "x"; color: red`` is code), before a key and its colon (the comma is
+  missing), before closing brackets;
 * an element of a list: before a comma with a value behind it, before another quoted element, before
   closing brackets, or before a colon and a value (the list was meant to be an object);
 * anything: before the end of the text, a code fence, or a closing tag that ends the text.
 
-Behind closing brackets the text must go on in the same way. If they close the root, only a word or
-quote glued to them speaks against it: ``log("}")`` is code.
+Behind closing brackets the text must go on in the same way. If they close the root, a word or quote
+glued to them speaks against it: ``log("}")`` is code. So does, in a string that had inner quotes
+already, more text behind them whose own end is a quote and closing brackets.
 
 A question looks at most `LOOK_AHEAD` characters ahead, so a text of nothing but quotes still costs
 linear time. Where the window ends before the answer, the quote is structural: strict JSON, cut
@@ -58,7 +60,8 @@ _STOP: Final = r"(?:(?<=\s)```|</[\w:.\-]++>\s*+\Z)"
 
 _MEMBER_FOLLOWS: Final = re.compile(
     rf"""{_GAP}(?:\Z
-      | [,;] {_GAP} (?:\Z | [,}}\]] | {_KEY} | {_CUT_KEY})
+      | , {_GAP} (?:\Z | [,}}\]] | {_KEY} | {_CUT_KEY})
+      | ; {_GAP} (?:\Z | [,}}\]] | {_QUOTED} {_GAP} :)
       | {_QUOTED} {_GAP} :
       | {_STOP}
       | (?P<closers>[}}\]])
@@ -79,6 +82,9 @@ _ELEMENT_FOLLOWS: Final = re.compile(
 # Most inner quotes have a word behind them, and need no look further.
 _GLUED: Final = re.compile(rf"[^\s,;:}}\]{{/\#<{QUOTES}]")
 _CLOSERS: Final = re.compile(r"[\s}\]]*+")
+_COMMA_AND_CLOSERS: Final = re.compile(r"\s*+,?[\s}\]]*+")
+_CLOSED: Final = re.compile(r"\s*+[}\]][\s}\]]*+\Z")
+_NEXT_VALUE: Final = re.compile(rf"[\s,]*+(?:</?[\w:.\-]++>\s*+)*[{{\[]\s*+[{QUOTES}]")
 _AFTER_CLOSERS: Final = re.compile(
     rf"{_GAP}(?:\Z|[,;]{_GAP}(?:\Z|[,}}\]]|{_VALUE}|{_KEY}|{_CUT_KEY})|{_QUOTED}{_GAP}:|\{{|{_STOP})",
     re.DOTALL,
@@ -87,6 +93,7 @@ _AFTER_ROOT: Final = re.compile(rf"\Z|[\s,;`<|*{{\[]|[.)](?:[;\s]|\Z)|[{QUOTES}]
 _KEY_FOLLOWS: Final = re.compile(rf"{_GAP}(?:\Z|[:,}}\]=])")
 _REST_OF_KEY: Final = re.compile(rf"\w[^\n{QUOTES}]*+[{QUOTES}]\s*+:")
 _COMMA_AND_KEY: Final = re.compile(rf"{_GAP},{_GAP}{_KEY}", re.DOTALL)
+_QUOTE_AND_COLON: Final = re.compile(r"[\"']\s*+:")
 _KEY_AND_COLON: Final = re.compile(rf"{_QUOTED}{_GAP}:", re.DOTALL)
 
 
@@ -97,6 +104,7 @@ class LookAhead:
         self._text = text
         self._end = end
         self._last = -1
+        self._quote: int | None = None
 
     def closes_string(self, at: int, role: Role, depth: int) -> bool:
         """Tell whether a quote just before *at* ends a string of *role* inside *depth* brackets."""
@@ -123,9 +131,21 @@ class LookAhead:
             return self._match(_AFTER_CLOSERS, after) is not None
         return run[-1:].isspace() or self._match(_AFTER_ROOT, after) is not None
 
+    def leaves_text(self, at: int, depth: int) -> bool:
+        """Tell whether a quote just before *at* ends the root, but a later one ends the text."""
+        closers = self._match(_COMMA_AND_CLOSERS, at)
+        run = closers.group() if closers else ""
+        ends_root = run.count("}") + run.count("]") >= depth
+        after = at + len(run)
+        return ends_root and after <= self._last_quote() and not self._match(_NEXT_VALUE, after)
+
     def begins_member(self, at: int) -> bool:
         """Tell whether a quoted key and its colon stand at *at*."""
         return self._match(_KEY_AND_COLON, at) is not None
+
+    def ends_bare_key(self, at: int) -> bool:
+        """Tell whether a quote and a colon stand at *at*: the key lacks its opening quote."""
+        return self._match(_QUOTE_AND_COLON, at) is not None
 
     def goes_on_with_member(self, at: int) -> bool:
         """Tell whether a comma, a key and its colon stand at *at*."""
@@ -139,6 +159,14 @@ class LookAhead:
         if self._last < 0:
             self._last = len(self._text[: self._end].rstrip())
         return self._last
+
+    def _last_quote(self) -> int:
+        """Return where the quote is that ends the last string of the text, if it ends so."""
+        if self._quote is None:
+            self._quote = self._text.rfind('"', 0, self._end)
+            if not _CLOSED.match(self._text, self._quote + 1, self._end):
+                self._quote = -1
+        return self._quote
 
     def _match(self, pattern: re.Pattern[str], at: int) -> re.Match[str] | None:
         return pattern.match(self._text, at, min(self._end, at + LOOK_AHEAD))

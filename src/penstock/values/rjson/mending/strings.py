@@ -3,10 +3,15 @@
 `LookAhead` says which quote ends a string; the quotes before it are data. A string that the end of
 the text cuts keeps what arrived, without the half of an escape.
 
+Where they stand in brackets of code that the string holds, `InnerQuotes` tells them apart as well:
+``["a", "b"]`` ends no string behind ``a``.
+
 One guess looks back. In ``{"a": "x, "b": "y"}`` the quote that is missing is the one after ``x``,
 and every quote behind it would be taken for an inner one. So where a key with its colon began at an
 inner quote, and the quotes do not pair up or the string never ends, the string is taken to end
-before that key. Looking back reads again what was read, so a text gets `MAX_SECOND_LOOKS` of it.
+before that key. Likewise, where brackets held on to every quote up to the end, the first one that
+fits ends the string. Looking back reads again what was read, so a text gets `MAX_SECOND_LOOKS` of
+it.
 """
 
 from __future__ import annotations
@@ -15,11 +20,12 @@ import re
 from typing import Final, NamedTuple
 
 from penstock.values.rjson.escapes import drop_cut_escape, looks_like_path, mend_escapes
+from penstock.values.rjson.mending.inner_quotes import InnerQuotes
 from penstock.values.rjson.mending.lookahead import LOOK_AHEAD, LookAhead, Role
 from penstock.values.rjson.repairs import Repair, Repairs
 
 MAX_SECOND_LOOKS: Final = 8
-"""How many missing closing quotes are looked for: each may cost the rest of the text once."""
+"""How many guesses may turn out wrong: each may cost the rest of the text once."""
 
 CLOSING: Final = {
     '"': '"',
@@ -38,6 +44,7 @@ _BODIES: Final = {
 }
 _KINDS: Final = {'"': None, "'": Repair.SINGLE_QUOTES, "`": Repair.BACKTICKS}
 _CONTROL: Final = re.compile("[\x00-\x1f]")
+_LINE_END: Final = re.compile(r"[ \t]*+\n")
 _PATH_END: Final = re.compile(r'\\"(?=[\s}\]]*+\Z)')
 
 
@@ -62,7 +69,7 @@ class StringMender:
     def take(self, at: int, role: Role, depth: int) -> Taken:
         """Take the string whose opening quote is at *at*, inside *depth* open brackets."""
         opening = self._text[at]
-        triple = self._find_triple(at, opening) if role is not Role.KEY else -1
+        triple = self._find_triple(at, opening, role, depth)
         if triple >= 0:
             self._notes.note(Repair.TRIPLE_QUOTES)
             return Taken(self._content(at + 3, triple, cut=False), triple + 3)
@@ -72,38 +79,51 @@ class StringMender:
 
     def _take_quoted(self, start: int, opening: str, role: Role, depth: int) -> Taken:
         body = _BODIES[opening]
-        inner = 0
-        boundary = -1
+        inner = InnerQuotes(self._text, start)
         at = start
         while True:
             run = body.match(self._text, at, self._end)
             at = run.end() if run else at
             if self._text[at : min(at + 1, self._end)] in ("", "\\"):
-                return self._take_cut(start, boundary)
-            if self._ahead.closes_string(at + 1, role, depth):
+                return self._take_cut(start, inner)
+            fits = self._ahead.closes_string(at + 1, role, depth)
+            if fits and not (self._second_looks and self._is_inside(at, inner, depth)):
                 break
-            if boundary < 0 and role is Role.MEMBER and self._begins_member(start, at):
-                boundary = at
-            inner += 1
+            if inner.boundary < 0 and role is Role.MEMBER and self._begins_member(start, at):
+                inner.boundary = at
+            inner.add(at, fits=fits)
             at += 1
-        if boundary >= 0 and inner % 2 and self._second_looks:
-            return self._take_before_member(start, boundary)
-        if inner:
-            self._notes.note(Repair.INNER_QUOTE, count=inner)
+        if inner.boundary >= 0 and inner.is_odd and self._second_looks:
+            return self._take_before_member(start, inner.boundary)
         if self._text[at] != CLOSING[opening][0]:
             self._notes.note(Repair.MIXED_QUOTES)
+        return self._take_closed(start, at, inner.count)
+
+    def _is_inside(self, at: int, inner: InnerQuotes, depth: int) -> bool:
+        """Tell whether the quote at *at* fits but is one of many: in code, or before more code."""
+        return inner.in_code or (inner.count > 0 and self._ahead.leaves_text(at + 1, depth))
+
+    def _take_closed(self, start: int, at: int, inner: int) -> Taken:
+        if inner:
+            self._notes.note(Repair.INNER_QUOTE, count=inner)
         return Taken(self._content(start, at, cut=False), at + 1)
 
-    def _take_cut(self, start: int, boundary: int) -> Taken:
+    def _take_cut(self, start: int, inner: InnerQuotes) -> Taken:
         """Take a string that nothing ends."""
-        if boundary >= 0 and self._second_looks:
-            return self._take_before_member(start, boundary)
+        looks_back = self._second_looks > 0 and not inner.is_code_cut(self._end)
+        if looks_back and inner.boundary >= 0:
+            return self._take_before_member(start, inner.boundary)
+        if looks_back and inner.fitting >= 0:
+            self._second_looks -= 1
+            return self._take_closed(start, inner.fitting, inner.before_fitting)
+        # `"c"` at the end of a line, and prose behind: the bracket was forgotten, not the quote.
+        if inner.count == 1 and _LINE_END.match(self._text, inner.last + 1, self._end):
+            return self._take_closed(start, inner.last, 0)
         # `"C:\dir\"}`: the backslash was meant, and the quote was meant to end the string.
         tail = max(start, self._end - LOOK_AHEAD)
         path_end = _PATH_END.search(self._text, tail, self._end)
         if path_end and looks_like_path(self._text[start : path_end.start()] + "/"):
-            at = path_end.start() + 1
-            return Taken(self._content(start, at, cut=False), at + 1)
+            return self._take_closed(start, path_end.start() + 1, 0)
         self._notes.note(Repair.UNCLOSED_STRING)
         return Taken(self._content(start, self._end, cut=True), self._end)
 
@@ -128,15 +148,17 @@ class StringMender:
         new_line = words.endswith(",") or "\n" in before[len(words) :]
         return new_line and self._ahead.begins_member(at)
 
-    def _find_triple(self, at: int, quote: str) -> int:
+    def _find_triple(self, at: int, quote: str, role: Role, depth: int) -> int:
         """Return where the string in triple quotes ends that begins at *at*, or -1."""
         mark = quote * 3
-        if mark in self._lonely_triples or not self._text.startswith(mark, at):
+        if role is Role.KEY or mark in self._lonely_triples or not self._text.startswith(mark, at):
             return -1
         end = self._text.find(mark, at + 3, self._end)
         if end < 0:
             self._lonely_triples.add(mark)
-        return end
+            return -1
+        # A fourth quote in front, code behind: a plain string that begins with a docstring.
+        return end if self._ahead.closes_string(end + 3, role, depth) else -1
 
     def _content(self, start: int, end: int, *, cut: bool) -> str:
         content = self._text[start:end]
