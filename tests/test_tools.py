@@ -33,6 +33,7 @@ SHAPES: dict[str, Any] = {
     "Gemini, standard schema": {**NAMED, "parametersJsonSchema": SCHEMA},
     "MCP": {**NAMED, "inputSchema": SCHEMA, "annotations": {"title": "Weather"}},
     "AI SDK": {"type": "function", **NAMED, "inputSchema": {"jsonSchema": SCHEMA}},
+    "Bedrock": {**NAMED, "inputSchema": {"json": SCHEMA}},
     "a wrapped schema": {**NAMED, "parameters": {"jsonSchema": SCHEMA}},
     "a schema as text": {
         **NAMED,
@@ -55,6 +56,12 @@ def test_a_tool_is_read_from_its_shape(shape: Any) -> None:
         pytest.param({"functionDeclarations": [SHAPES["Gemini"]]}, id="Gemini's declarations"),
         pytest.param([{"function_declarations": [SHAPES["Gemini"]]}], id="a list of declarations"),
         pytest.param({"tools": [SHAPES["MCP"]], "nextCursor": None}, id="an answer of MCP"),
+        pytest.param(
+            {"jsonrpc": "2.0", "id": 1, "result": {"tools": [SHAPES["MCP"]]}},
+            id="an answer of MCP in its envelope",
+        ),
+        pytest.param([{"toolSpec": SHAPES["Bedrock"]}], id="a list of Bedrock's"),
+        pytest.param({"1": SHAPES["plain"]}, id="a mapping of tools with names"),
         pytest.param(
             {"weather": {"description": "Tells the weather.", "inputSchema": SCHEMA}},
             id="the AI SDK's mapping by name",
@@ -80,17 +87,38 @@ def test_a_tool_of_free_text_takes_one_string() -> None:
         {"type": "custom", "name": "shell"},
     ):
         assert Tool.read(shape).parameters["properties"] == {"input": {"type": "string"}}
+    Tool.read({"type": "custom", "name": "shell"}).parameters["properties"].clear()
+    assert Tool.read({"type": "custom", "name": "python"}).parameters["properties"]
+
+
+@pytest.mark.parametrize("name", ["name", "type", "function", "result", "tools"])
+def test_a_tool_of_a_mapping_may_have_any_name(name: str) -> None:
+    shape = {"description": "Tells the weather.", "inputSchema": SCHEMA}
+    assert read_tools({name: shape}) == [Tool(name, "Tells the weather.", SCHEMA)]
+
+
+def test_a_tool_of_a_mapping_may_have_nothing_but_its_name() -> None:
+    assert read_tools({"f": {"inputSchema": SCHEMA}, "ping": {}})[1] == Tool("ping")
+
+
+def test_a_schema_that_holds_itself_is_refused() -> None:
+    endless: dict[str, Any] = {"type": "array"}
+    endless["items"] = endless
+    with pytest.raises(UsageError, match="nests without end"):
+        Tool.read({"name": "f", "parameters": endless})
 
 
 def test_gemini_types_are_spelled_as_the_standard_does_at_every_depth() -> None:
     schema = {
         "anyOf": [{"type": "ARRAY", "items": {"type": "INTEGER"}}, {"type": "NULL"}],
         "properties": {"type": {"type": "STRING", "enum": ["OBJECT"]}},
+        "additionalProperties": False,
     }
     parameters = Tool.read({"name": "f", "parameters": schema}).parameters
     assert parameters == {
         "anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}],
         "properties": {"type": {"type": "string", "enum": ["OBJECT"]}},
+        "additionalProperties": False,
     }
     assert schema["properties"]["type"]["type"] == "STRING", "the caller's own is untouched"  # type: ignore[index]
 
@@ -108,6 +136,8 @@ def test_gemini_types_are_spelled_as_the_standard_does_at_every_depth() -> None:
         pytest.param({"name": "f", "parameters": [1]}, id="a schema that is a list"),
         pytest.param({"name": "f", "parameters": "{"}, id="a schema that is broken text"),
         pytest.param({"type": "web_search_20250305", "name": "web_search"}, id="a provider's own"),
+        pytest.param([{"googleSearch": {}}], id="a provider's own, by its key"),
+        pytest.param({"type": {"a": 1}}, id="a type that is no text"),
         pytest.param([SHAPES["MCP"], SHAPES["plain"]], id="two of one name"),
     ],
 )

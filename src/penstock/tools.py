@@ -23,9 +23,9 @@ _SCHEMA_KEYS = (
     "parameters_json_schema",
     "schema",
 )
-_WRAPPER_KEYS = ("jsonSchema", "json_schema")  # AI SDK
+_WRAPPER_KEYS = ("jsonSchema", "json_schema", "json")  # AI SDK, the last one Bedrock
 _LIST_KEYS = ("functionDeclarations", "function_declarations", "tools", "functions")
-_FUNCTION_TYPES = {None, "function", "custom", "tool"}
+_FUNCTION_TYPES = {"function", "custom", "tool"}
 
 _FREE_TEXT: dict[str, Any] = {
     "type": "object",
@@ -58,7 +58,7 @@ class Tool(Struct, frozen=True):
             inner = data.get(key)
             if isinstance(inner, Mapping):
                 return cls._from_fields(inner, free_text=key == "custom")
-        if kind not in _FUNCTION_TYPES and _schema_of(data) is None:
+        if isinstance(kind, str) and kind not in _FUNCTION_TYPES and _schema_of(data) is None:
             raise UsageError(f"a tool of type {kind!r} belongs to its provider")
         return cls._from_fields(data, free_text=kind == "custom")
 
@@ -69,18 +69,19 @@ class Tool(Struct, frozen=True):
             raise UsageError("a tool needs a name")
         schema = _schema_of(data)
         if schema is None:
-            parameters = _FREE_TEXT if free_text else {}
-        else:
-            parameters = _read_schema(schema, name)
+            schema = _FREE_TEXT if free_text else {}
         description = data.get("description")
-        return cls(name, description if isinstance(description, str) else "", parameters)
+        if not isinstance(description, str):
+            description = ""
+        return cls(name, description, _read_schema(schema, name))
 
 
 def read_tools(data: object) -> list[Tool]:
     """Read every tool of *data*: a list in any mix of shapes, one tool, or a mapping by name.
 
-    Gemini's ``{"functionDeclarations": […]}`` and MCP's ``{"tools": […]}`` are opened. Two tools
-    of one name are refused: a call could not tell which is meant.
+    Gemini's ``{"functionDeclarations": […]}`` and MCP's ``{"tools": […]}``, also as the `result`
+    of its answer, are opened. Two tools of one name are refused: a call could not tell which is
+    meant.
     """
     tools = [Tool.read(item) for item in _each_tool(data)]
     uses = Counter(tool.name for tool in tools)
@@ -105,22 +106,25 @@ def _each_tool(data: object) -> Iterator[object]:
 
 
 def _each_of_mapping(data: Mapping[str, Any]) -> Iterator[object]:
+    result = data.get("result")
+    if isinstance(result, Mapping) and "tools" in result:
+        data = result
     for key in _LIST_KEYS:
         if isinstance(data.get(key), (list, tuple)):
             yield from _each_tool(data[key])
             return
-    is_by_name = (
-        bool(data)
-        and "name" not in data
-        and "type" not in data
-        and all(isinstance(value, Mapping) for value in data.values())
-        and not isinstance(data.get("function"), Mapping)
-    )
-    if is_by_name:  # The AI SDK keeps tools as {name: tool}.
+    tools = data.values()
+    if all(isinstance(tool, Mapping) for tool in tools) and any(map(_describes_tool, tools)):
+        # The AI SDK keeps tools as {name: tool}; a name in the tool itself goes before that.
         for name, tool in data.items():
             yield {"name": name, **tool}
     else:
         yield data
+
+
+def _describes_tool(data: Mapping[str, Any]) -> bool:
+    """Tell a tool, its name aside, from settings: Gemini's ``{"googleSearch": {}}`` is none."""
+    return _schema_of(data) is not None or isinstance(data.get("description"), str)
 
 
 def _schema_of(data: Mapping[str, Any]) -> object:
@@ -141,7 +145,10 @@ def _read_schema(schema: object, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(schema, Mapping):
         raise UsageError(f"the schema of tool {name!r} is no JSON object")
-    standard: dict[str, Any] = _with_standard_types(schema)
+    try:
+        standard: dict[str, Any] = _with_standard_types(schema)
+    except RecursionError:
+        raise UsageError(f"the schema of tool {name!r} nests without end") from None
     return standard
 
 

@@ -95,6 +95,13 @@ def test_a_string_that_may_be_a_list_is_one_if_it_holds_elements() -> None:
     assert rxml.loads("<s><b>a</b> c</s>", schema) == {"s": "<b>a</b> c"}
 
 
+def test_a_string_that_may_be_an_object_is_one_if_it_begins_with_a_property() -> None:
+    point = {"type": "object", "properties": {"x": {"type": "number"}}}
+    schema = {"type": "object", "properties": {"s": {"anyOf": [STRING, point]}}}
+    assert rxml.loads("<s> <x>1</x> <y>2</y> </s>", schema) == {"s": {"x": 1, "y": 2}}
+    assert rxml.loads("<s><p>a</p></s>", schema) == {"s": "<p>a</p>"}
+
+
 def test_the_values_of_a_map_of_strings_are_raw_text() -> None:
     schema = {
         "type": "object",

@@ -330,3 +330,7 @@ def test_nonsense_is_read_without_complaint(document: Any, name: str, index: int
         assert not schema.is_string or schema.wants == "string"
         children = [schema.property(name), schema.item(index), *schema.properties.values()]
         waiting.extend(child for child in children if child is not None)
+
+
+def test_a_schema_shows_its_document() -> None:
+    assert repr(Schema(STRING)) == "Schema({'type': 'string'})"

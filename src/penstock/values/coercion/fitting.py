@@ -176,7 +176,7 @@ class _Coercion:
 
     def _to_array(self, value: Any, schema: Schema, depth: int) -> Any:
         elements = read_array(value) if isinstance(value, str) else value
-        if elements is UNREAD or not isinstance(elements, list):
+        if not isinstance(elements, list):
             if not shaping.may_wrap(value, schema):
                 return UNREAD
             elements = self._to_elements(value if elements is UNREAD else elements, schema, depth)

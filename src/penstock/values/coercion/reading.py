@@ -12,6 +12,7 @@ from typing import Any, Final
 from penstock import _json
 from penstock.errors import PenstockError
 from penstock.values import rjson
+from penstock.values.coercion.entities import decode_entities
 from penstock.values.grammar import MAX_DIGITS
 
 UNREAD: Final = object()
@@ -23,8 +24,6 @@ _EXACT: Final = 2**53
 """Up to here a float holds every whole number, so one that is whole needs no point."""
 
 _TAG: Final = re.compile(r"\s*<([A-Za-z_][A-Za-z0-9_.-]*)>([^<]*)</([A-Za-z_][A-Za-z0-9_.-]*)>\s*")
-_ENTITY: Final = re.compile(r"&(lt|gt|quot|apos|amp);")
-_ENTITIES: Final = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
 
 
 def read_number(text: str) -> Any:
@@ -130,7 +129,6 @@ def _read_tags(text: str) -> Any:
         match = _TAG.match(text, at)
         if match is None or match[1] != match[3]:
             return UNREAD
-        value = _ENTITY.sub(lambda entity: _ENTITIES[entity[1]], match[2])
-        found.setdefault(match[1], []).append(value)
+        found.setdefault(match[1], []).append(decode_entities(match[2]))
         at = match.end()
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}

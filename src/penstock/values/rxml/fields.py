@@ -3,7 +3,8 @@
 Raw text is for every field that may be a string and cannot be a list or an object: also one that
 may be null, or a number, or one of an `enum`. Coercion leaves a string that its schema allows as
 it is, so nothing of it may be lost before. A list of strings, and a string that may be a list or an
-object instead, hold elements if they begin with one, and raw text if they do not.
+object instead, hold elements if they begin with one, and raw text if they do not; an object must
+begin with one of its properties, since any markup begins with an element.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ def may_be_raw(schema: Schema | None) -> bool:
     if "string" in schema.types:
         return not says_nothing(schema)
     return is_list(schema) and is_string_field(schema.item(0))
+
+
+def may_hold(schema: Schema | None, name: str) -> bool:
+    """Tell whether what begins with the element *name* may be a list or an object of *schema*."""
+    if schema is None or "array" in schema.types or not schema.properties:
+        return True
+    return schema.property(name) is not None
 
 
 def says_nothing(schema: Schema | None) -> bool:

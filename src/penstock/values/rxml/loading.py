@@ -17,13 +17,10 @@ from penstock.errors import CoercionError, DuplicateStringTagError, UsageError
 from penstock.values.coercion import coerce
 from penstock.values.rxml.reader import read_elements
 from penstock.values.rxml.shapes import Child, object_of
-from penstock.values.rxml.writer import dumps
 from penstock.values.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["dumps", "loads"]
 
 
 def loads(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import XMLParseError
 from penstock.values.grammar import MAX_DEPTH
 from penstock.values.rxml.closing import ClosingRule, Place, find_closing
-from penstock.values.rxml.fields import Reading, may_be_raw, reading_of
+from penstock.values.rxml.fields import Reading, may_be_raw, may_hold, reading_of
 from penstock.values.rxml.markup import (
     CDATA,
     COMMENT,
@@ -206,7 +206,7 @@ class _Reader:
         """Tell whether the inside begins with an element that is closed somewhere."""
         at = self._rule.skip_margin(element.start)
         tag = opening_at(self._text, at)
-        if tag is None:
+        if tag is None or not may_hold(element.schema, tag.name):
             return False
         closings = self._index.closings(tag.name)
         return tag.empty or (bool(closings) and closings[-1] >= tag.end)

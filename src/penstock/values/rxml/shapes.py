@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock import _json
 from penstock.errors import JSONParseError
 from penstock.values.coercion import coerce
+from penstock.values.coercion.entities import decode_entities
 from penstock.values.rxml.fields import (
     empty_value,
     is_list,
@@ -28,7 +29,6 @@ from penstock.values.rxml.fields import (
     says_nothing,
     wants_scalar,
 )
-from penstock.values.rxml.text import decode_entities
 
 if TYPE_CHECKING:
     from collections.abc import Collection

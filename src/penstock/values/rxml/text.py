@@ -1,33 +1,13 @@
-"""The text between tags: entities, read once and never twice, and their escaping.
-
-Models write code between tags, escaped or not, and only the text itself tells which. A value that
-holds a ``<`` was plainly not escaped, so nothing in it is decoded; any other value has its
-entities decoded exactly once. Known are the five of XML and numeric ones; what names no character
-(``&nbsp;``, ``&#xD800;``, ``&#99999999;``) stays as it is.
-"""
+"""Text made fit to stand between tags or in an attribute; `decode_entities` gives it back."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
-
-_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_ENTITY: Final = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6}));")
-
-_LAST_CHARACTER: Final = 0x10FFFF
-_SURROGATES: Final = range(0xD800, 0xE000)
 
 _ALL_FIVE: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 )
 _MARKUP_ONLY: Final = str.maketrans({"&": "&amp;", "<": "&lt;"})
-
-
-def decode_entities(text: str) -> str:
-    """Decode the entities of *text* once, unless it holds a ``<`` and so was never escaped."""
-    if "&" not in text or "<" in text:
-        return text
-    return _ENTITY.sub(_character, text)
 
 
 def escape_text(text: str, *, minimal: bool = False) -> str:
@@ -48,14 +28,3 @@ def quote_attribute(text: str, *, minimal: bool = False) -> str:
         return f"{quote}{text.translate(_ALL_FIVE)}{quote}"
     entity = "&apos;" if quote == "'" else "&quot;"
     return f"{quote}{text.translate(_MARKUP_ONLY).replace(quote, entity)}{quote}"
-
-
-def _character(entity: re.Match[str]) -> str:
-    name, decimal, hexadecimal = entity.groups()
-    if name is not None:
-        return _NAMED[name]
-    code = int(decimal) if decimal is not None else int(hexadecimal, 16)
-    # NUL is no character of XML either, and a tool that gets one in a path is in danger.
-    if code == 0 or code > _LAST_CHARACTER or code in _SURROGATES:
-        return entity.group()
-    return chr(code)
