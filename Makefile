@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 inst
 
 .PHONY: run test check bench docs fuzz format clean
 
-run: $(VENV)/.run ## the main job, on an embedded default
+run: $(VENV)/.run ## `penstock repair` on a few broken model outputs
 	@$(BIN)/python -m penstock repair --demo
 
 test: $(VENV)/.dev ## all tests
@@ -14,11 +14,11 @@ test: $(VENV)/.dev ## all tests
 
 check: $(VENV)/.dev ## style, types and rooms
 	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache . # a cached verdict misses a neighbour that came or went
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev ## what ruff can mend by itself
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
@@ -28,11 +28,11 @@ bench: $(VENV)/.bench ## ratios within one run, as a table
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
 	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs ## the documentation as HTML, warnings as errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-clean:
-	rm -rf $(VENV) dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## back to what is in git
+	rm -rf $(VENV) dist docs/_build .coverage .hypothesis .*_cache
 
 # One stamp per set of extras: a new pyproject or constraints file installs anew.
 $(VENV)/bin/python:

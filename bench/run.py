@@ -10,11 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-import repair
-
 import framing
 import imports
 import incremental
+import repair
 
 Table = list[tuple[str, str, str, str]]
 """Rows of what was measured, the figure, the bar, and the verdict."""

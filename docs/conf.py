@@ -1,5 +1,13 @@
 """How the documentation is built: Sphinx, MyST Markdown, furo."""
 
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
 project = "penstock"
 author = "The penstock authors"
 copyright = "the penstock authors"  # noqa: A001 - Sphinx wants this name
@@ -14,3 +22,17 @@ autodoc_typehints = "signature"
 
 html_theme = "furo"
 html_title = "penstock"
+
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+
+
+def quote_code(
+    _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
+    """Let `code` in a docstring be code, as in Markdown; to Sphinx it would be a title."""
+    lines[:] = _CODE.sub(r"\ ``\1``\ ", "\n".join(lines)).split("\n")
+
+
+def setup(app: Sphinx) -> None:
+    """Tell Sphinx what else to do."""
+    app.connect("autodoc-process-docstring", quote_code)

@@ -6,18 +6,18 @@ hand. A test fails when a page is behind the code.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
-from penstock import _json, frames, messages
+from penstock import messages
 from penstock.events import Event
 from penstock.messages import Content
-from penstock.values import grammar
 
 HERE = Path(__file__).parent
+SOURCE = HERE.parent / "src" / "penstock"
 
 
 def event_table() -> str:
@@ -47,19 +47,13 @@ def word_table() -> str:
 
 
 def limit_table() -> str:
-    """List every limit that has a name here."""
+    """List every limit of the code that says what it is for."""
     rows = ["| limit | default | is for |", "|---|---|---|"]
-    for module, name in (
-        (_json, "MAX_DEPTH"),
-        (grammar, "MAX_DIGITS"),
-        (frames, "MAX_LINE"),
-        (frames, "MAX_EVENT"),
-    ):
-        source = inspect.getsource(module)
-        found = re.search(rf'^{name}\b.*\n"""(.*?)"""', source, re.MULTILINE | re.DOTALL)
-        why = " ".join(found[1].split()) if found else ""
-        place = module.__name__.removeprefix("penstock.")
-        rows.append(f"| `{place}.{name}` | {getattr(module, name):,} | {why} |")
+    for file in sorted(SOURCE.rglob("*.py")):
+        place = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for name, why in _LIMIT.findall(file.read_text()):
+            default = getattr(import_module(f"penstock.{place}"), name)
+            rows.append(f"| `{place}.{name}` | {default:,} | {' '.join(why.split())} |")
     return "\n".join(rows)
 
 
@@ -70,6 +64,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "limits": limit_table,
 }
 
+_LIMIT = re.compile(r'^(MAX_\w+): Final = .*\n"""([^"]*)"""', re.MULTILINE)
 _SLOT = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

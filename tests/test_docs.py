@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,23 @@ def test_the_examples_of_a_page_run(page: Path) -> None:
     test = doctest.DocTestParser().get_doctest(text, {}, name(page), name(page), 0)
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path) -> None:
+    for command, shown in re.findall(
+        r"^\$ (.*)\n((?:(?!```).*\n)*)", page.read_text(), re.MULTILINE
+    ):
+        here = command.replace("penstock ", f"{sys.executable} -m penstock ")
+        done = subprocess.run(  # noqa: S602 - our own pages
+            here,
+            shell=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

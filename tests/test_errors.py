@@ -1,5 +1,8 @@
 """Errors: one root, and every parse error knows its place."""
 
+import copy
+import pickle
+
 import pytest
 
 import penstock
@@ -33,3 +36,19 @@ def test_errors_carry_what_their_handler_needs() -> None:
     assert (limit.limit, limit.value) == ("max_line", 10)
     refused = ProviderError("slow down", status=429, type="rate_limit_error", retry_after=1.5)
     assert (refused.status, refused.type, refused.retry_after) == (429, "rate_limit_error", 1.5)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LimitError("too long", limit="max_line", value=10),
+        JSONParseError("bad", text="ab\ncd", position=4),
+        ProviderError("slow down", status=429, type="rate_limit_error", retry_after=1.5),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_can_be_copied_and_sent_to_another_process(error: PenstockError) -> None:
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own
+        assert type(twin) is type(error)
+        assert str(twin) == str(error)
+        assert vars(twin) == vars(error)

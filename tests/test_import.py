@@ -35,5 +35,8 @@ def test_a_floor_above_loads_on_first_use() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        penstock.nonsense  # noqa: B018
+    for module in (penstock, penstock.values):
+        with pytest.raises(
+            AttributeError, match=f"'{module.__name__}' has no attribute 'nonsense'"
+        ):
+            module.nonsense  # noqa: B018

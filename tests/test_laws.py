@@ -10,6 +10,7 @@ from hypothesis import given
 
 from laws import (
     check_bounded,
+    check_bounded_holdback,
     check_bytes_chunk_free,
     check_chunk_free,
     check_honest_end,
@@ -26,7 +27,8 @@ from laws import (
     one_by_one,
 )
 from laws.strategies import CUTS, soup
-from penstock.errors import LimitError, UsageError
+from penstock import ndjson, sse
+from penstock.errors import UsageError
 from penstock.events import (
     Done,
     Event,
@@ -41,6 +43,7 @@ from penstock.events import (
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall
 
 SAMPLE = "before <call>ping</call> after <cal <call>x"
+ENDLESS = "<call>" + "x" * 200
 
 
 class Toy:
@@ -57,16 +60,22 @@ class Toy:
     def feed(self, text: str) -> list[Event]:
         self.text += text
         events: list[Event] = []
-        while self.start in self.text and self.end in self.text.split(self.start, 1)[1]:
-            before, after = self.text.split(self.start, 1)
-            name, self.text = after.split(self.end, 1)
-            events += [*self.show(before), *self.close(), *self.call(name)]
-        if self.start not in self.text:
-            held = self.held()
-            safe, self.text = self.text[: len(self.text) - held], self.text[len(self.text) - held :]
-            events += self.show(safe)
-        elif len(self.text) > self.limit:
-            raise LimitError("too long a call", limit="limit", value=self.limit)
+        while self.start in self.text:
+            before, body = self.text.split(self.start, 1)
+            name, end, after = body.partition(self.end)
+            events += self.show(before)
+            if len(name) > self.limit + (0 if end else len(self.end) - 1):
+                events += self.show(self.start)
+                self.text = body
+            elif end:
+                events += [*self.close(), *self.call(name)]
+                self.text = after
+            else:
+                self.text = self.start + body
+                return events
+        safe = len(self.text) - self.held()
+        events += self.show(self.text[:safe])
+        self.text = self.text[safe:]
         return events
 
     def finish(self) -> list[Event]:
@@ -138,7 +147,7 @@ class Raises(Toy):
         raise ValueError(name)
 
 
-class BoundByFeeds(Toy):
+class WaitsForever(Toy):
     limit = 10**9
 
 
@@ -162,7 +171,18 @@ def test_a_lawful_reader_leaks_no_marker_at_any_cut(chunks: list[str]) -> None:
 
 def test_a_lawful_reader_neither_stalls_nor_grows_without_bound() -> None:
     check_no_stall(Toy, "a < b <cal <<ca <call", len("<call>"))
-    check_bounded(lambda: Toy().feed, "<call>" + "x" * 200, "limit")
+    check_bounded_holdback(Toy, ENDLESS, len("<call></call>") + Toy.limit)
+    check_bounded(lambda: ndjson.Decoder(max_line=100).feed, ENDLESS.encode(), "max_line")
+
+
+@pytest.mark.parametrize("length", [Toy.limit, Toy.limit + 1])
+def test_a_lawful_reader_takes_a_call_over_its_limit_for_text_at_any_cut(length: int) -> None:
+    text = f"<call>{'x' * length}</call> after"
+    has_call = any(isinstance(event, ToolCallEnd) for event in Toy().feed(text))
+    assert has_call == (length == Toy.limit)
+    for chunks in chunkings(text):
+        check_chunk_free(Toy, chunks)
+        check_lossless(Toy, chunks)
 
 
 CROOKED: list[tuple[str, Callable[[], None]]] = [
@@ -173,7 +193,12 @@ CROOKED: list[tuple[str, Callable[[], None]]] = [
     ("law 4", lambda: check_no_leak(ShowsMarkers, ["<call>y</call>"], ["<call>"])),
     ("law 4", lambda: check_no_stall(Stalls, "plain words are not markers", len("<call>"))),
     ("law 6", lambda: check_never_raises(Raises, ["<call>y</call>"])),
-    ("law 9", lambda: check_bounded(lambda: BoundByFeeds().feed, "<call>" + "x" * 200, "limit")),
+    ("law 9", lambda: check_bounded_holdback(WaitsForever, ENDLESS, 120)),
+    ("law 9", lambda: check_bounded(lambda: ndjson.Decoder().feed, ENDLESS.encode(), "max_line")),
+    (
+        "law 9",
+        lambda: check_bounded(lambda: sse.Decoder(max_event=9).feed, b"data: abcd\n", "max_line"),
+    ),
 ]
 
 

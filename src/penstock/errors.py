@@ -5,6 +5,10 @@ readers in `values` when they are called directly, and for upstreams. Foreign ex
 translated once, at the seam, with ``from exc``.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
 
 class PenstockError(Exception):
     """The root of all errors that penstock raises on purpose."""
@@ -21,6 +25,10 @@ class LimitError(PenstockError):
         super().__init__(message)
         self.limit = limit
         self.value = value
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...]]:
+        # By itself an exception is copied, also to another process, from its message alone.
+        return partial(type(self), limit=self.limit, value=self.value), self.args
 
 
 class ParseError(PenstockError):

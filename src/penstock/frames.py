@@ -86,9 +86,13 @@ class FrameDecoder:
             raise self._refusal.with_traceback(None)
         self._refusal = UsageError("the stream is finished: make a new decoder for a new one")
         frames: list[Frame] = []
-        if self._head:
-            self._read(self._head, frames)
-        self._read_end(frames)
+        try:
+            if self._head:
+                self._read(self._head, frames)
+            self._read_end(frames)
+        except LimitError as error:
+            self._refusal = error
+            raise
         return frames
 
     def _read(self, data: bytes, frames: list[Frame]) -> None:

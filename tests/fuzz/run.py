@@ -6,6 +6,8 @@ its own. A crash leaves its input in a file that the fuzzer names.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,10 @@ from pathlib import Path
 import atheris
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-with atheris.instrument_imports(include=["penstock"]):
+with (
+    contextlib.redirect_stderr(io.StringIO()),  # it names each of our modules
+    atheris.instrument_imports(include=["penstock"]),
+):
     from fuzz.targets import TARGETS
 
 SECONDS = "60"

@@ -47,13 +47,14 @@ def relaxed(text: str) -> None:
 
 
 def mended(text: str) -> None:
-    """`rjson.repair` agrees with `loads` wherever that reads the text."""
+    """`rjson.repair` gives a value or a typed error, and leaves strict JSON as it is."""
     try:
         repaired = rjson.repair(text)
     except JSONParseError:
         return
     with contextlib.suppress(JSONParseError):
         expected = _json.decode(text)
+        # A string may hold JSON that is decoded; NaN is a float to the seam and a word to `rjson`.
         if not isinstance(expected, (str, float)):
             assert repr(repaired.value) == repr(expected)
 
@@ -90,6 +91,15 @@ def coerced(text: str) -> None:
         assert repr(coerce(once, schema)) == repr(once)
 
 
+def schemas(text: str) -> None:
+    """Any value is taken for a schema: coercion by it never raises, and twice is once."""
+    with contextlib.suppress(JSONParseError):
+        schema = rjson.repair(text).value
+        for value in ("1", {"a": "1", "b": ["x"]}):
+            once = coerce(value, schema)
+            assert repr(coerce(once, schema)) == repr(once)
+
+
 def arguments(text: str) -> None:
     """Argument text never raises, live or at its end."""
     ToolCall.from_text("c", "f", text)
@@ -121,6 +131,7 @@ TARGETS: dict[str, Callable[[str], None]] = {
         recovering_increments,
         markup,
         coerced,
+        schemas,
         arguments,
         framing,
     )

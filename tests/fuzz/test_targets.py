@@ -20,6 +20,8 @@ CRUMBS = [
     "nul",
 ]
 TAGS = ["<a>", "</a>", "<b>", "</b>", "<c><item>", "</item></c>", "<d>", "<e/>", "&lt;", "<!--"]
+KEYWORDS = [*"{}[]:,1", '"a"', '"string"', '"integer"', '"object"', '"#"', '"(a+)+$"']
+KEYWORDS += ['"type":', '"properties":', '"items":', '"enum":', '"anyOf":', '"$ref":', '"pattern":']
 FRAMES = ["data: ", "event:", "id:", "\n\n", "\r\n", "\ufeff", ": ping"]
 
 HALF_BROKEN = st.builds(
@@ -28,7 +30,7 @@ HALF_BROKEN = st.builds(
     st.integers(0, 60),
     st.sampled_from(CRUMBS),
 )
-TEXTS = ANY_TEXT | HALF_BROKEN | soup(*CRUMBS) | soup(*TAGS) | soup(*FRAMES)
+TEXTS = ANY_TEXT | HALF_BROKEN | soup(*CRUMBS) | soup(*TAGS) | soup(*KEYWORDS) | soup(*FRAMES)
 
 
 @pytest.mark.parametrize("name", TARGETS)

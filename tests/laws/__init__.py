@@ -15,13 +15,14 @@ law   name         check                                                      ap
 6     no raise     `check_never_raises`                                       readers, decoders
 7     honest ends  `check_honest_end`                                         decoders
 8     round trip   `check_round_trip`                                         formats, encoders
-9     bounded      `check_bounded`                                            everything fed
+9     bounded      `check_bounded`, `check_bounded_holdback`                  decoders, readers
 10    lawful out   `check_lawful_out`                                         encoders
 ====  ===========  =========================================================  ==================
 """
 
 from laws.checks import (
     check_bounded,
+    check_bounded_holdback,
     check_bytes_chunk_free,
     check_chunk_free,
     check_honest_end,
@@ -39,6 +40,7 @@ from laws.merging import merged, raw_by_block, without_raw
 
 __all__ = [
     "check_bounded",
+    "check_bounded_holdback",
     "check_bytes_chunk_free",
     "check_chunk_free",
     "check_honest_end",

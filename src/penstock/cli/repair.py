@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -24,6 +26,8 @@ _DEMO: list[tuple[str, str, Any]] = [
     ("XML by a schema", "<path>a.cpp</path><content>if (a < b) vector<int> v;</content>", _CODE),
 ]
 
+_XML_LEAD: Final = re.compile(r"\s*(?:```\w*\s*)?<")
+
 
 class Kind(StrEnum):
     """What the text is."""
@@ -35,7 +39,7 @@ class Kind(StrEnum):
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(help="The text to mend; a pipe or - is read otherwise.")
+        Path | None, typer.Argument(help="The text to mend; without it, or as -, a pipe is read.")
     ] = None,
     schema: Annotated[
         Path | None, typer.Option(help="A JSON Schema that the value is fitted to.")
@@ -55,10 +59,11 @@ def command(
         raise typer.BadParameter("give a file or pipe a text in")
     try:
         mended = _mend(_read_text(file), kind, _read_schema(schema))
+        _show_value(Console(), mended)
     except PenstockError as exc:
         _complain(str(exc))
         raise typer.Exit(1) from exc
-    _show(mended)
+    _show_notes(Console(stderr=True), mended)
 
 
 def _read_text(file: Path | None) -> str:
@@ -68,21 +73,28 @@ def _read_text(file: Path | None) -> str:
     except OSError as exc:
         _complain(f"{file}: {exc.strerror}")
         raise typer.Exit(2) from exc
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8-sig", "replace")
 
 
 def _read_schema(file: Path | None) -> Any:
     if file is None:
         return None
     try:
-        return _json.decode(file.read_bytes())
-    except (OSError, JSONParseError) as exc:
+        schema = _json.decode(file.read_bytes())
+    except OSError as exc:
+        _complain(f"the schema {file}: {exc.strerror}")
+        raise typer.Exit(2) from exc
+    except JSONParseError as exc:
         _complain(f"the schema {file}: {exc}")
         raise typer.Exit(2) from exc
+    if not isinstance(schema, (dict, bool)):
+        _complain(f"the schema {file}: a JSON Schema is an object")
+        raise typer.Exit(2)
+    return schema
 
 
 def _mend(text: str, kind: Kind, schema: Any) -> Repaired:
-    is_xml = kind is Kind.xml or (kind is Kind.auto and text.lstrip().startswith("<"))
+    is_xml = kind is Kind.xml or (kind is Kind.auto and _XML_LEAD.match(text) is not None)
     if is_xml:
         told: list[str] = []
         return Repaired(rxml.loads(text, schema, on_error=told.append), tuple(told))
@@ -90,13 +102,8 @@ def _mend(text: str, kind: Kind, schema: Any) -> Repaired:
     if schema is None:
         return mended
     fitted = coerce(mended.value, schema)
-    notes = () if fitted == mended.value else ("fitted the value to its schema",)
+    notes = () if fitted is mended.value else ("fitted the value to its schema",)
     return Repaired(fitted, mended.repairs + notes)
-
-
-def _show(mended: Repaired) -> None:
-    _show_value(Console(), mended)
-    _show_notes(Console(stderr=True), mended)
 
 
 def _show_demo() -> None:
@@ -110,17 +117,26 @@ def _show_demo() -> None:
 
 
 def _show_value(out: Console, mended: Repaired) -> None:
-    text = _json.encode(mended.value).decode()
-    # Half an emoji has no UTF-8 form: such a value is shown with escapes.
-    out.print_json(text, indent=2, ensure_ascii=text.isascii())
+    """Show the value: in colour on a terminal, else as JSON in UTF-8, whatever the locale."""
+    strict = _json.encode_strict(mended.value)
+    in_ascii = strict.isascii()  # half an emoji has no UTF-8 form: such a value came in escapes
+    if out.is_terminal:
+        in_ascii = in_ascii or out.encoding != "utf-8"
+        out.print_json(strict.decode(), indent=2, ensure_ascii=in_ascii)
+    else:
+        typer.echo(json.dumps(mended.value, indent=2, ensure_ascii=in_ascii).encode())
 
 
 def _show_notes(out: Console, mended: Repaired) -> None:
     for note in mended.repairs:
-        out.print(f"mended: {note}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        _say(out, f"mended: {note}", "yellow")
 
 
 def _complain(message: str) -> None:
-    Console(stderr=True).print(
-        f"penstock: {message}", style="red", markup=False, highlight=False, soft_wrap=True
-    )
+    _say(Console(stderr=True), f"penstock: {message}", "red")
+
+
+def _say(out: Console, message: str, style: str) -> None:
+    """Print one line; a control character in it, which a model wrote, steers no terminal."""
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message)
+    out.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
