@@ -164,7 +164,7 @@ def _read_arguments(text: str) -> tuple[object, list[str]]:
     except JSONParseError as refusal:
         return None, [f"the arguments cannot be read: {refusal}"]
     if mended.value is None:
-        return {}, list(mended.repairs)
+        return {}, mended.repairs
     is_object = isinstance(mended.value, dict)
     reason = [] if is_object else ["the arguments are no JSON object"]
     return mended.value, [*mended.repairs, *reason]

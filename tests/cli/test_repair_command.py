@@ -131,7 +131,7 @@ def test_the_value_is_utf_8_whatever_the_locale(encoding: str) -> None:
 )
 def test_a_terminal_shows_what_it_can(encoding: str, shown: str) -> None:
     screen = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    repair._show_value(Console(file=screen, force_terminal=True), Repaired({"a": "é"}, ()))
+    repair._show_value(Console(file=screen, force_terminal=True), Repaired({"a": "é"}, []))
     screen.seek(0)
     assert shown in screen.read()
 

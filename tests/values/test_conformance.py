@@ -52,7 +52,7 @@ def test_every_reader_reads_what_it_must(case: dict[str, Any]) -> None:
     assert exactly(rjson.loads(text)) == wanted
     repaired = rjson.repair(text)
     assert exactly(repaired.value) == wanted
-    assert repaired.repairs == ()
+    assert repaired.repairs == []
 
 
 @cases("must")

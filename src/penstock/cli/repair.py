@@ -97,12 +97,12 @@ def _mend(text: str, kind: Kind, schema: Any) -> Repaired:
     is_xml = kind is Kind.xml or (kind is Kind.auto and _XML_LEAD.match(text) is not None)
     if is_xml:
         told: list[str] = []
-        return Repaired(rxml.loads(text, schema, on_error=told.append), tuple(told))
+        return Repaired(rxml.loads(text, schema, on_error=told.append), told)
     mended = rjson.repair(text)
     if schema is None:
         return mended
     fitted = coerce(mended.value, schema)
-    notes = () if fitted is mended.value else ("fitted the value to its schema",)
+    notes = [] if fitted is mended.value else ["fitted the value to its schema"]
     return Repaired(fitted, mended.repairs + notes)
 
 

@@ -160,12 +160,12 @@ class Repairs:
         """Tell whether any of *kinds* was counted."""
         return any(kind in self._counts for kind in kinds)
 
-    def lines(self) -> tuple[str, ...]:
+    def lines(self) -> list[str]:
         """Return one line a kind, in the order in which the kinds were first met."""
-        return tuple(
+        return [
             kind.value[count > 1].format(count=count, example=self._examples[kind])
             for kind, count in self._counts.items()
-        )
+        ]
 
 
 def _shortened(example: str) -> str:

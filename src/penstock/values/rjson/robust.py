@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -49,11 +49,11 @@ _SIGNS_OF_PROSE: Final = (
 """What a string that holds JSON does not need; a sentence with brackets in it does."""
 
 
-class Repaired(msgspec.Struct, frozen=True):
+class Repaired(NamedTuple):
     """A value that `repair` read, and what it did to read it, in words."""
 
     value: Any
-    repairs: tuple[str, ...] = ()
+    repairs: list[str]
 
 
 def loads(text: str | bytes, *, duplicates: Duplicates = "error") -> Any:
