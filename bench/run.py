@@ -13,6 +13,7 @@ from collections.abc import Callable
 import framing
 import imports
 import incremental
+import parsing
 import repair
 
 Table = list[tuple[str, str, str, str]]
@@ -23,6 +24,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "IncrementalJSON, 4-character deltas": incremental.table,
     "repair": repair.table,
     "Framing": framing.table,
+    "Parsing, 4-character deltas": parsing.table,
 }
 
 

@@ -696,3 +696,60 @@ def test_a_delta_costs_the_same_however_much_came_before(kind: str) -> None:
         return best_time(run, 5) / len(pieces)
 
     assert per_delta(deltas(80_000)) < 2 * per_delta(deltas(4_000))
+
+
+# --- reading up to a change ---
+
+
+def advance_all(chunks: list[str]) -> tuple[list[Change], str]:
+    """Read as a parser does: come again with what was left and more; tell what was not read."""
+    reader, changes, left = IncrementalJSON(lenient=True), list[Change](), ""
+    for chunk in chunks:
+        left += chunk
+        at, before = 0, -1
+        while before < at < len(left) and not reader.complete:
+            before = at
+            found, at = reader.advance(left, at)
+            changes += found
+        left = left[at:]
+    return changes, left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "x\\n\\u00e9\\ud83d\\ude00", "b": [1, {"c": null}], "d": ""}',
+        "{a: 'it\\'s', /* c */ b: [True, .5,],}",
+        '[{"name": "f"}, {"name": "g", "n": 12}]',
+    ],
+)
+def test_advancing_gives_the_changes_of_feeding_and_stops_behind_the_root(text: str) -> None:
+    whole = IncrementalJSON(lenient=True).feed(text)
+    for chunks in ([text + " tail"], [*text, " tail"]):
+        changes, left = advance_all(chunks)
+        assert left == " tail"
+        assert merged(changes) == merged(whole)
+
+
+def test_advancing_stops_at_every_change() -> None:
+    text = '{"a": 1, "b": "x"}'
+    reader, stops, at = IncrementalJSON(), list[str](), 0
+    while not reader.complete:
+        before = at
+        changes, at = reader.advance(text, at)
+        assert changes
+        stops.append(text[before:at])
+    assert stops == ["{", '"a": 1', ', "b": "x"', "}"]
+
+
+def test_an_open_string_tells_its_quote_and_takes_plain_text() -> None:
+    reader = IncrementalJSON(lenient=True)
+    assert reader.open_string is None
+    reader.feed("{'a': 'x")
+    opened = reader.open_string
+    assert opened is not None
+    assert opened[0] == "'"
+    opened[1].append("yz")
+    reader.feed("'}")
+    assert reader.value == {"a": "xyz"}
+    assert reader.open_string is None

@@ -68,6 +68,40 @@ class IncrementalJSON:
             at = reading.state[delta[at]](reading, delta, at)
         return changes
 
+    def advance(self, text: str, at: int = 0) -> tuple[list[Change], int]:
+        """Read on from *at* in *text* until something changes; tell what, and where it stopped.
+
+        For a reader that stops where the value does and goes on with what follows: it never reads
+        past a change, and behind the root not at all. Where the text ends inside an escape or the
+        like it stops before that, and the caller comes again with more. Raises as `feed` does.
+        """
+        reading = self._reading
+        changes: list[Change] = []
+        reading.changes = changes
+        reading.fed = len(text)
+        resume = reading.resume
+        if resume is not None:
+            reading.resume = None
+            reading.gate = ""
+            at = resume(reading, text, at)
+        size = len(text)
+        while at < size and not changes and not reading.complete:
+            at = reading.state[text[at]](reading, text, at)
+        if reading.held:
+            at -= len(reading.held)
+            reading.held = ""
+        return changes, at
+
+    @property
+    def open_string(self) -> tuple[str, list[str]] | None:
+        """The closing quote and the pieces of the open string, while plain text goes on in it.
+
+        Text without that quote, a backslash or a control character may be appended to the pieces
+        instead of being read.
+        """
+        reading = self._reading
+        return (reading.gate, reading.parts) if reading.gate and reading.text_open else None
+
     def finish(self) -> list[Change]:
         """Say that the text has ended; a number at the root is whole only now.
 

@@ -1,0 +1,130 @@
+"""What a delta costs in the parser, as a multiple of what any streaming API costs at least.
+
+The floor is a method that returns a list with one event, measured beside each row. Fixed texts in
+4-character deltas; inside a call the text is the value of a string argument, in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.events import Event, TextDelta
+from penstock.parsing import JSONCallReader, Parser
+from penstock.tools import Tool
+
+Row = tuple[str, str, str, str]
+
+SIZE = 100_000
+ROUNDS = 7
+PROSE = "The pipe leads the water to the turbine, one way, under control, no drop lost. "
+MARKUP = "<p>if (a < b) { return vector<int>{1, 2}; }</p> <div class='x'>{ }</div> "
+CODE = 'def f(x):\n    if x < 3 and y == "a":\n        return {"k": [x, \'y\']}\n\n'
+OPENING = '<tool_call>{"name": "write", "arguments": {"content": "x'
+TOOLS = [Tool("write", "", {"properties": {"content": {"type": "string"}}})]
+
+
+class _Syntax(Struct, frozen=True):
+    starts: tuple[str, ...] = ("<tool_call>",)
+    end: str = "</tool_call>"
+
+    def body(self, marker: str) -> JSONCallReader:
+        """Read JSON behind *marker*."""
+        del marker
+        return JSONCallReader(self.end)
+
+
+class _Floor:
+    def feed(self, text: str) -> list[Event]:
+        """Return a list with one event."""
+        return [TextDelta(0, text, text)]
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """Cut *size* characters of repeated *text* into deltas of four."""
+    whole = (text * (size // len(text) + 1))[:size]
+    return [whole[at : at + 4] for at in range(0, size, 4)]
+
+
+def cost(make: Callable[[], Any], deltas: list[str], opening: str = "") -> float:
+    """Return the CPU seconds of one delta, the best of several rounds."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        reader = make()
+        if opening:
+            reader.feed(opening)
+        feed = reader.feed
+        began = time.process_time()
+        for delta in deltas:
+            feed(delta)
+        best = min(best, time.process_time() - began)
+    return best / len(deltas)
+
+
+def floors(what: str, make: Callable[[], Any], deltas: list[str], bar: float, opening: str) -> Row:
+    """Compare a reader with the floor on the same deltas, turn by turn."""
+    floor = min(cost(_Floor, deltas) for _ in range(2))
+    ratio = cost(make, deltas, opening) / floor
+    return what, f"{ratio:.1f} floors", f"at most {bar:g}", "ok" if ratio <= bar else "MISSED"
+
+
+def in_text() -> list[Row]:
+    """Measure text outside calls."""
+    rows = [("prose", PROSE, 3.5), ("markup", MARKUP, 15.0), ("code", CODE, 15.0)]
+    return [
+        floors(f"text: {name}", lambda: Parser(_Syntax(), TOOLS), pieces(text, SIZE), bar, "")
+        for name, text, bar in rows
+    ]
+
+
+def in_calls() -> list[Row]:
+    """Measure a string argument, live and whole, at three sizes."""
+    rows = []
+    for name, text, live in (("prose", PROSE, 5.0), ("code", CODE, 12.0)):
+        for size in (1_000, 4_000, SIZE):
+            deltas = pieces(json.dumps(text)[1:-1], size)
+            for mode, bar in (("live", live), ("whole", 16.0)):
+                what = f"call: {name}, {size // 1000} KB, {mode}"
+
+                def make(mode: Any = mode) -> Parser:
+                    return Parser(_Syntax(), TOOLS, arguments=mode)
+
+                rows.append(floors(what, make, deltas, bar, OPENING))
+    return rows
+
+
+def growth() -> Row:
+    """Compare a delta of a call of 100 KB with one of 1 KB."""
+    small, large = (
+        cost(lambda: Parser(_Syntax(), TOOLS, arguments="live"), pieces(PROSE, size), OPENING)
+        for size in (1_000, SIZE)
+    )
+    ratio = large / small
+    verdict = "ok" if ratio <= 1.2 else "MISSED"
+    return "call: a delta at 100 KB / at 1 KB", f"{ratio:.2f}x", "at most 1.2x", verdict
+
+
+def in_one_piece() -> list[Row]:
+    """Measure whole answers."""
+    rows = []
+    for name, text, bar in (("plain text", PROSE, 500), ("markup", MARKUP, 8)):
+        answer = "".join(pieces(text, 10 * SIZE))
+        seconds = cost(lambda: Parser(_Syntax(), TOOLS), [answer])
+        speed = len(answer) / seconds / 1e6
+        verdict = "ok" if speed >= bar else "MISSED"
+        rows.append((f"one piece: {name}", f"{speed:.0f} MB/s", f"at least {bar} MB/s", verdict))
+    return rows
+
+
+def table() -> list[Row]:
+    """Return the rows of this benchmark."""
+    return [*in_text(), *in_calls(), growth(), *in_one_piece()]
+
+
+if __name__ == "__main__":
+    for cells in table():
+        print(*cells, sep=" | ")

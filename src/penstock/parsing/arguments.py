@@ -1,0 +1,82 @@
+"""Arguments out of values: strict JSON text, written as the values come.
+
+A string that its schema leaves alone streams as it comes; any other value is written when it is
+closed, coerced. So the pieces of every format join to strict JSON whose value is the call's
+arguments, by construction. Of a repeated key the last value counts, as it does for readers of the
+JSON text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from typing import Any
+
+from penstock import _json
+from penstock.values.coercion import coerce
+from penstock.values.schema import Schema
+
+
+class ArgumentWriter:
+    """Writes one call's arguments to *emit*, piece by piece; `arguments` is what they say.
+
+    *schema* is the tool's, or None for a tool that nobody knows: its values stay as they are.
+    """
+
+    __slots__ = ("_emit", "_key", "_lead", "_schema", "arguments")
+
+    def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
+        self.arguments: dict[str, Any] = {}
+        self._schema = schema
+        self._emit = emit
+        self._key = ""
+        self._lead = "{"
+
+    def streams(self, key: str) -> bool:
+        """Tell whether coercion would leave a string for *key* alone: it is written as it comes."""
+        child = self.child(key)
+        return child is None or child.is_string or child.free
+
+    def child(self, key: str) -> Schema | None:
+        """Give the schema of the argument *key*, where one is known."""
+        return self._schema.property(key) if self._schema is not None else None
+
+    def open_text(self, key: str) -> None:
+        """Begin the string *key*; `add_text` and `close_text` follow."""
+        self._key = key
+        self._emit(f'{self._lead}{encode_basestring(key)}:"')
+        self._lead = ","
+
+    def add_text(self, piece: str) -> None:
+        """Write more of the open string."""
+        self._emit(encode_basestring(piece)[1:-1])
+
+    def add_escaped(self, piece: str) -> None:
+        """Write more of the open string, which is escaped as strict JSON has it already."""
+        self._emit(piece)
+
+    def close_text(self, text: str) -> None:
+        """End the open string; *text* is all of it."""
+        self.arguments[self._key] = text
+        self._emit('"')
+
+    def put(self, key: str, value: Any) -> None:
+        """Write a whole value, coerced by its schema."""
+        child = self.child(key)
+        if child is not None:
+            value = coerce(value, child)
+        self.arguments[key] = value
+        self._emit(f"{self._lead}{encode_basestring(key)}:{_as_json(value)}")
+        self._lead = ","
+
+    def close(self) -> None:
+        """End the arguments."""
+        self._emit("{}" if self._lead == "{" else "}")
+
+
+def _as_json(value: Any) -> str:
+    """Write a value as strict JSON; a number too big for a float stays one that is too big."""
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    return _json.encode(value).decode()

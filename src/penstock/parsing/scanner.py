@@ -1,0 +1,127 @@
+"""The text that a parser reads: what is unread, where it stands, what no event has claimed yet.
+
+`Markers` is a set of literal markers for one state of a parser, compiled once: a pattern that finds
+the earliest (the longest of those that begin at one place), a gate of their first characters, and
+the beginnings that have to be held back. `Scanner` owns the text. Readers look at `text` from `at`
+on and move `at`; what they pass is consumed, and rides as `raw` on the next event that takes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+
+class Markers:
+    """A set of literal markers, compiled; with *fold*, ASCII letters match in either case."""
+
+    __slots__ = ("_prefixes", "find", "fold", "gate", "literals", "longest")
+
+    def __init__(self, literals: Iterable[str], *, fold: bool = False) -> None:
+        self.literals = tuple(dict.fromkeys(literals))
+        self.fold = fold
+        flags = re.ASCII | re.IGNORECASE if fold else re.NOFLAG
+        longest_first = sorted(self.literals, key=len, reverse=True)
+        firsts = "".join(sorted({literal[0] for literal in self.literals}))
+        never = r"(?!)"
+        self.find = re.compile("|".join(map(re.escape, longest_first)) or never, flags).search
+        self.gate = re.compile(f"[{re.escape(firsts)}]" if firsts else never, flags).search
+        self.longest = max(map(len, self.literals), default=0)
+        self._prefixes = frozenset(
+            self._folded(literal[:size])
+            for literal in self.literals
+            for size in range(1, len(literal))
+        )
+
+    def find_held(self, text: str, at: int = 0) -> int:
+        """Find where the longest end of *text* begins that may become a marker.
+
+        That is ``len(text)`` where nothing has to be held back.
+        """
+        found = self.gate(text, max(at, len(text) - self.longest + 1))
+        while found:
+            start = found.start()
+            if self._folded(text[start:]) in self._prefixes:
+                return start
+            found = self.gate(text, start + 1)
+        return len(text)
+
+    def _folded(self, text: str) -> str:
+        # Beyond ASCII `lower` may change a letter into one of ours (the Kelvin sign).
+        return text.lower() if self.fold and text.isascii() else text
+
+
+@lru_cache(maxsize=512)
+def markers(*literals: str, fold: bool = False) -> Markers:
+    """Give the compiled set of *literals*; the same set is compiled once."""
+    return Markers(literals, fold=fold)
+
+
+class Scanner:
+    """The unread text, the position in it, and the text that was read and not yet claimed."""
+
+    __slots__ = ("_claimed", "_lead", "at", "offset", "passed", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.at = 0
+        self.offset = 0  # where `text` begins in the whole answer
+        self._claimed = 0  # the text before it is claimed, or among the passed pieces
+        self.passed: list[str] = []  # pieces that were read whole and not claimed
+        self._lead = ""  # what was unclaimed when the open call began
+
+    @property
+    def has_raw(self) -> bool:
+        """Whether text was read that no event has claimed."""
+        return bool(self.passed or self._lead) or self._claimed < self.at
+
+    @property
+    def unread(self) -> str:
+        """The text that nobody has read."""
+        return self.text[self.at :]
+
+    def pass_all(self) -> None:
+        """Put what was read among the passed pieces, so that more can be added there."""
+        if self._claimed < self.at:
+            self.passed.append(self.text[self._claimed : self.at])
+            self._claimed = self.at
+
+    def push(self, text: str) -> None:
+        """Take more text behind what is unread."""
+        self.pass_all()
+        self.offset += self.at
+        self.text = self.text[self.at :] + text if self.at < len(self.text) else text
+        self.at = self._claimed = 0
+
+    def take_raw(self) -> str:
+        """Take all text that was read and that no event has claimed."""
+        raw = self.text[self._claimed : self.at]
+        self._claimed = self.at
+        if self.passed or self._lead:
+            raw = self._lead + "".join(self.passed) + raw
+            self.passed.clear()
+            self._lead = ""
+        return raw
+
+    def begin_call(self) -> None:
+        """Remember this place: what is read from here on can be given back."""
+        self._lead = self.take_raw()
+
+    def give_back(self) -> None:
+        """Make all text since `begin_call` unread again."""
+        passed = "".join(self.passed)
+        if passed:
+            self.text = passed + self.text[self._claimed :]
+            self.offset += self._claimed - len(passed)
+            self.passed.clear()
+            self.at = self._claimed = 0
+        else:
+            self.at = self._claimed
+        if self._lead:
+            self.passed.append(self._lead)
+            self._lead = ""
+
+    def read_since_call(self) -> str:
+        """Tell the text since `begin_call`, without taking it."""
+        return "".join(self.passed) + self.text[self._claimed : self.at]

@@ -1,0 +1,93 @@
+"""`ArgumentWriter`: pieces of strict JSON that say what the arguments are."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from laws.strategies import ARGUMENTS
+from penstock.parsing.arguments import ArgumentWriter
+from penstock.values import Schema
+
+SCHEMA = Schema(
+    {
+        "properties": {
+            "text": {"type": "string"},
+            "n": {"type": "integer"},
+            "maybe": {"type": ["string", "null"]},
+            "unit": {"enum": ["kg", "lb"]},
+            "any": {},
+        }
+    }
+)
+
+
+def write(arguments: dict[str, Any], schema: Schema | None = None) -> tuple[str, dict[str, Any]]:
+    pieces: list[str] = []
+    writer = ArgumentWriter(schema, pieces.append)
+    for key, value in arguments.items():
+        writer.put(key, value)
+    writer.close()
+    return "".join(pieces), writer.arguments
+
+
+@given(ARGUMENTS)
+def test_any_arguments_are_written_as_strict_json(arguments: dict[str, Any]) -> None:
+    text, seen = write(arguments)
+    assert json.loads(text) == seen == arguments
+
+
+def test_values_are_coerced_by_the_schema_of_a_known_tool_alone() -> None:
+    assert write({"n": "3", "x": "3"}, SCHEMA)[1] == {"n": 3, "x": "3"}
+    assert write({"n": "3"})[1] == {"n": "3"}
+
+
+@pytest.mark.parametrize(
+    ("key", "streams"),
+    [
+        ("text", True),
+        ("any", True),
+        ("unknown", True),
+        ("n", False),
+        ("maybe", False),
+        ("unit", False),
+    ],
+)
+def test_a_string_streams_where_coercion_would_not_touch_it(key: str, streams: bool) -> None:  # noqa: FBT001
+    assert ArgumentWriter(SCHEMA, print).streams(key) is streams
+    assert ArgumentWriter(None, print).streams(key)
+
+
+def test_a_string_is_escaped_piece_by_piece() -> None:
+    pieces: list[str] = []
+    writer = ArgumentWriter(SCHEMA, pieces.append)
+    writer.open_text("text")
+    writer.add_text('a "quoted"\n')
+    writer.add_escaped("\\t")
+    writer.add_text("é😀")
+    writer.close_text('a "quoted"\n\té😀')
+    writer.close()
+    assert json.loads("".join(pieces)) == writer.arguments == {"text": 'a "quoted"\n\té😀'}
+
+
+def test_no_arguments_are_an_empty_object() -> None:
+    assert write({}) == ("{}", {})
+
+
+def test_the_last_of_equal_keys_counts() -> None:
+    pieces: list[str] = []
+    writer = ArgumentWriter(None, pieces.append)
+    writer.put("a", 1)
+    writer.put("a", 2)
+    writer.close()
+    assert json.loads("".join(pieces)) == writer.arguments == {"a": 2}
+
+
+def test_a_number_too_big_for_a_float_stays_a_number() -> None:
+    text, seen = write({"a": math.inf, "b": -math.inf})
+    assert json.loads(text) == seen
+    assert "Infinity" not in text

@@ -1,0 +1,96 @@
+"""Markers and the scanner: what is found, what is held back, what is claimed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.parsing.scanner import Markers, Scanner, markers
+
+TAGS = Markers(["<call>", "<call_all>", "</call>", "```x\n"])
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        pytest.param("plain", 5, id="nothing to hold"),
+        pytest.param("a <", 2, id="a first character"),
+        pytest.param("a <cal", 2, id="a longer beginning"),
+        pytest.param("a <call", 2, id="all but the last character"),
+        pytest.param("a < b", 5, id="what goes on otherwise"),
+        pytest.param("<<", 1, id="the second of two beginnings"),
+        pytest.param("``", 0, id="the longest of several ends that fit"),
+        pytest.param("`````x", 2, id="the longest that fits, behind what does not"),
+        pytest.param("", 0, id="no text"),
+    ],
+)
+def test_the_longest_end_that_may_become_a_marker_is_held_back(text: str, held: int) -> None:
+    assert TAGS.find_held(text) == held
+
+
+@given(st.text(alphabet="<>/cal_`x\n é", max_size=20))
+def test_what_is_held_is_the_longest_proper_beginning_of_a_marker(text: str) -> None:
+    fits = [
+        start
+        for start in range(len(text))
+        if any(m.startswith(text[start:]) and m != text[start:] for m in TAGS.literals)
+    ]
+    assert TAGS.find_held(text) == min(fits, default=len(text))
+
+
+def test_the_earliest_marker_is_found_and_at_one_place_the_longest() -> None:
+    found = TAGS.find("x </call><call_all>", 0)
+    assert found is not None
+    assert (found.start(), found[0]) == (2, "</call>")
+    again = Markers(["<a", "<a b"]).find("<a b", 0)
+    assert again is not None
+    assert again[0] == "<a b"
+
+
+def test_letters_of_either_case_match_where_the_set_says_so() -> None:
+    folded = markers("<tool", fold=True)
+    assert folded.find("<ToOl", 0) is not None
+    assert folded.find_held("<TO") == 0
+    assert markers("<tool").find("<TOOL", 0) is None
+    assert folded.find_held("<to\u212a") == 4, "a Kelvin sign is no k"
+
+
+def test_a_set_is_compiled_once() -> None:
+    assert markers("<a>", "<b>") is markers("<a>", "<b>")
+
+
+def test_an_empty_set_finds_and_holds_nothing() -> None:
+    nothing = markers()
+    assert nothing.find("<x>", 0) is None
+    assert nothing.find_held("<x>") == 3
+
+
+def test_what_is_read_is_claimed_once_over_any_number_of_pieces() -> None:
+    scanner = Scanner()
+    scanner.push("one ")
+    scanner.at = 4
+    scanner.push("two three")
+    scanner.at = 3
+    assert scanner.take_raw() == "one two"
+    assert scanner.unread == " three"
+    assert scanner.take_raw() == ""
+    scanner.at = 9
+    assert scanner.has_raw
+    assert scanner.take_raw() == " three"
+    assert not scanner.has_raw
+
+
+def test_what_was_read_since_a_call_began_can_be_given_back() -> None:
+    scanner = Scanner()
+    scanner.push("</x><call>")
+    scanner.at = 4
+    scanner.begin_call()
+    scanner.at = 10
+    scanner.push("body, cut")
+    scanner.at = 4
+    assert scanner.read_since_call() == "<call>body"
+    scanner.give_back()
+    assert scanner.unread == "<call>body, cut"
+    scanner.at = 6
+    assert scanner.take_raw() == "</x><call>", "what came before rides on the next event"
