@@ -57,7 +57,7 @@ from penstock.messages import (
 from penstock.tools import Tool, read_tools
 
 if TYPE_CHECKING:
-    from penstock import json_array, ndjson, sse
+    from penstock import json_array, ndjson, sse, views
 
 __all__ = [
     "AssistantMessage",
@@ -105,9 +105,10 @@ __all__ = [
     "sse",
     "tools",
     "values",
+    "views",
 ]
 
-_LATER = {"json_array", "ndjson", "sse"}
+_LATER = {"json_array", "ndjson", "sse", "views"}
 
 
 def __getattr__(name: str) -> ModuleType:
