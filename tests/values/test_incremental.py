@@ -743,8 +743,8 @@ def test_advancing_stops_at_every_change() -> None:
 
 
 def test_an_open_string_tells_its_quote_and_takes_plain_text() -> None:
+    assert IncrementalJSON().open_string is None
     reader = IncrementalJSON(lenient=True)
-    assert reader.open_string is None
     reader.feed("{'a': 'x")
     opened = reader.open_string
     assert opened is not None
