@@ -1,7 +1,8 @@
 """What a delta costs in the parser, as a multiple of what any streaming API costs at least.
 
 The floor is a method that returns a list with one event, measured beside each row. Fixed texts in
-4-character deltas; inside a call the text is the value of a string argument, in JSON.
+4-character deltas; inside a call the text is the value of a string argument, in JSON or raw between
+tags.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.events import Event, TextDelta
-from penstock.parsing import JSONCallReader, Parser
+from penstock.parsing import ElementCalls, JSONCallReader, Parser
 from penstock.tools import Tool
 
 Row = tuple[str, str, str, str]
@@ -25,6 +26,7 @@ PROSE = "The pipe leads the water to the turbine, one way, under control, no dro
 MARKUP = "<p>if (a < b) { return vector<int>{1, 2}; }</p> <div class='x'>{ }</div> "
 CODE = 'def f(x):\n    if x < 3 and y == "a":\n        return {"k": [x, \'y\']}\n\n'
 OPENING = '<tool_call>{"name": "write", "arguments": {"content": "x'
+ELEMENT_OPENING = "<write><content>x"
 TOOLS = [Tool("write", "", {"properties": {"content": {"type": "string"}}})]
 
 
@@ -82,19 +84,51 @@ def in_text() -> list[Row]:
 
 
 def in_calls() -> list[Row]:
-    """Measure a string argument, live and whole, at three sizes."""
+    """Measure a string argument in JSON and between tags, live and whole, at three sizes."""
     rows = []
     for name, text, live in (("prose", PROSE, 5.0), ("code", CODE, 12.0)):
         for size in (1_000, 4_000, SIZE):
-            deltas = pieces(json.dumps(text)[1:-1], size)
             for mode, bar in (("live", live), ("whole", 16.0)):
-                what = f"call: {name}, {size // 1000} KB, {mode}"
-
-                def make(mode: Any = mode) -> Parser:
-                    return Parser(_Syntax(), TOOLS, arguments=mode)
-
-                rows.append(floors(what, make, deltas, bar, OPENING))
+                what = f"{name}, {size // 1000} KB, {mode}"
+                rows += [
+                    in_json(what, text, size, mode, bar),
+                    in_element(what, text, size, mode, bar),
+                ]
     return rows
+
+
+def in_json(what: str, text: str, size: int, mode: Any, bar: float) -> Row:
+    """Measure a string argument in JSON."""
+    deltas = pieces(json.dumps(text)[1:-1], size)
+
+    def make() -> Parser:
+        return Parser(_Syntax(), TOOLS, arguments=mode)
+
+    return floors(f"call: {what}", make, deltas, bar, OPENING)
+
+
+def in_element(what: str, text: str, size: int, mode: Any, bar: float) -> Row:
+    """Measure a string argument between tags."""
+
+    def make() -> Parser:
+        return Parser(ElementCalls.of(TOOLS), TOOLS, arguments=mode)
+
+    return floors(f"element: {what}", make, pieces(text, size), bar, ELEMENT_OPENING)
+
+
+def of_names() -> Row:
+    """Compare forty tools that calls may name with one, in text full of tags."""
+    deltas = pieces(MARKUP, SIZE)
+    tools = [
+        Tool(f"{verb}_{number}") for verb in ("get", "put", "find", "list") for number in range(10)
+    ]
+
+    def seconds(names: list[Tool]) -> float:
+        return cost(lambda: Parser(ElementCalls.of(names), names), deltas)
+
+    ratio = seconds(tools) / seconds(tools[:1])
+    verdict = "ok" if ratio <= 1.3 else "MISSED"
+    return "text: markup, 40 tool names / one", f"{ratio:.2f}x", "at most 1.3x", verdict
 
 
 def growth() -> Row:
@@ -122,7 +156,7 @@ def in_one_piece() -> list[Row]:
 
 def table() -> list[Row]:
     """Return the rows of this benchmark."""
-    return [*in_text(), *in_calls(), growth(), *in_one_piece()]
+    return [*in_text(), of_names(), *in_calls(), growth(), *in_one_piece()]
 
 
 if __name__ == "__main__":

@@ -48,6 +48,17 @@ def test_the_earliest_marker_is_found_and_at_one_place_the_longest() -> None:
     assert again[0] == "<a b"
 
 
+@given(
+    st.lists(st.text(alphabet="<ab.|", min_size=1, max_size=5), min_size=1, max_size=8),
+    st.text(alphabet="<ab.|", max_size=20),
+)
+def test_any_set_finds_what_a_plain_search_finds(literals: list[str], text: str) -> None:
+    fits = [(text.find(one), -len(one), one) for one in literals if one in text]
+    found = Markers(literals).find(text)
+    expected = min(fits, default=None)
+    assert (found and (found.start(), found[0])) == (expected and (expected[0], expected[2]))
+
+
 def test_letters_of_either_case_match_where_the_set_says_so() -> None:
     folded = markers("<tool", fold=True)
     assert folded.find("<ToOl", 0) is not None

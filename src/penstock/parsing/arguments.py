@@ -66,6 +66,10 @@ class ArgumentWriter:
         child = self.child(key)
         if child is not None:
             value = coerce(value, child)
+        self.write(key, value)
+
+    def write(self, key: str, value: Any) -> None:
+        """Write a whole value as it is."""
         self.arguments[key] = value
         self._emit(f"{self._lead}{encode_basestring(key)}:{_as_json(value)}")
         self._lead = ","

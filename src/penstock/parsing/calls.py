@@ -34,7 +34,7 @@ class Calls:
         self._output = output
         self._ids = ids
         self.live = live
-        self.name = ""
+        self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
@@ -81,5 +81,6 @@ class Calls:
 
     def _reset(self) -> None:
         self.writer = None
+        self.name = ""
         self.started = False
         self.deltas = []

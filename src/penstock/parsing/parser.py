@@ -51,15 +51,11 @@ OnError = Callable[[str, Segment], object]
 
 
 class Syntax(Protocol):
-    """How calls look in one format: what opens one, what closes it, who reads what is between."""
+    """How calls look in one format: what opens one, and who reads what follows."""
 
     @property
     def starts(self) -> tuple[str, ...]:
         """The markers that open a call, or several."""
-
-    @property
-    def end(self) -> str:
-        """The marker behind a call; empty where there is none."""
 
     def body(self, marker: str) -> Body:
         """Give a fresh reader for what follows *marker*."""
@@ -90,19 +86,24 @@ class _TextRun:
 
 
 class _CallRun:
-    """A string that streams: plain text and tame escapes go straight out, or wait with the call."""
+    """A string that streams: what is plain, or easily written, goes straight out.
 
-    __slots__ = ("_copies", "_decode", "_gate", "_index", "_pieces", "_room", "held", "size")
+    In a call that is kept until it is whole it goes to *copies*: written, and as it came.
+    """
 
-    def __init__(self, run: Run, index: int, room: int, copies: tuple[list[str], ...]) -> None:
-        self.held = ""  # a backslash that the last piece ended with
+    __slots__ = ("_copies", "_gate", "_index", "_pieces", "_room", "_translate", "held", "size")
+
+    def __init__(
+        self, run: Run, index: int, room: int, copies: tuple[list[str], list[str]] | None
+    ) -> None:
+        self.held = ""  # the end of the last piece, if only more text tells what it says
         self.size = 0  # of what was taken
         self._gate = run.gate.search
         self._pieces = run.pieces
-        self._decode = run.decode
+        self._translate = run.translate
         self._index = index
         self._room = room  # how much longer the call may get
-        self._copies = copies  # where the text goes if the call waits until it is whole
+        self._copies = copies
 
     def take(self, text: str) -> list[Event] | None:
         """Take *text* if all of it belongs to the run.
@@ -113,23 +114,24 @@ class _CallRun:
             return None
         if not self.held and self._gate(text) is None:
             self._pieces.append(text)
-        elif self._decode is None:
+            written = text
+        elif self._translate is None:
             return None
         else:
             whole = self.held + text
-            text = whole[:-1] if whole[-1] == "\\" and whole[-2:] != "\\\\" else whole
-            decoded = self._decode(text)
-            if decoded is None:
+            translated = self._translate(whole)
+            if translated is None:
                 return None
-            self.held = whole[len(text) :]
+            value, written, size = translated
+            text, self.held = whole[:size], whole[size:]
             if not text:
                 return []
-            self._pieces.append(decoded)
+            self._pieces.append(value)
         self.size += len(text)
-        if not self._copies:
-            return [ToolCallDelta(self._index, text, text)]
-        for copy in self._copies:
-            copy.append(text)
+        if self._copies is None:
+            return [ToolCallDelta(self._index, written, text)]
+        self._copies[0].append(written)
+        self._copies[1].append(text)
         return []
 
 
@@ -154,6 +156,7 @@ class Parser:
     ) -> None:
         self.rest = ""
         self._syntax = syntax
+        self._starts = syntax.starts
         self._scanner = Scanner()
         self._output = Output(self._scanner)
         schemas = {tool.name: Schema(tool.parameters) for tool in tools}
@@ -162,12 +165,12 @@ class Parser:
         self._on_error = on_error
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
-        self._drops_end = False  # an end marker still belongs to the last call
+        self._end = ""  # the end marker that still belongs to the last call
         self._follows_call = False
         self._read_again = 0
         self._call_limit = 0  # where in the answer the open call is too long
         self._finished = False
-        self._markers = markers(*syntax.starts)
+        self._markers = markers(*self._starts)
         self._run: _TextRun | _CallRun | None = None
 
     def feed(self, text: str) -> list[Event]:
@@ -225,10 +228,10 @@ class Parser:
             end = len(text) if final else self._markers.find_held(text, scanner.at)
             self._show(end if final else self._before_blank(end))
             return False
-        if found[0] not in self._syntax.starts:
+        if found[0] not in self._starts:
             self._show(found.start())
             scanner.at = found.end()
-            self._expect_end(expected=False)
+            self._expect_end("")
             return True
         start = self._before_blank(found.start())
         self._show(start)
@@ -266,10 +269,12 @@ class Parser:
             verdict = body.finish(self._scanner, self._calls)
         self._body = None
         if verdict is Verdict.BROKEN:
-            self._give_up(body.error)
+            self._give_up(body)
+        elif verdict is Verdict.TEXT:
+            self._give_back(body)
         else:
             self._follows_call = True
-            self._expect_end(expected=verdict is Verdict.STANDS)
+            self._expect_end(body.end if verdict is Verdict.STANDS else "")
         return True
 
     def _read_within_limit(self, body: Body) -> Verdict:
@@ -288,36 +293,50 @@ class Parser:
         self._read_again = MAX_READ_AGAIN
         return Verdict.BROKEN
 
-    def _give_up(self, why: str) -> None:
+    def _give_back(self, body: Body) -> None:
+        """Handle a body that is no call and holds none: what was read is text, or lost with it."""
+        scanner, calls = self._scanner, self._calls
+        text = scanner.read_since_call()
+        self._tell(body.error, text)
+        if calls.started:
+            calls.drop()
+            self._follows_call = True
+            self._expect_end(body.end)
+        else:
+            calls.drop()
+            scanner.give_back()
+            self._show(scanner.at + len(text))
+
+    def _give_up(self, body: Body) -> None:
         """Handle a body that is no call: as text, or as a call that is not complete."""
         scanner, calls = self._scanner, self._calls
         text = scanner.read_since_call()
-        self._tell(why, text)
+        self._tell(body.error, text)
         has_started = calls.started
         scanner.give_back()
         calls.drop()
         self._read_again += 1
         if has_started:
             self._follows_call = True
-            self._expect_end(expected=True)
+            self._expect_end(body.end)
         if self._read_again > MAX_READ_AGAIN:
             self._show(scanner.at + len(text))
         elif text.startswith(self._marker):
             self._show(scanner.at + len(self._marker))
 
-    def _tell(self, why: str, text: str) -> None:
+    def _tell(self, why: str | ParseError, text: str) -> None:
         if self._on_error is None:
             return
-        segment = Segment(text, self._calls.name, ParseError(why))
+        error = why if isinstance(why, ParseError) else ParseError(why)
+        segment = Segment(text, self._calls.name, error)
         with suppress(Exception):  # a handler that fails must not end the stream
             self._on_error(f"text that was meant to be a call is none: {why}", segment)
 
-    def _expect_end(self, *, expected: bool) -> None:
-        end = self._syntax.end
-        expected = expected and bool(end)
-        if expected != self._drops_end:
-            self._drops_end = expected
-            self._markers = markers(*self._syntax.starts, *([end] if expected else []))
+    def _expect_end(self, end: str) -> None:
+        """Let the marker *end*, if it comes next, belong to the last call."""
+        if end != self._end:
+            self._end = end
+            self._markers = markers(*self._starts, *([end] if end else []))
 
     # --- the fast path ---
 
@@ -332,7 +351,7 @@ class Parser:
                 return None
             scanner.pass_all()
             room = self._call_limit - scanner.offset - scanner.at
-            copies = () if calls.live else (calls.deltas, scanner.passed)
+            copies = None if calls.live else (calls.deltas, scanner.passed)
             return _CallRun(run, output.index, room, copies)
         if output.pieces is None or scanner.has_raw:
             return None

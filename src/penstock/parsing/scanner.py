@@ -9,7 +9,7 @@ on and move `at`; what they pass is consumed, and rides as `raw` on the next eve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 
@@ -22,10 +22,9 @@ class Markers:
         self.literals = tuple(dict.fromkeys(literals))
         self.fold = fold
         flags = re.ASCII | re.IGNORECASE if fold else re.NOFLAG
-        longest_first = sorted(self.literals, key=len, reverse=True)
         firsts = "".join(sorted({literal[0] for literal in self.literals}))
         never = r"(?!)"
-        self.find = re.compile("|".join(map(re.escape, longest_first)) or never, flags).search
+        self.find = re.compile(_any_of(self.literals) if firsts else never, flags).search
         self.gate = re.compile(f"[{re.escape(firsts)}]" if firsts else never, flags).search
         self.longest = max(map(len, self.literals), default=0)
         self._prefixes = frozenset(
@@ -50,6 +49,28 @@ class Markers:
     def _folded(self, text: str) -> str:
         # Beyond ASCII `lower` may change a letter into one of ours (the Kelvin sign).
         return text.lower() if self.fold and text.isascii() else text
+
+
+def _any_of(literals: Sequence[str]) -> str:
+    """Write a pattern of *literals*, the longest first, that tries no common beginning twice.
+
+    So forty markers that begin alike cost hardly more than one.
+    """
+    common = _common_beginning(min(literals), max(literals))
+    rests: dict[str, list[str]] = {}
+    for literal in literals:
+        rest = literal[len(common) :]
+        rests.setdefault(rest[:1], []).append(rest)
+    ends_here = rests.pop("", None) is not None
+    branches = "|".join(map(_any_of, rests.values()))
+    return re.escape(common) + (f"(?:{branches}){'?' if ends_here else ''}" if branches else "")
+
+
+def _common_beginning(one: str, other: str) -> str:
+    size = 0
+    while one[size : size + 1] == other[size : size + 1] != "":
+        size += 1
+    return one[:size]
 
 
 @lru_cache(maxsize=512)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from penstock.errors import ParseError
 from penstock.parsing.calls import Calls
 from penstock.parsing.scanner import Scanner
 
@@ -17,25 +18,38 @@ class Verdict(Enum):
     MORE = "the text ends inside the body"
     DONE = "the body has ended, and its end marker with it"
     STANDS = "the calls stand, but the end marker has not come"
-    BROKEN = "this is no call"
+    BROKEN = "this is no call; what follows its start marker is to be looked at again"
+    TEXT = "this is no call, and all that was read is text"
+
+
+class NoCallError(Exception):
+    """The text can be no call, for a reason that its grammar does not know."""
+
+
+Translated = tuple[str, str, int]
+"""A piece of a string: what it says, how strict JSON writes it, how much text it took."""
 
 
 class Run(NamedTuple):
     """A string that streams: text without a match of `gate` may go straight to `pieces`.
 
-    Text that `decode` knows how to read may go there too, decoded; it is written as it came.
+    It is written as it came. Other text may go there too if `translate` knows how to read and to
+    write it; what is left of it is read with the text that follows.
     """
 
     gate: re.Pattern[str]
     pieces: list[str]
-    decode: Callable[[str], str | None] | None = None
+    translate: Callable[[str], Translated | None] | None = None
 
 
 class Body(Protocol):
     """Reads what follows a start marker, up to where the call ends by its own grammar."""
 
-    error: str
-    """Why the body is broken, in words."""
+    error: str | ParseError
+    """Why the body is broken: in words, or as the reader of its values has it."""
+
+    end: str
+    """The marker that is to come behind the call; empty where there is none."""
 
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Read on; consume text and write what it says to *calls*."""

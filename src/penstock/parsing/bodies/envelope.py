@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.parsing.arguments import ArgumentWriter
+from penstock.parsing.bodies.base import NoCallError
 from penstock.parsing.calls import Calls
 from penstock.values import rjson
 from penstock.values.incremental import Change
@@ -20,10 +21,6 @@ ARGUMENT_KEYS: Final = frozenset({"arguments", "parameters", "args", "input"})
 ID_KEYS: Final = frozenset({"id", "tool_call_id"})
 
 _NO_OBJECT: Final = "arguments that are no object"
-
-
-class NoCallError(Exception):
-    """The JSON is sound, but it is no call."""
 
 
 class Envelope:

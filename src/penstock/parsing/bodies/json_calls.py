@@ -15,9 +15,9 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Final
 
-from penstock.errors import JSONParseError
-from penstock.parsing.bodies.base import Run, Verdict
-from penstock.parsing.bodies.envelope import Envelope, NoCallError
+from penstock.errors import JSONParseError, ParseError
+from penstock.parsing.bodies.base import NoCallError, Run, Translated, Verdict
+from penstock.parsing.bodies.envelope import Envelope
 from penstock.parsing.calls import Calls
 from penstock.parsing.scanner import Scanner
 from penstock.values.grammar import CLOSING_QUOTES
@@ -49,8 +49,8 @@ class JSONCallReader:
     """Reads the calls of one body; *end* is its end marker, empty where it has none."""
 
     def __init__(self, end: str) -> None:
-        self.error = ""
-        self._end = end
+        self.error: str | ParseError = ""
+        self.end = end
         self._json = IncrementalJSON(lenient=True)
         self._base = 0  # how deep calls stand in the value: in a list one level
         self._envelope: Envelope | None = None
@@ -71,7 +71,7 @@ class JSONCallReader:
         if not self._ended:
             self.error = "the call was cut"
             return Verdict.BROKEN
-        if self._end.startswith(scanner.unread.lstrip()):
+        if self.end.startswith(scanner.unread.lstrip()):
             scanner.at = len(scanner.text)  # the piece of a cut marker is no content
         return Verdict.DONE
 
@@ -81,7 +81,7 @@ class JSONCallReader:
         if opened is None:
             return None
         quote, pieces = opened
-        return Run(_SPECIAL[quote], pieces, _decode_tame if quote == '"' else None)
+        return Run(_SPECIAL[quote], pieces, _translate_tame if quote == '"' else None)
 
     # --- inside the value ---
 
@@ -96,7 +96,7 @@ class JSONCallReader:
                 changes, scanner.at = self._json.advance(scanner.text, scanner.at)
                 self._follow(changes, calls)
         except (JSONParseError, NoCallError) as exc:
-            self.error = str(exc)
+            self.error = exc if isinstance(exc, ParseError) else str(exc)
             return Verdict.BROKEN
         self._ended = self._json.complete
         return Verdict.MORE if scanner.at == before and not self._ended else None
@@ -150,10 +150,10 @@ class JSONCallReader:
         at = blank.end() if blank else scanner.at
         if at == len(text):
             return Verdict.MORE if at - scanner.at < MAX_BLANK else Verdict.STANDS
-        if self._end and text.startswith(self._end, at):
-            scanner.at = at + len(self._end)
+        if self.end and text.startswith(self.end, at):
+            scanner.at = at + len(self.end)
             return Verdict.DONE
-        if self._end.startswith(text[at:]):
+        if self.end.startswith(text[at:]):
             return Verdict.MORE
         if text[at] in _BETWEEN:
             scanner.at = at + 1
@@ -170,9 +170,13 @@ class JSONCallReader:
         self._begun = self._ended = False
 
 
-def _decode_tame(text: str) -> str | None:
-    """Decode a piece of a string if its escapes are whole and strict JSON has them too."""
+def _translate_tame(text: str) -> Translated | None:
+    """Read a piece of a string if its escapes are those that strict JSON has too.
+
+    A backslash at its end is left: what it escapes comes next.
+    """
+    if text[-1] == "\\" and text[-2:] != "\\\\":
+        text = text[:-1]
     if _TAME.fullmatch(text) is None:
         return None
-    decoded: str = scanstring(text + '"', 0)[0]
-    return decoded
+    return scanstring(text + '"', 0)[0], text, len(text)

@@ -13,8 +13,12 @@ from typing import Final
 
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _ENTITY: Final = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6}));")
+_BEGUN_ENTITY: Final = re.compile(
+    r"&(?:a(?:mp?|p(?:os?)?)?|lt?|gt?|q(?:u(?:ot?)?)?|#[0-9]{0,7}|#[xX][0-9A-Fa-f]{0,6})?\Z"
+)
 
 _LAST_CHARACTER: Final = 0x10FFFF
+_LONGEST_ENTITY: Final = len("&#xABCDEF;")
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
@@ -23,6 +27,18 @@ def decode_entities(text: str) -> str:
     if "&" not in text or "<" in text:
         return text
     return _ENTITY.sub(_character, text)
+
+
+def find_entity(text: str) -> tuple[int, bool]:
+    """Find the first entity of *text*, or what may become one at its end, or its end.
+
+    Tells whether it is an entity already.
+    """
+    entity = _ENTITY.search(text)
+    if entity is not None:
+        return entity.start(), True
+    begun = _BEGUN_ENTITY.search(text, max(0, len(text) - _LONGEST_ENTITY))
+    return (begun.start() if begun else len(text)), False
 
 
 def _character(entity: re.Match[str]) -> str:

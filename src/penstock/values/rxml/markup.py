@@ -37,6 +37,7 @@ _BEGUN_OPENING: Final = re.compile(
     rf"""<(?:({_NAME})((?:\s++{_ATTRIBUTE})+\s*+=\s*+(?:"[^"]*+|'[^']*+)?|{_ATTRIBUTES}\s*+/?+))?\Z"""
 )
 _BEGUN_CLOSING: Final = re.compile(rf"<(?:/(?:({_NAME})\s*+)?)?\Z")
+_BEGUN_DECLARATION: Final = re.compile(r"<!(?:[A-Za-z][^<>]*+)?\Z")
 
 NEXT_MARKUP: Final = re.compile(r"<(?:/?\w|!(?:--|\[CDATA\[|[A-Za-z])|\?)")
 """Where anything that is not plain text may begin."""
@@ -101,6 +102,16 @@ def may_become_closing(text: str, position: int, name: str | None) -> bool:
     if name is None or not name.startswith(begun):
         return False
     return begun == name or text.endswith(begun)
+
+
+def may_become_markup(text: str) -> bool:
+    """Tell whether more text could make any tag, comment or declaration of *text*."""
+    return (
+        may_become_opening(text, 0)
+        or _BEGUN_CLOSING.match(text) is not None
+        or _BEGUN_DECLARATION.match(text) is not None
+        or any(marker.startswith(text) for marker in (COMMENT, CDATA, INSTRUCTION))
+    )
 
 
 def read_attributes(source: str) -> dict[str, str | None]:
