@@ -126,7 +126,8 @@ def of_names() -> Row:
     def seconds(names: list[Tool]) -> float:
         return cost(lambda: Parser(ElementCalls.of(names), names), deltas)
 
-    ratio = seconds(tools) / seconds(tools[:1])
+    forty, one = zip(*((seconds(tools), seconds(tools[:1])) for _ in range(3)), strict=True)
+    ratio = min(forty) / min(one)
     verdict = "ok" if ratio <= 1.3 else "MISSED"
     return "text: markup, 40 tool names / one", f"{ratio:.2f}x", "at most 1.3x", verdict
 
