@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +45,7 @@ class Frame(Struct, frozen=True, gc=False):
     unfinished: bool = False
 
 
-class FrameDecoder:
+class FrameDecoder(ABC):
     """The life of a decoder: `feed` until the bytes end, then `finish` once.
 
     A framing says how it reads by `_read` and `_read_end`. Both add to a list of frames and may
@@ -95,11 +96,13 @@ class FrameDecoder:
             raise
         return frames
 
+    @abstractmethod
     def _read(self, data: bytes, frames: list[Frame]) -> None:
-        raise NotImplementedError
+        """Add the frames that *data* completes."""
 
+    @abstractmethod
     def _read_end(self, frames: list[Frame]) -> None:
-        raise NotImplementedError
+        """Add what the end of the stream cut off."""
 
     def _skip_mark(self, data: bytes) -> bytes:
         """Hold *data* while it may be the beginning of a mark; then give it without one."""
