@@ -38,11 +38,6 @@ class Calls:
         self._id = ""
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a call was opened and not closed."""
-        return self.writer is not None
-
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
         """Open the call of *name*; give the writer of its arguments."""
         self.name = name
@@ -54,7 +49,7 @@ class Calls:
             self._output.start_call(self._id, name)
         return self.writer
 
-    def close(self, repairs: tuple[str, ...] = ()) -> None:
+    def close(self) -> None:
         """End the open call: it is complete."""
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
@@ -62,8 +57,7 @@ class Calls:
         if not self.live:
             self._output.start_call(self._id, self.name)
             self._output.add_arguments("".join(self.deltas))
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=list(repairs))
-        self._output.end_call(call)
+        self._output.end_call(ToolCall(self._id, self.name, writer.arguments))
         self._reset()
 
     def drop(self) -> None:

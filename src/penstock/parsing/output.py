@@ -7,9 +7,6 @@ from penstock.events import (
     TextDelta,
     TextEnd,
     TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -21,13 +18,12 @@ from penstock.parsing.scanner import Scanner
 class Output:
     """The events of one `feed`, and the block that is open."""
 
-    __slots__ = ("_scanner", "events", "index", "pieces", "thinking")
+    __slots__ = ("_scanner", "events", "index", "pieces")
 
     def __init__(self, scanner: Scanner) -> None:
         self.events: list[Event] = []
         self.index = 0  # of the open block, or of the next one
-        self.pieces: list[str] | None = None  # of the open text or thinking block
-        self.thinking = False
+        self.pieces: list[str] | None = None  # of the open text block
         self._scanner = scanner
 
     def take(self) -> list[Event]:
@@ -35,25 +31,22 @@ class Output:
         events, self.events = self.events, []
         return events
 
-    def show(self, end: int, *, thinking: bool = False) -> None:
-        """Put out the text up to *end* in the scanner, in a block of its kind."""
+    def show(self, end: int) -> None:
+        """Put out the text up to *end* in the scanner."""
         scanner = self._scanner
         text = scanner.text[scanner.at : end]
-        if not text:
-            return
-        if self.pieces is None or self.thinking != thinking:
-            self._open(thinking=thinking)
+        if self.pieces is None:
+            self.pieces = []
+            self.events.append(TextStart(self.index, scanner.take_raw()))
         scanner.at = end
-        delta = ThinkingDelta if thinking else TextDelta
-        self.pieces.append(text)  # type: ignore[union-attr]
-        self.events.append(delta(self.index, text, scanner.take_raw()))
+        self.pieces.append(text)
+        self.events.append(TextDelta(self.index, text, scanner.take_raw()))
 
     def close_text(self) -> None:
-        """Close the open text or thinking block."""
+        """Close the open text block."""
         if self.pieces is None:
             return
-        end = ThinkingEnd if self.thinking else TextEnd
-        self.events.append(end(self.index, "".join(self.pieces)))
+        self.events.append(TextEnd(self.index, "".join(self.pieces)))
         self.pieces = None
         self.index += 1
 
@@ -70,10 +63,3 @@ class Output:
         """Close the open call."""
         self.events.append(ToolCallEnd(self.index, call, self._scanner.take_raw()))
         self.index += 1
-
-    def _open(self, *, thinking: bool) -> None:
-        self.close_text()
-        self.thinking = thinking
-        self.pieces = []
-        start = ThinkingStart if thinking else TextStart
-        self.events.append(start(self.index, self._scanner.take_raw()))

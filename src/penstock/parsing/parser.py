@@ -5,7 +5,7 @@ marker a body reader takes over and says where the call ends. A body that turns 
 given back: its marker is text, and reading goes on behind it, so later calls are still found. What
 is given back is read again a limited number of times an answer; then it is text.
 
-One fast path serves most deltas: while a run is open (text, thinking, a string that streams) and
+One fast path serves most deltas: while a run is open (text, or a string that streams) and
 nothing is held, text without any first character of a marker goes straight out.
 """
 
@@ -19,7 +19,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from penstock.errors import ParseError, UsageError
-from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from penstock.events import Event, TextDelta, ToolCallDelta
 from penstock.parsing.bodies.base import Body, Run, Verdict
 from penstock.parsing.calls import Calls
 from penstock.parsing.output import Output
@@ -62,26 +62,23 @@ class Syntax(Protocol):
 
 
 class _TextRun:
-    """Text or thinking that goes on: what holds no beginning of a marker goes straight out."""
+    """Text that goes on: what holds no beginning of a marker goes straight out."""
 
-    __slots__ = ("_gate", "_index", "_make", "_pieces")
+    __slots__ = ("_gate", "_index", "_pieces")
 
     held = ""
     size = 0
 
-    def __init__(
-        self, gate: Callable[[str], object], make: type[TextDelta | ThinkingDelta], output: Output
-    ) -> None:
+    def __init__(self, gate: Callable[[str], object], pieces: list[str], index: int) -> None:
         self._gate = gate
-        self._make = make
-        self._index = output.index
-        self._pieces: list[str] = output.pieces if output.pieces is not None else []
+        self._pieces = pieces
+        self._index = index
 
     def take(self, text: str) -> list[Event] | None:
         """Take *text* if all of it belongs to the run; None tells that it has to be read."""
         if self._gate(text) is None:
             self._pieces.append(text)
-            return [self._make(self._index, text, text)]
+            return [TextDelta(self._index, text, text)]
         return None
 
 
@@ -191,9 +188,8 @@ class Parser:
         self._run = self._open_run()
         return self._output.take()
 
-    def finish(self, *, cut: bool = True) -> list[Event]:
-        """End the answer; *cut* tells that the model did not end it by itself."""
-        del cut
+    def finish(self) -> list[Event]:
+        """End the answer; give what was held back."""
         if self._finished:
             raise UsageError("the parser has finished already")
         if self._run is not None:
@@ -268,10 +264,8 @@ class Parser:
                 return False
             verdict = body.finish(self._scanner, self._calls)
         self._body = None
-        if verdict is Verdict.BROKEN:
-            self._give_up(body)
-        elif verdict is Verdict.TEXT:
-            self._give_back(body)
+        if verdict in (Verdict.BROKEN, Verdict.TEXT):
+            self._give_up(body, looks_again=verdict is Verdict.BROKEN)
         else:
             self._follows_call = True
             self._expect_end(body.end if verdict is Verdict.STANDS else "")
@@ -290,39 +284,31 @@ class Parser:
         if verdict is not Verdict.MORE:
             return verdict
         body.error = f"a call of more than {MAX_CALL} characters"
-        self._read_again = MAX_READ_AGAIN
-        return Verdict.BROKEN
+        return Verdict.TEXT
 
-    def _give_back(self, body: Body) -> None:
-        """Handle a body that is no call and holds none: what was read is text, or lost with it."""
-        scanner, calls = self._scanner, self._calls
-        text = scanner.read_since_call()
-        self._tell(body.error, text)
-        if calls.started:
-            calls.drop()
-            self._follows_call = True
-            self._expect_end(body.end)
-        else:
-            calls.drop()
-            scanner.give_back()
-            self._show(scanner.at + len(text))
+    def _give_up(self, body: Body, *, looks_again: bool) -> None:
+        """Handle a body that is no call: as text, or as a call that is not complete.
 
-    def _give_up(self, body: Body) -> None:
-        """Handle a body that is no call: as text, or as a call that is not complete."""
+        *looks_again* tells that there may be calls in what was read.
+        """
         scanner, calls = self._scanner, self._calls
         text = scanner.read_since_call()
         self._tell(body.error, text)
         has_started = calls.started
-        scanner.give_back()
+        if looks_again or not has_started:
+            scanner.give_back()
         calls.drop()
-        self._read_again += 1
         if has_started:
             self._follows_call = True
             self._expect_end(body.end)
-        if self._read_again > MAX_READ_AGAIN:
-            self._show(scanner.at + len(text))
-        elif text.startswith(self._marker):
-            self._show(scanner.at + len(self._marker))
+        self._read_again += looks_again
+        if not looks_again:
+            shown = 0 if has_started else len(text)
+        elif self._read_again > MAX_READ_AGAIN:
+            shown = len(text)
+        else:  # The marker has had its chance; behind it there may be another.
+            shown = len(self._marker) if text.startswith(self._marker) else 0
+        self._show(scanner.at + shown)
 
     def _tell(self, why: str | ParseError, text: str) -> None:
         if self._on_error is None:
@@ -356,7 +342,7 @@ class Parser:
         if output.pieces is None or scanner.has_raw:
             return None
         gate = _trimming_gate(self._markers) if self._trim else self._markers.gate
-        return _TextRun(gate, ThinkingDelta if output.thinking else TextDelta, output)
+        return _TextRun(gate, output.pieces, output.index)
 
 
 def _counted() -> Callable[[], str]:

@@ -120,8 +120,7 @@ class JSONCallReader:
             scanner.at = tame.end()
             pieces.append(scanstring(tame[0] + '"', 0)[0])
             writer.add_escaped(tame[0])
-        elif text[at] != "\\" or _ESCAPE.match(text, at):
-            escape = _ESCAPE.match(text, at)
+        elif (escape := _ESCAPE.match(text, at)) or text[at] != "\\":
             changes, used = self._json.advance(escape[0] if escape else text[at])
             scanner.at += used
             self._follow(changes, calls)
