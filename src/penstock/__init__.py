@@ -52,6 +52,7 @@ from penstock.messages import (
     Text,
     Thinking,
     ToolCall,
+    ToolResult,
     Usage,
 )
 from penstock.tools import Tool, read_tools
@@ -94,6 +95,7 @@ __all__ = [
     "ToolCallEnd",
     "ToolCallStart",
     "ToolError",
+    "ToolResult",
     "Usage",
     "UsageError",
     "XMLParseError",

@@ -88,6 +88,18 @@ class ToolCall(Block, tag="tool_call"):
         return cls(id, name, arguments, complete=complete, repairs=repairs, signature=signature)
 
 
+class ToolResult(Struct):
+    """What a call gave back: *content* is text or any JSON value; *is_error* says it failed.
+
+    *id* and *name* are those of the call.
+    """
+
+    id: str
+    name: str
+    content: Any = ""
+    is_error: bool = False
+
+
 class Opaque(Block, tag="opaque"):
     """A block that only its provider understands, kept whole for the way back."""
 

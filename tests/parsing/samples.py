@@ -10,7 +10,7 @@ from laws.checks import read
 from penstock import MessageBuilder
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.parsing import JSONCallReader, Parser
+from penstock.parsing import JSONCallReader, Machine
 from penstock.tools import Tool
 
 
@@ -19,6 +19,7 @@ class TaggedJSON(Struct, frozen=True):
 
     start: str
     end: str
+    folds: bool = False
 
     @property
     def starts(self) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def message_of(events: list[Event]) -> AssistantMessage:
 
 
 def parse(text: str, *, syntax: TaggedJSON = HERMES, **options: Any) -> AssistantMessage:
-    return message_of(read(Parser(syntax, TOOLS, **options), [text]))
+    return message_of(read(Machine(syntax, TOOLS, **options), [text]))
 
 
 def complete_calls(message: AssistantMessage) -> list[tuple[str, dict[str, Any]]]:

@@ -31,7 +31,7 @@ def write(arguments: dict[str, Any], schema: Schema | None = None) -> tuple[str,
     writer = ArgumentWriter(schema, pieces.append)
     for key, value in arguments.items():
         writer.put(key, value)
-    writer.close()
+    writer._emit(writer.closing)
     return "".join(pieces), writer.arguments
 
 
@@ -70,7 +70,7 @@ def test_a_string_is_escaped_piece_by_piece() -> None:
     writer.add_escaped("\\t")
     writer.add_text("é😀")
     writer.close_text('a "quoted"\n\té😀')
-    writer.close()
+    writer._emit(writer.closing)
     assert json.loads("".join(pieces)) == writer.arguments == {"text": 'a "quoted"\n\té😀'}
 
 
@@ -83,7 +83,7 @@ def test_the_last_of_equal_keys_counts() -> None:
     writer = ArgumentWriter(None, pieces.append)
     writer.put("a", 1)
     writer.put("a", 2)
-    writer.close()
+    writer._emit(writer.closing)
     assert json.loads("".join(pieces)) == writer.arguments == {"a": 2}
 
 

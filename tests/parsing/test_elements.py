@@ -27,7 +27,7 @@ from laws.strategies import CUTS, soup
 from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
-from penstock.parsing import ElementCalls, Parser
+from penstock.parsing import ElementCalls, Machine
 from penstock.tools import Tool, read_tools
 from penstock.values import rxml
 
@@ -50,7 +50,7 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     vector: dict[str, Any], mode: Mode
 ) -> None:
     tools = read_tools(vector["tools"])
-    make = partial(Parser, ElementCalls.of(tools), tools, arguments=mode)
+    make = partial(Machine, ElementCalls.of(tools), tools, arguments=mode)
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
     for chunks in chunkings(vector["text"]):
         check_lossless(make, chunks)
@@ -113,7 +113,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     trims: bool,  # noqa: FBT001
 ) -> None:
     syntax = ElementCalls.of(TOOLS, trims=trims)
-    make = partial(Parser, syntax, TOOLS, arguments=mode, trim=trim)
+    make = partial(Machine, syntax, TOOLS, arguments=mode, trim=trim)
     for chunks in (cut_at(text, cuts), one_by_one(text)):
         check_never_raises(make, chunks)
         check_lossless(make, chunks)
@@ -296,7 +296,7 @@ def test_string_values_lose_one_newline_next_to_each_tag_where_the_format_says_s
         "<note>\nn\n</note></write><write><path>\n</path><content>&#10;</content></write>"
     )
     for chunks in chunkings(text):
-        events = read(Parser(syntax, TOOLS, arguments=mode), chunks)
+        events = read(Machine(syntax, TOOLS, arguments=mode), chunks)
         check_monotone(events)
         assert complete_calls(message_of(events)) == [
             ("write", {"path": "/a", "content": "\nx &\n", "note": "n"}),

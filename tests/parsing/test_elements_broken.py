@@ -19,7 +19,7 @@ from laws.checks import read
 from parsing.element_samples import MODES, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.errors import DuplicateStringTagError
-from penstock.parsing import ElementCalls, Parser, Segment
+from penstock.parsing import ElementCalls, Machine, Segment
 from penstock.tools import Tool
 
 BROKEN = {
@@ -66,7 +66,7 @@ ODD = {
 def test_an_odd_schema_breaks_no_stream(parameters: dict[str, Any], mode: Mode) -> None:
     tools = [Tool("write", parameters=parameters)]
     text = "a <write><path>b</path><path>c</path><x>1</x></write> d"
-    make = partial(Parser, ElementCalls.of(tools), tools, arguments=mode)
+    make = partial(Machine, ElementCalls.of(tools), tools, arguments=mode)
     for chunks in chunkings(text):
         check_lossless(make, chunks)
         check_chunk_free(make, chunks)

@@ -10,7 +10,7 @@ import pytest
 from laws import check_chunk_free, check_linear, check_lossless, cut_at
 from laws.checks import read
 from parsing.element_samples import MODES, Mode, parser
-from penstock.parsing import ElementCalls, Parser
+from penstock.parsing import ElementCalls, Machine
 from penstock.parsing.bodies.walker import MAX_TAG
 from penstock.tools import Tool
 
@@ -53,7 +53,7 @@ def test_forty_names_cost_about_as_much_as_one() -> None:
 
     def run(size: int) -> None:
         tools = [Tool(f"tool_{number}") for number in range(size)]
-        reader = Parser(ElementCalls.of(tools), tools)
+        reader = Machine(ElementCalls.of(tools), tools)
         for _ in range(40):
             for at in range(0, len(text), 4):
                 reader.feed(text[at : at + 4])

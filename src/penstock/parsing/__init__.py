@@ -1,17 +1,39 @@
 """Text in, events out: the engine that every format of calls runs on."""
 
+from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
 from penstock.parsing.bodies.elements import ElementCallReader, ElementCalls
 from penstock.parsing.bodies.json_calls import JSONCallReader
-from penstock.parsing.parser import MAX_CALL, MAX_READ_AGAIN, OnError, Parser, Segment, Syntax
+from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.machine import (
+    MAX_CALL,
+    MAX_READ_AGAIN,
+    Arguments,
+    Machine,
+    OnError,
+    Segment,
+    Syntax,
+)
+from penstock.parsing.reasoning import Channel, Reasoning
+from penstock.parsing.scanner import Scanner
 
 __all__ = [
     "MAX_CALL",
     "MAX_READ_AGAIN",
+    "Arguments",
+    "Body",
+    "Calls",
+    "Channel",
     "ElementCallReader",
     "ElementCalls",
     "JSONCallReader",
+    "Machine",
+    "Mended",
+    "NoCallError",
     "OnError",
-    "Parser",
+    "Reasoning",
+    "Run",
+    "Scanner",
     "Segment",
     "Syntax",
+    "Verdict",
 ]

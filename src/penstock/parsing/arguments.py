@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, Final
 
 from penstock import _json
 from penstock.values.coercion import coerce
@@ -74,9 +74,32 @@ class ArgumentWriter:
         self._emit(f"{self._lead}{encode_basestring(key)}:{_as_json(value)}")
         self._lead = ","
 
-    def close(self) -> None:
-        """End the arguments."""
-        self._emit("{}" if self._lead == "{" else "}")
+    @property
+    def closing(self) -> str:
+        """What ends the arguments."""
+        return "{}" if self._lead == "{" else "}"
+
+    def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:
+        """Tell whether *arguments* go on from what was written; *open_text* is not closed yet."""
+        if any(arguments.get(key, _NOTHING) != value for key, value in self.arguments.items()):
+            return False
+        if open_text is None:
+            return True
+        value = arguments.get(self._key)
+        return isinstance(value, str) and value.startswith(open_text)
+
+    def complete(self, arguments: dict[str, Any], open_text: str | None) -> None:
+        """Write what is missing to *arguments*, which agree with what was written."""
+        if open_text is not None:
+            text = arguments[self._key]
+            self.add_text(text[len(open_text) :])
+            self.close_text(text)
+        for key, value in arguments.items():
+            if key not in self.arguments:
+                self.write(key, value)
+
+
+_NOTHING: Final = object()
 
 
 def _as_json(value: Any) -> str:

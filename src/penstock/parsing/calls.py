@@ -8,27 +8,43 @@ breaks or is cut can be given back as the text that it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+from penstock.errors import ParseError
 from penstock.messages import ToolCall
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.output import Output
+from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
+
+
+class Mended(NamedTuple):
+    """A call that was made of broken text; *repairs* says in words what was mended."""
+
+    name: str
+    arguments: dict[str, Any]
+    repairs: list[str]
+    id: str = ""
 
 
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_id", "_ids", "_output", "deltas", "live", "name", "schemas", "started", "writer")
+    __slots__ = ("_id", "_ids", "_output", "_repairs", "deltas", "live", "name", "schemas",
+                 "started", "tell", "writer")  # fmt: skip
 
     def __init__(
         self,
         output: Output,
         schemas: Mapping[str, Schema],
         ids: Callable[[], str],
+        tell: Callable[[str | ParseError], None],
         *,
         live: bool,
     ) -> None:
         self.schemas = schemas
+        self.tell = tell
+        """Says what is wrong with the call that is being read, and yet no reason to refuse it."""
         self.started = False  # events of the open call went out
         self.writer: ArgumentWriter | None = None  # of the open call
         self._output = output
@@ -36,7 +52,12 @@ class Calls:
         self.live = live
         self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
+        self._repairs: list[str] = []
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
+
+    def line(self) -> str:
+        """Give the text that stands before the start marker on its line, or the end of it."""
+        return self._output.line()
 
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
         """Open the call of *name*; give the writer of its arguments."""
@@ -53,11 +74,14 @@ class Calls:
         """End the open call: it is complete."""
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
-        writer.close()
-        if not self.live:
+        if self.live:
+            # The call's end claims what is unread by its last argument, its end tag too.
+            self._output.add_arguments(writer.closing, claims=False)
+        else:
             self._output.start_call(self._id, self.name)
-            self._output.add_arguments("".join(self.deltas))
-        self._output.end_call(ToolCall(self._id, self.name, writer.arguments))
+            self._output.add_arguments("".join(self.deltas) + writer.closing)
+        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
+        self._output.end_call(call)
         self._reset()
 
     def drop(self) -> None:
@@ -66,6 +90,29 @@ class Calls:
         if writer is not None and self.started:
             self._output.end_call(ToolCall(self._id, self.name, writer.arguments, complete=False))
         self._reset()
+
+    def may_mend(self, call: Mended, open_text: str | None) -> bool:
+        """Tell whether *call*, made of broken text, may go out as the open call, or as a new one.
+
+        The tool has to be known, its schema satisfied, and nothing that went out taken back:
+        *open_text* is what went out of a string that is not closed yet.
+        """
+        schema = self.schemas.get(call.name)
+        if schema is None or not schema.accepts(coerce(call.arguments, schema)):
+            return False
+        if not self.started or self.writer is None:
+            return True
+        arguments = coerce(call.arguments, schema)
+        return call.name == self.name and self.writer.agrees_with(arguments, open_text)
+
+    def mend(self, call: Mended, open_text: str | None) -> None:
+        """Put out *call*, or what of it did not go out before it broke."""
+        writer = self.writer if self.started else None
+        if writer is None:
+            writer = self.open(call.name, call.id)
+        writer.complete(coerce(call.arguments, self.schemas[call.name]), open_text)
+        self._repairs = call.repairs
+        self.close()
 
     def _write(self, piece: str) -> None:
         if self.live:
@@ -78,3 +125,4 @@ class Calls:
         self.name = ""
         self.started = False
         self.deltas = []
+        self._repairs = []

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 from penstock.events import (
     Event,
     TextDelta,
     TextEnd,
     TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -14,16 +19,37 @@ from penstock.events import (
 from penstock.messages import ToolCall
 from penstock.parsing.scanner import Scanner
 
+Kind = Literal["text", "thinking"]
+"""What a block that shows text is."""
+
+_STARTS: Final[dict[Kind, type[TextStart | ThinkingStart]]] = {
+    "text": TextStart,
+    "thinking": ThinkingStart,
+}
+DELTAS: Final[dict[Kind, type[TextDelta | ThinkingDelta]]] = {
+    "text": TextDelta,
+    "thinking": ThinkingDelta,
+}
+_ENDS: Final[dict[Kind, type[TextEnd | ThinkingEnd]]] = {
+    "text": TextEnd,
+    "thinking": ThinkingEnd,
+}
+
+MAX_LINE: Final = 256
+"""How much of the text before a marker is looked at, to tell whether it begins its line."""
+
 
 class Output:
     """The events of one `feed`, and the block that is open."""
 
-    __slots__ = ("_scanner", "events", "index", "pieces")
+    __slots__ = ("_scanner", "calls", "events", "index", "kind", "pieces")
 
     def __init__(self, scanner: Scanner) -> None:
         self.events: list[Event] = []
         self.index = 0  # of the open block, or of the next one
-        self.pieces: list[str] | None = None  # of the open text block
+        self.kind: Kind = "text"  # of the open block
+        self.pieces: list[str] | None = None  # of the open block of text or thinking
+        self.calls = 0  # that have come out
         self._scanner = scanner
 
     def take(self) -> list[Event]:
@@ -31,35 +57,57 @@ class Output:
         events, self.events = self.events, []
         return events
 
-    def show(self, end: int) -> None:
-        """Put out the text up to *end* in the scanner."""
+    def show(self, end: int, kind: Kind = "text") -> None:
+        """Put out the text up to *end* in the scanner, in a block of *kind*."""
         scanner = self._scanner
         text = scanner.text[scanner.at : end]
+        if self.kind != kind:
+            self.close_text()
+            self.kind = kind
         if self.pieces is None:
             self.pieces = []
-            self.events.append(TextStart(self.index, scanner.take_raw()))
+            self.events.append(_STARTS[kind](self.index, scanner.take_raw()))
         scanner.at = end
         self.pieces.append(text)
-        self.events.append(TextDelta(self.index, text, scanner.take_raw()))
+        self.events.append(DELTAS[kind](self.index, text, scanner.take_raw()))
 
     def close_text(self) -> None:
-        """Close the open text block."""
+        """Close the open block of text or thinking."""
         if self.pieces is None:
             return
-        self.events.append(TextEnd(self.index, "".join(self.pieces)))
+        self.events.append(_ENDS[self.kind](self.index, "".join(self.pieces)))
         self.pieces = None
         self.index += 1
+
+    def forget(self) -> None:
+        """Forget the block that is open, as if nothing had come out."""
+        self.events = []
+        self.pieces = None
+        self.index = 0
+
+    def line(self) -> str:
+        """Give the last line of the open text, or as much of its end as says what it is."""
+        line = ""
+        for piece in reversed(self.pieces or ()):
+            before, newline, after = piece.rpartition("\n")
+            line = (after if newline else before + after) + line
+            if newline or len(line) >= MAX_LINE:
+                break
+        return line
 
     def start_call(self, id: str, name: str) -> None:  # noqa: A002 - the field's name
         """Open a call, behind the text."""
         self.close_text()
+        self.calls += 1
         self.events.append(ToolCallStart(self.index, id, name, self._scanner.take_raw()))
 
-    def add_arguments(self, piece: str) -> None:
-        """Put out more of the open call's arguments."""
-        self.events.append(ToolCallDelta(self.index, piece, self._scanner.take_raw()))
+    def add_arguments(self, piece: str, *, claims: bool = True) -> None:
+        """Put out more of the open call's arguments, with the text that it *claims*."""
+        raw = self._scanner.take_raw() if claims else ""
+        self.events.append(ToolCallDelta(self.index, piece, raw))
 
     def end_call(self, call: ToolCall) -> None:
         """Close the open call."""
         self.events.append(ToolCallEnd(self.index, call, self._scanner.take_raw()))
+        self._scanner.forget()
         self.index += 1

@@ -82,15 +82,17 @@ def markers(*literals: str, fold: bool = False) -> Markers:
 class Scanner:
     """The unread text, the position in it, and the text that was read and not yet claimed."""
 
-    __slots__ = ("_claimed", "_lead", "at", "offset", "passed", "text")
+    __slots__ = ("_claimed", "_lead", "at", "kept", "offset", "passed", "text")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool = False) -> None:
         self.text = ""
         self.at = 0
         self.offset = 0  # where `text` begins in the whole answer
         self._claimed = 0  # the text before it is claimed, or among the passed pieces
         self.passed: list[str] = []  # pieces that were read whole and not claimed
         self._lead = ""  # what was unclaimed when the open call began
+        # What events have claimed of the open call, where somebody will want all of its text.
+        self.kept: list[str] | None = [] if keeps else None
 
     @property
     def has_raw(self) -> bool:
@@ -119,15 +121,25 @@ class Scanner:
         """Take all text that was read and that no event has claimed."""
         raw = self.text[self._claimed : self.at]
         self._claimed = self.at
-        if self.passed or self._lead:
-            raw = self._lead + "".join(self.passed) + raw
+        if self.passed:
+            raw = "".join(self.passed) + raw
             self.passed.clear()
+        if self.kept is not None:
+            self.kept.append(raw)
+        if self._lead:
+            raw = self._lead + raw
             self._lead = ""
         return raw
 
     def begin_call(self) -> None:
         """Remember this place: what is read from here on can be given back."""
         self._lead = self.take_raw()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let a call of its own begin here: what was claimed before belongs to another."""
+        if self.kept is not None:
+            self.kept.clear()
 
     def give_back(self) -> None:
         """Make all text since `begin_call` unread again."""
@@ -144,5 +156,15 @@ class Scanner:
             self._lead = ""
 
     def read_since_call(self) -> str:
-        """Tell the text since `begin_call`, without taking it."""
-        return "".join(self.passed) + self.text[self._claimed : self.at]
+        """Tell the text since `begin_call`, without taking it.
+
+        What events have claimed is part of it only where the scanner keeps it.
+        """
+        return "".join((*(self.kept or ()), *self.passed, self.text[self._claimed : self.at]))
+
+    def drop(self) -> None:
+        """Forget all text, unread too: none of it is to come out."""
+        self.text = self._lead = ""
+        self.at = self._claimed = self.offset = 0
+        self.passed.clear()
+        self.forget()

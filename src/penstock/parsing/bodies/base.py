@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from penstock.errors import ParseError
-from penstock.parsing.calls import Calls
+from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 
 
@@ -20,6 +21,7 @@ class Verdict(Enum):
     STANDS = "the calls stand, but the end marker has not come"
     BROKEN = "this is no call; what follows its start marker is to be looked at again"
     TEXT = "this is no call, and all that was read is text"
+    PROSE = "no call was meant: the start marker is text, and nobody has to be told"
 
 
 class NoCallError(Exception):
@@ -55,7 +57,33 @@ class Body(Protocol):
         """Read on; consume text and write what it says to *calls*."""
 
     def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
-        """Say that the text has ended; tell whether what was read stands."""
+        """Say that the text has ended; tell whether what was read stands.
+
+        A string that is open takes what was held back, for a call that is shown up to its cut.
+        """
 
     def run(self) -> Run | None:
         """Give the string that streams just now, if there is one."""
+
+
+@runtime_checkable
+class Mendable(Body, Protocol):
+    """A body whose text can be mended when it broke, or when the model stopped inside it."""
+
+    def mend(self, text: str, *, ended: bool) -> list[Mended]:
+        """Make calls of *text*, all that stands between the start marker and the end marker.
+
+        With *ended* the model stopped inside it, and it was lawful so far; otherwise it broke. An
+        empty list tells that nothing can be made of it.
+        """
+
+    def open_text(self) -> str | None:
+        """Give what has gone out of the string that streams just now, decoded."""
+
+
+@runtime_checkable
+class Header(Body, Protocol):
+    """A body that is the header of a channel: text of one kind follows it."""
+
+    enters: Channel | None
+    """The channel that begins where the body is done."""

@@ -43,6 +43,11 @@ class ElementCalls(Struct, frozen=True):
         return cls(tuple(tool.name for tool in tools if is_name(tool.name)), trims)
 
     @property
+    def folds(self) -> bool:
+        """Names of tools are matched as they are."""
+        return False
+
+    @property
     def starts(self) -> tuple[str, ...]:
         """The start tags, and those that are a whole call without arguments."""
         return tuple(f"<{name}{end}" for name in self.names for end in (">", "/>"))

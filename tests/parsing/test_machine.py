@@ -28,8 +28,8 @@ from laws.strategies import CUTS, soup
 from parsing.samples import FENCES, HERMES, TOOLS, complete_calls, message_of, parse
 from penstock.errors import UsageError
 from penstock.events import ToolCallDelta, ToolCallStart
-from penstock.parsing import MAX_READ_AGAIN, Parser, Segment
-from penstock.parsing import parser as parser_module
+from penstock.parsing import MAX_READ_AGAIN, Machine, Segment
+from penstock.parsing import machine as machine_module
 from penstock.tools import read_tools
 
 Mode = Literal["whole", "live"]
@@ -51,7 +51,7 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     vector: dict[str, Any], mode: Mode
 ) -> None:
     syntax = HERMES if vector["format"] == "json-mix" else FENCES
-    make = partial(Parser, syntax, read_tools(vector["tools"]), arguments=mode)
+    make = partial(Machine, syntax, read_tools(vector["tools"]), arguments=mode)
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
     content = vector["expect"]["content"]
     for chunks in chunkings(vector["text"]) if vector["text"] else [[""]]:
@@ -94,7 +94,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     mode: Mode,
     trim: bool,  # noqa: FBT001
 ) -> None:
-    make = partial(Parser, HERMES, TOOLS, arguments=mode, trim=trim)
+    make = partial(Machine, HERMES, TOOLS, arguments=mode, trim=trim)
     for chunks in (cut_at(text, cuts), one_by_one(text)):
         check_never_raises(make, chunks)
         check_lossless(make, chunks)
@@ -112,19 +112,19 @@ def test_a_complete_call_is_the_same_in_both_modes(text: str, mode: Mode) -> Non
 
 def test_nothing_is_held_back_but_what_may_begin_a_marker() -> None:
     text = "a < b <tool <<tool_cal </tool_call> <t"
-    check_no_stall(partial(Parser, HERMES), text, len("<tool_call>"))
+    check_no_stall(partial(Machine, HERMES), text, len("<tool_call>"))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_marker_shows_beside_a_call(mode: Mode) -> None:
-    make = partial(Parser, HERMES, TOOLS, arguments=mode)
+    make = partial(Machine, HERMES, TOOLS, arguments=mode)
     text = 'Hi <tool_call>{"name": "f"}</tool_call> and <tool_call>{"name": "g"}\n</tool_call>.'
     for chunks in chunkings(text):
         check_no_leak(make, chunks, ["<tool_call>", "</tool_call>", "tool_call"])
 
 
 def test_live_arguments_stream_character_by_character() -> None:
-    parser = Parser(HERMES, TOOLS, arguments="live")
+    parser = Machine(HERMES, TOOLS, arguments="live")
     parser.feed('<tool_call>{"name": "write", "arguments": {"path": "')
     deltas = [e for piece in ("a", "/b", "\\n", "é") for e in parser.feed(piece)]
     assert [delta.arguments for delta in deltas if isinstance(delta, ToolCallDelta)] == [
@@ -137,7 +137,7 @@ def test_live_arguments_stream_character_by_character() -> None:
 
 
 def test_a_live_call_starts_when_its_name_is_known_and_its_arguments_begin() -> None:
-    parser = Parser(HERMES, TOOLS, arguments="live")
+    parser = Machine(HERMES, TOOLS, arguments="live")
     assert parser.feed('<tool_call>{"id": "c7", "name": "write", "arguments": ') == []
     (start,) = parser.feed("{")
     assert isinstance(start, ToolCallStart)
@@ -183,7 +183,7 @@ def test_a_live_call_starts_when_its_name_is_known_and_its_arguments_begin() -> 
 def test_a_body_is_read_in_any_of_its_shapes(
     body: str, arguments: dict[str, Any], mode: Mode
 ) -> None:
-    make = partial(Parser, HERMES, TOOLS, arguments=mode)
+    make = partial(Machine, HERMES, TOOLS, arguments=mode)
     for chunks in chunkings(f"<tool_call>{body}</tool_call>"):
         events = read(make(), chunks)
         check_monotone(events)
@@ -210,7 +210,7 @@ TWO = [("write", {"path": "a"}), ("ping", {})]
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_several_calls_of_one_body_are_all_read(body: str, mode: Mode) -> None:
-    make = partial(Parser, HERMES, TOOLS, arguments=mode)
+    make = partial(Machine, HERMES, TOOLS, arguments=mode)
     for chunks in chunkings(f"<tool_call>{body}</tool_call>"):
         check_chunk_free(make, chunks)
         assert complete_calls(message_of(read(make(), chunks))) == TWO
@@ -268,7 +268,7 @@ def test_an_error_handler_that_raises_does_not_end_the_stream() -> None:
 def test_trim_keeps_white_space_that_touches_a_call_out_of_the_text() -> None:
     text = 'One. \n<tool_call>{"name": "ping"}</tool_call>\n\n two \n'
     for chunks in chunkings(text):
-        message = message_of(read(Parser(HERMES, trim=True), chunks))
+        message = message_of(read(Machine(HERMES, trim=True), chunks))
         assert message.text == "One.two \n"
     assert parse("a \n<tool_call>x", trim=True).text == "a \n<tool_call>x"
 
@@ -282,7 +282,7 @@ def test_ids_come_from_the_caller_where_the_wire_has_none() -> None:
 
 
 def test_feeding_after_the_end_is_a_mistake() -> None:
-    parser = Parser(HERMES)
+    parser = Machine(HERMES)
     parser.finish()
     with pytest.raises(UsageError):
         parser.feed("x")
@@ -291,7 +291,7 @@ def test_feeding_after_the_end_is_a_mistake() -> None:
 
 
 def test_markup_behind_the_last_call_is_in_rest() -> None:
-    parser = Parser(HERMES)
+    parser = Machine(HERMES)
     parser.feed('<tool_call>{"name": "ping"}\n</tool_call>')
     parser.finish()
     assert parser.rest == "\n</tool_call>"
@@ -309,22 +309,22 @@ def test_what_is_no_call_is_read_again_a_limited_number_of_times() -> None:
 
 
 def test_a_call_over_its_limit_is_text_or_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parser_module, "MAX_CALL", 100)
+    monkeypatch.setattr(machine_module, "MAX_CALL", 100)
     text = '<tool_call>{"name": "f", "arguments": {"a": "' + "x" * 500
     for chunks in ([text], one_by_one(text), [text[at : at + 7] for at in range(0, len(text), 7)]):
-        assert message_of(read(Parser(HERMES), chunks)).text == text
-        check_chunk_free(partial(Parser, HERMES, arguments="live"), chunks)
-        (call,) = message_of(read(Parser(HERMES, arguments="live"), chunks)).tool_calls
+        assert message_of(read(Machine(HERMES), chunks)).text == text
+        check_chunk_free(partial(Machine, HERMES, arguments="live"), chunks)
+        (call,) = message_of(read(Machine(HERMES, arguments="live"), chunks)).tool_calls
         assert not call.complete
 
 
 def test_a_call_of_just_the_limit_is_read_at_any_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     body = '<tool_call>{"name": "f", "arguments": {"a": "xxxx"}}</tool_call>'
     for limit in (len(body) - 1, len(body), len(body) + 1):
-        monkeypatch.setattr(parser_module, "MAX_CALL", limit)
+        monkeypatch.setattr(machine_module, "MAX_CALL", limit)
         for chunks in chunkings(body + " on"):
-            check_chunk_free(partial(Parser, HERMES), chunks)
-            check_chunk_free(partial(Parser, HERMES, arguments="live"), chunks)
+            check_chunk_free(partial(Machine, HERMES), chunks)
+            check_chunk_free(partial(Machine, HERMES, arguments="live"), chunks)
 
 
 HOSTILE = {
@@ -343,7 +343,7 @@ def test_time_grows_with_the_text_and_no_faster(make: Any, mode: Mode) -> None:
     def run(size: int) -> None:
         text = make(size)
         read(
-            Parser(HERMES, TOOLS, arguments=mode),
+            Machine(HERMES, TOOLS, arguments=mode),
             [text[at : at + 64] for at in range(0, len(text), 64)],
         )
 

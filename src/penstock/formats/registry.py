@@ -1,0 +1,109 @@
+"""Formats by name, penstock's own and the user's.
+
+A name is looked up without regard to case, ``-`` and ``_``. A user's own format is a `Format`, any
+object with a name and the five methods of one, or a function without parameters that makes either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, runtime_checkable
+
+from penstock.errors import UsageError
+from penstock.formats.base import TextParser
+from penstock.formats.json_tags import GEMMA, HERMES
+from penstock.messages import AssistantMessage, ToolCall, ToolResult
+from penstock.tools import Tool
+
+BUILT_IN: Final = (HERMES, GEMMA)
+"""The formats that penstock brings, in the order in which they are listed."""
+
+
+@runtime_checkable
+class AnyFormat(Protocol):
+    """A format, whoever made it: a name and five methods; `call_segments` may be there too.
+
+    Its `parse` and its `parser` never raise on model text: what is no call is text.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that it is found by."""
+
+    def render_tools(self, tools: Iterable[Tool], /) -> str:
+        """Write the system prompt that shows *tools*."""
+
+    def render_call(self, call: ToolCall, /) -> str:
+        """Write *call* as a model writes it."""
+
+    def render_result(self, result: ToolResult, /) -> str:
+        """Write what a call gave back."""
+
+    def parse(self, text: str, tools: Iterable[Tool], /) -> AssistantMessage:
+        """Read a whole answer."""
+
+    def parser(self, tools: Iterable[Tool], /) -> TextParser:
+        """Give a fresh parser for one answer."""
+
+
+FormatLike = str | AnyFormat | Callable[[], AnyFormat]
+"""Whatever stands for a format: its name, itself, or a function that makes it."""
+
+_formats: dict[str, AnyFormat] = {}
+
+
+def get(format: FormatLike) -> AnyFormat:  # noqa: A002 - the word of the whole interface
+    """Give the format that *format* stands for.
+
+    Raises `UsageError` for a name that nobody has, and for what is no format.
+    """
+    if not isinstance(format, str):
+        return _made(format)
+    try:
+        return _formats[_key(format)]
+    except KeyError:
+        raise UsageError(
+            f"no format is called {format!r}; there are {', '.join(names())}"
+        ) from None
+
+
+def names() -> list[str]:
+    """List the names of all formats: penstock's own first, then those that were registered."""
+    return [found.name for found in _formats.values()]
+
+
+def register(format: AnyFormat | Callable[[], AnyFormat]) -> None:  # noqa: A002
+    """Add a format of one's own; from now on it is found by its name.
+
+    Raises `UsageError` for what is no format, and for a name that penstock itself uses.
+    """
+    made = _made(format)
+    if not made.name:
+        raise UsageError("a format needs a name")
+    if any(_key(made.name) == _key(own.name) for own in BUILT_IN):
+        raise UsageError(f"{made.name!r} is a format of penstock's own: choose another name")
+    _formats[_key(made.name)] = made
+
+
+def unregister(name: str) -> None:
+    """Take a format of one's own out again; nothing happens if there is none."""
+    if not any(_key(name) == _key(own.name) for own in BUILT_IN):
+        _formats.pop(_key(name), None)
+
+
+def _made(format: Any) -> AnyFormat:  # noqa: A002
+    made = (
+        format()
+        if isinstance(format, type) or (not isinstance(format, AnyFormat) and callable(format))
+        else format
+    )
+    if not isinstance(made, AnyFormat):
+        raise UsageError(f"a format has a name and five methods, {type(made).__name__} has not")
+    return made
+
+
+def _key(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+_formats.update({_key(own.name): own for own in BUILT_IN})

@@ -1,0 +1,100 @@
+"""The fast path: runs of text, of thinking and of a string that streams.
+
+While a run is open and nothing is held back, text without any first character of a marker goes
+straight out. That is most of all deltas, and what makes a call as cheap as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from penstock.parsing.bodies.base import Run
+
+
+class TextRun:
+    """Text or thinking that goes on: what holds no beginning of a marker goes straight out."""
+
+    __slots__ = ("_delta", "_gate", "_index", "_pieces")
+
+    held = ""
+    size = 0
+
+    def __init__(
+        self,
+        gate: Callable[[str], object],
+        pieces: list[str],
+        index: int,
+        delta: type[TextDelta | ThinkingDelta],
+    ) -> None:
+        self._gate = gate
+        self._pieces = pieces
+        self._index = index
+        self._delta = delta
+
+    def take(self, text: str) -> list[Event] | None:
+        """Take *text* if all of it belongs to the run; None tells that it has to be read."""
+        if self._gate(text) is None:
+            self._pieces.append(text)
+            return [self._delta(self._index, text, text)]
+        return None
+
+
+class CallRun:
+    """A string that streams: what is plain, or easily written, goes straight out.
+
+    What is not to go out yet is kept: *deltas* takes it as it is written, and *copies*, where
+    somebody may want it back, as it came.
+    """
+
+    __slots__ = ("_copies", "_deltas", "_gate", "_index", "_pieces", "_room", "_translate",
+                 "held", "size")  # fmt: skip
+
+    def __init__(
+        self,
+        run: Run,
+        index: int,
+        room: int,
+        *,
+        deltas: list[str] | None,
+        copies: list[str] | None,
+    ) -> None:
+        self.held = ""  # the end of the last piece, if only more text tells what it says
+        self.size = 0  # of what was taken
+        self._gate = run.gate.search
+        self._pieces = run.pieces
+        self._translate = run.translate
+        self._index = index
+        self._room = room  # how much longer the call may get
+        self._deltas = deltas
+        self._copies = copies
+
+    def take(self, text: str) -> list[Event] | None:
+        """Take *text* if all of it belongs to the run.
+
+        None tells that it has to be read, behind what is `held`.
+        """
+        if self.size + len(text) >= self._room:
+            return None
+        if not self.held and self._gate(text) is None:
+            self._pieces.append(text)
+            written = text
+        elif self._translate is None:
+            return None
+        else:
+            whole = self.held + text
+            translated = self._translate(whole)
+            if translated is None:
+                return None
+            value, written, size = translated
+            text, self.held = whole[:size], whole[size:]
+            if not text:
+                return []
+            self._pieces.append(value)
+        self.size += len(text)
+        if self._copies is not None:
+            self._copies.append(text)
+        if self._deltas is None:
+            return [ToolCallDelta(self._index, written, text)]
+        self._deltas.append(written)
+        return []
