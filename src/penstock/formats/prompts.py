@@ -19,7 +19,7 @@ from penstock.tools import Tool
 _TOOLS: Final = "{tools}"
 _EXAMPLE: Final = "{example}"
 
-_HEAD: Final = """\
+HEAD: Final = """\
 You can call the tools below. Each has a name, says what it does, and has a JSON Schema that its \
 arguments must satisfy.
 
@@ -28,14 +28,16 @@ arguments must satisfy.
 </tools>
 
 """
+"""How every prompt begins; what follows says how a call is written."""
 
-_TAIL: Final = """
+TAIL: Final = """
 Call a tool only when you need what it gives. What you write outside of calls is read by the user. \
 After your calls, stop: the results come in the next message.
 """
+"""How every prompt ends."""
 
 JSON_MIX: Final = (
-    _HEAD
+    HEAD
     + """\
 To call a tool, write its name and its arguments as one JSON object between the two tags, like this:
 
@@ -44,11 +46,11 @@ To call a tool, write its name and its arguments as one JSON object between the 
 Write strict JSON: keys and texts in double quotes; inside a text a quote is \\" and a new line is \
 \\n. For several calls, repeat the whole block, one for each call.
 """
-    + _TAIL
+    + TAIL
 )
 
 FENCES: Final = (
-    _HEAD
+    HEAD
     + """\
 To call a tool, write a code block labelled `tool_call` that holds one JSON object with the name \
 and the arguments and nothing else, like this:
@@ -59,7 +61,7 @@ The opening and the closing line of the block stand alone. Write strict JSON: ke
 double quotes; inside a text a quote is \\" and a new line is \\n. For several calls, write one \
 block for each.
 """
-    + _TAIL
+    + TAIL
 )
 
 

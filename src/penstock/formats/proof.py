@@ -1,0 +1,59 @@
+"""Whether a rendered call reads back as it was.
+
+Where values stand as raw text a value may hold what ends it, or look like another value. No rule
+about that is as sure as reading: a renderer of such a format writes, reads what it wrote with a
+tool whose schema says what the arguments are, and refuses what came back as something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.events import ToolCallEnd
+from penstock.formats.base import CallStyle
+from penstock.messages import ToolCall
+from penstock.parsing import Machine
+from penstock.tools import Tool
+
+
+def proved(style: CallStyle, call: ToolCall, text: str) -> str:
+    """Give *text* back if it reads as *call* in this *style*; raise `UsageError` otherwise."""
+    tool = Tool(call.name, parameters=schema_of(call.arguments))
+    machine = Machine(style.syntax([tool]), [tool])
+    events = (*machine.feed(text), *machine.finish())
+    calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
+    if [(found.name, found.arguments) for found in calls] != [(call.name, call.arguments)]:
+        raise UsageError(f"this format cannot express these arguments of {call.name!r}")
+    return text
+
+
+def schema_of(value: Any) -> dict[str, Any]:
+    """Give a schema that says of *value* what it is."""
+    match value:
+        case None:
+            return {"type": "null"}
+        case bool():
+            return {"type": "boolean"}
+        case int():
+            return {"type": "integer"}
+        case float():
+            return {"type": "number"}
+        case str():
+            return {"type": "string"}
+        case list():
+            return {"type": "array", "items": _schema_of_items(value)}
+        case dict():
+            properties = {str(key): schema_of(inner) for key, inner in value.items()}
+            return {"type": "object", "properties": properties}
+        case _:
+            raise UsageError(f"not a JSON value: {type(value).__name__}")
+
+
+def _schema_of_items(items: list[Any]) -> dict[str, Any]:
+    schemas: list[dict[str, Any]] = []
+    for item in items:
+        schema = schema_of(item)
+        if schema not in schemas:
+            schemas.append(schema)
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else {}
