@@ -8,8 +8,7 @@ cheap and brings no asyncio.
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import events, messages, tools, values
 from penstock.builder import MessageBuilder
@@ -58,7 +57,8 @@ from penstock.messages import (
 from penstock.tools import Tool, read_tools
 
 if TYPE_CHECKING:
-    from penstock import json_array, ndjson, sse, views
+    from penstock import formats, json_array, ndjson, sse, views
+    from penstock.formats import EventParser, Format, Parser, parse, parse_events
 
 __all__ = [
     "AssistantMessage",
@@ -70,13 +70,16 @@ __all__ = [
     "ErrorInfo",
     "ErrorKind",
     "Event",
+    "EventParser",
     "Failed",
+    "Format",
     "JSONParseError",
     "LimitError",
     "MessageBuilder",
     "MessageStart",
     "Opaque",
     "ParseError",
+    "Parser",
     "Part",
     "PenstockError",
     "ProviderError",
@@ -100,9 +103,12 @@ __all__ = [
     "UsageError",
     "XMLParseError",
     "events",
+    "formats",
     "json_array",
     "messages",
     "ndjson",
+    "parse",
+    "parse_events",
     "read_tools",
     "sse",
     "tools",
@@ -110,12 +116,15 @@ __all__ = [
     "views",
 ]
 
-_LATER = {"json_array", "ndjson", "sse", "views"}
+_ROOMS = {"formats", "json_array", "ndjson", "sse", "views"}
+_OF_FORMATS = {"EventParser", "Format", "Parser", "parse", "parse_events"}
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _LATER:
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
         return import_module(f"penstock.{name}")
+    if name in _OF_FORMATS:
+        return getattr(import_module("penstock.formats"), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 

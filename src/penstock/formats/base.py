@@ -8,7 +8,7 @@ differ in its fields; a format that only renames markers is a few lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 from msgspec import Struct
 
@@ -16,16 +16,30 @@ from penstock.builder import MessageBuilder
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import prompts
-from penstock.formats.thinking import THINK, find_reasoning
+from penstock.formats.thinking import THINK, reasoning_of
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.parsing import Arguments, Machine, OnError, Reasoning, Syntax
-from penstock.tools import Tool
+from penstock.tools import Tool, read_tools
 
 Placement = Literal["first", "last"]
 """Where the tools stand in a system prompt that says something else too."""
 
 Template = str | Callable[[str], str]
 """A prompt of one's own: text with ``{tools}`` and ``{example}``, or a function of the tools."""
+
+
+DoneReason = Literal["stop", "length", "tool_use"]
+
+
+class Options(TypedDict, total=False):
+    """The options of every parser but `reasoning`; `penstock.Parser` says what they mean."""
+
+    arguments: Arguments
+    prompt_suffix: str
+    trim: bool
+    repair: bool
+    on_error: OnError | None
+    ids: Callable[[], str] | None
 
 
 class CallStyle(Protocol):
@@ -70,7 +84,7 @@ class Format(Struct, frozen=True):
 
     def render_tools(
         self,
-        tools: Iterable[Tool],
+        tools: object,
         *,
         template: Template | None = None,
         system: str = "",
@@ -81,7 +95,7 @@ class Format(Struct, frozen=True):
         *template* takes the place of the format's own words; *system* is what else the prompt is to
         say, behind the tools or, with *placement* ``last``, before them.
         """
-        shown = prompts.fill(template or self.prompt, tuple(tools), self.calls.render_call)
+        shown = prompts.fill(template or self.prompt, read_tools(tools), self.calls.render_call)
         parts = [shown, system] if placement == "first" else [system, shown]
         return "\n\n".join(part for part in parts if part)
 
@@ -100,42 +114,50 @@ class Format(Struct, frozen=True):
         """Write what a call gave back, in the form that mirrors the call."""
         return self.calls.render_result(result)
 
-    def parser(  # noqa: PLR0913 - the options of every parser
+    def parser(
         self,
-        tools: Iterable[Tool] = (),
+        tools: object = (),
         *,
-        arguments: Arguments = "whole",
         reasoning: str | Reasoning | None = None,
-        prompt_suffix: str = "",
-        trim: bool = False,
-        repair: bool = False,
-        on_error: OnError | None = None,
-        ids: Callable[[], str] | None = None,
+        **options: Unpack[Options],
     ) -> Machine:
-        """Give a fresh parser for one answer; see `penstock.Parser` for the options."""
-        tools = tuple(tools)
-        return Machine(
-            self.calls.syntax(tools),
-            tools,
-            arguments=arguments,
-            reasoning=self.reasoning if reasoning is None else find_reasoning(reasoning),
-            prompt_suffix=prompt_suffix,
-            trim=trim,
-            repair=repair,
-            on_error=on_error,
-            ids=ids,
-        )
+        """Give a fresh parser for one answer; the options are those of `penstock.Parser`."""
+        known = read_tools(tools)
+        style = reasoning_of(self.reasoning, reasoning)
+        return Machine(self.calls.syntax(known), known, reasoning=style, **options)
 
-    def parse(self, text: str, tools: Iterable[Tool] = ()) -> AssistantMessage:
+    def parse(self, text: str, tools: object = ()) -> AssistantMessage:
         """Read a whole answer."""
-        parser, builder = self.parser(tools), MessageBuilder()
-        for event in (*parser.feed(text), *parser.finish()):
-            builder.add(event)
-        return builder.message
+        parser = self.parser(tools)
+        return message_of([*parser.feed(text), *parser.finish(cut=False)])
 
-    def call_segments(self, text: str, tools: Iterable[Tool] = ()) -> list[str]:
+    def call_segments(self, text: str, tools: object = ()) -> list[str]:
         """Give the pieces of *text* that are read as calls, exactly as they stand, in order."""
         parser = self.parser(tools)
         parser.feed(text)
-        parser.finish()
+        parser.finish(cut=False)
         return [text[start:end] for start, end in parser.spans]
+
+
+def message_of(events: Iterable[Event]) -> AssistantMessage:
+    """Fold the blocks of an answer that is whole into a message, and say how it ended."""
+    builder = MessageBuilder()
+    for event in events:
+        builder.add(event)
+    message = builder.message
+    message.stop_reason = end_of(message, "stop")
+    return message
+
+
+def end_of(message: AssistantMessage, reason: DoneReason) -> DoneReason:
+    """Tell how *message* ends that its provider ended for *reason*.
+
+    One with calls ends in order to have them run, but never where one of them is incomplete. The
+    token limit stays what it was.
+    """
+    calls = message.tool_calls
+    if reason == "length":
+        return "length"
+    if calls and all(call.complete for call in calls):
+        return "tool_use"
+    return "stop"

@@ -6,16 +6,17 @@ object with a name and the five methods of one, or a function without parameters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from penstock.errors import UsageError
 from penstock.formats.base import TextParser
 from penstock.formats.json_tags import GEMMA, HERMES
+from penstock.formats.none import NONE
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.tools import Tool
 
-BUILT_IN: Final = (HERMES, GEMMA)
+BUILT_IN: Final = (HERMES, GEMMA, NONE)
 """The formats that penstock brings, in the order in which they are listed."""
 
 
@@ -30,7 +31,7 @@ class AnyFormat(Protocol):
     def name(self) -> str:
         """The name that it is found by."""
 
-    def render_tools(self, tools: Iterable[Tool], /) -> str:
+    def render_tools(self, tools: list[Tool], /) -> str:
         """Write the system prompt that shows *tools*."""
 
     def render_call(self, call: ToolCall, /) -> str:
@@ -39,11 +40,15 @@ class AnyFormat(Protocol):
     def render_result(self, result: ToolResult, /) -> str:
         """Write what a call gave back."""
 
-    def parse(self, text: str, tools: Iterable[Tool], /) -> AssistantMessage:
+    def parse(self, text: str, tools: list[Tool], /) -> AssistantMessage:
         """Read a whole answer."""
 
-    def parser(self, tools: Iterable[Tool], /) -> TextParser:
-        """Give a fresh parser for one answer."""
+    @property
+    def parser(self) -> Callable[..., TextParser]:
+        """The method that gives a fresh parser for one answer.
+
+        It takes the tools, and those options of `penstock.Parser` that it knows.
+        """
 
 
 FormatLike = str | AnyFormat | Callable[[], AnyFormat]

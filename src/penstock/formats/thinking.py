@@ -16,14 +16,19 @@ NONE: Final = "none"
 """The name that switches reasoning off: all of the answer is text."""
 
 
-def find_reasoning(style: str | Reasoning) -> Reasoning | None:
-    """Give the style of a name; raise `UsageError` for a name that nobody has."""
-    if isinstance(style, Reasoning):
-        return style
-    if style == NONE:
+def reasoning_of(usual: Reasoning | None, wanted: str | Reasoning | None) -> Reasoning | None:
+    """Give the style that is *wanted*, by name or as it is; None asks for the *usual* one.
+
+    Raises `UsageError` for a name that nobody has.
+    """
+    if wanted is None:
+        return usual
+    if isinstance(wanted, Reasoning):
+        return wanted
+    if wanted == NONE:
         return None
     try:
-        return _STYLES[style]
+        return _STYLES[wanted]
     except KeyError:
         known = ", ".join(sorted([NONE, *_STYLES]))
-        raise UsageError(f"no reasoning style is called {style!r}; there are {known}") from None
+        raise UsageError(f"no reasoning style is called {wanted!r}; there are {known}") from None

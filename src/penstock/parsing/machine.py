@@ -128,6 +128,10 @@ class Machine:
         if reasoning is not None and prompt_suffix:
             self._read_prompt(reasoning.opened_in(prompt_suffix))
 
+    def number_from(self, index: int) -> None:
+        """Give the blocks numbers from *index* on: they are part of a longer answer."""
+        self._output.index = index
+
     def feed(self, text: str) -> list[Event]:
         """Read more text; give the events that it makes certain."""
         if self._run is not None and text:

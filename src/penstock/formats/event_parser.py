@@ -1,0 +1,189 @@
+"""Events in, events out: the text inside a sequence of events becomes text, thinking and calls.
+
+What a provider sends as text goes through a parser; every other block passes as it is. Blocks are
+numbered anew, since one text may become several. Where the provider ends one block of text and
+begins another means nothing to the parser; any other block, and the end of the answer, finish the
+text before them. The terminal event is made anew: its message is what came out, and calls that were
+read make it end as ``tool_use``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Final, Unpack
+
+from msgspec import structs
+
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.formats.base import Options, end_of
+from penstock.formats.parser import Parser
+from penstock.formats.registry import FormatLike, get
+from penstock.messages import AssistantMessage, Content, StopReason, Text, Thinking
+from penstock.parsing import Reasoning
+from penstock.tools import read_tools
+
+Block = (
+    ThinkingStart | ThinkingDelta | ThinkingEnd | ToolCallStart | ToolCallDelta | ToolCallEnd | Part
+)
+"""An event of a block that is no text."""
+
+_BLOCK_STARTS: Final = (ThinkingStart, ToolCallStart, Part)
+
+
+class EventParser:
+    """Reads the text inside events as they come; the options are those of `Parser`.
+
+    `add` every event of an answer; `finish` where they end without a terminal one.
+    """
+
+    def __init__(
+        self,
+        format: FormatLike,  # noqa: A002 - the word of the whole interface
+        tools: object = (),
+        *,
+        reasoning: str | Reasoning | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        self._format = get(format)
+        self._tools = read_tools(tools)
+        self._reasoning = reasoning
+        numbers = count(1)
+        self._options: Options = {"ids": lambda: f"call_{next(numbers)}", **options}
+        self._parser: Parser | None = None  # of the text that is being read
+        self._content: dict[int, Content] = {}  # what has come out whole, by index
+        self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
+        self._next = 0  # the index of the next block
+        self._rest = ""  # text that no event has claimed
+
+    def add(self, event: Event) -> list[Event]:
+        """Take one event; give those that it makes certain."""
+        if isinstance(event, TextDelta):
+            return self._read(event.text)
+        if isinstance(event, TextStart):
+            return []
+        if isinstance(event, TextEnd):
+            return self._end_text(event.signature) if event.signature else []
+        if isinstance(event, MessageStart):
+            return [event]
+        if isinstance(event, Done | Failed):
+            return self._end(event)
+        return self._pass(event)
+
+    def finish(self) -> list[Event]:
+        """End a sequence that has no terminal event: the text ends here, whoever cut it."""
+        return self._finish_text(cut=True)
+
+    # --- text ---
+
+    def _read(self, text: str) -> list[Event]:
+        if self._parser is None:
+            self._parser = Parser(
+                self._format, self._tools, reasoning=self._reasoning, **self._options
+            )
+            self._parser.number_from(self._next)
+            self._options.pop("prompt_suffix", None)  # it stood before the first text
+        return self._put(self._parser.feed(text))
+
+    def _finish_text(self, *, cut: bool) -> list[Event]:
+        parser, self._parser = self._parser, None
+        if parser is None:
+            return []
+        events = self._put(parser.finish(cut))
+        self._rest += parser.rest
+        return events
+
+    def _end_text(self, signature: str) -> list[Event]:
+        """Finish the text whose block was signed: the signature goes with its last block."""
+        events = self._finish_text(cut=True)
+        last = events.pop() if events else None
+        if isinstance(last, TextEnd | ThinkingEnd):
+            events += self._put([structs.replace(last, signature=signature)])
+        elif isinstance(last, ToolCallEnd):
+            call = structs.replace(last.call, signature=signature)
+            events += self._put([structs.replace(last, call=call)])
+        elif last is not None:
+            events.append(last)
+        return events
+
+    def _put(self, events: list[Event]) -> list[Event]:
+        """Note what *events* bring whole, and let the first of them claim what nobody has."""
+        for event in events:
+            if isinstance(event, TextEnd):
+                self._keep(event.index, Text(event.text, event.signature))
+            elif isinstance(event, ToolCallEnd):
+                self._keep(event.index, event.call)
+            elif isinstance(event, ThinkingEnd):
+                self._keep(event.index, Thinking(event.text, event.signature))
+            elif isinstance(event, Part):
+                self._keep(event.index, event.part)
+        if self._rest and events:
+            events[0] = structs.replace(events[0], raw=self._rest + events[0].raw)
+            self._rest = ""
+        return events
+
+    def _keep(self, index: int, block: Content) -> None:
+        self._content[index] = block
+        self._next = max(self._next, index + 1)
+
+    # --- what is no text ---
+
+    def _pass(self, event: Block) -> list[Event]:
+        """Let a block pass that is no text, under a number of our own."""
+        before: list[Event] = []
+        if isinstance(event, _BLOCK_STARTS):
+            before = self._finish_text(cut=True)
+            self._indexes[event.index] = self._next
+            self._next += 1
+        index = self._indexes[event.index]
+        passed = event if index == event.index else structs.replace(event, index=index)
+        return before + self._put([passed])
+
+    def _end(self, event: Done | Failed) -> list[Event]:
+        is_whole = isinstance(event, Done) and event.reason != "length"
+        before = self._finish_text(cut=not is_whole)
+        raw, self._rest = self._rest + event.raw, ""
+        if isinstance(event, Failed):
+            message = self._message(event.message, event.reason)
+            return [*before, structs.replace(event, message=message, raw=raw)]
+        message = self._message(event.message, event.reason)
+        reason = end_of(message, event.reason)
+        message.stop_reason = reason
+        return [*before, Done(reason, message, raw)]
+
+    def _message(self, source: AssistantMessage, reason: StopReason) -> AssistantMessage:
+        content = [self._content[index] for index in sorted(self._content)]
+        return structs.replace(source, content=content, stop_reason=reason)
+
+
+def parse_events(
+    events: Iterable[Event],
+    format: FormatLike = "hermes",  # noqa: A002
+    tools: object = (),
+    *,
+    reasoning: str | Reasoning | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Event]:
+    """Read the text inside *events*; the options are those of `Parser`.
+
+    Gives the events of the same answer, where text has become text, thinking and calls.
+    """
+    parser = EventParser(format, tools, reasoning=reasoning, **options)
+    for event in events:
+        yield from parser.add(event)
+    yield from parser.finish()
