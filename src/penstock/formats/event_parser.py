@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
 from msgspec import structs
 
@@ -31,7 +31,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats.base import Options, end_of
+from penstock.formats.base import Format, Options, end_of
 from penstock.formats.parser import Parser
 from penstock.formats.registry import FormatLike, get
 from penstock.messages import AssistantMessage, Content, StopReason, Text, Thinking
@@ -62,9 +62,12 @@ class EventParser:
     ) -> None:
         self._format = get(format)
         self._tools = read_tools(tools)
-        self._reasoning = reasoning
-        numbers = count(1)
-        self._options: Options = {"ids": lambda: f"call_{next(numbers)}", **options}
+        self._options: dict[str, Any] = dict(options)
+        if reasoning is not None:
+            self._options["reasoning"] = reasoning
+        if isinstance(self._format, Format):  # Any other makes ids as it likes.
+            numbers = count(1)
+            self._options.setdefault("ids", lambda: f"call_{next(numbers)}")
         self._parser: Parser | None = None  # of the text that is being read
         self._content: dict[int, Content] = {}  # what has come out whole, by index
         self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
@@ -93,9 +96,7 @@ class EventParser:
 
     def _read(self, text: str) -> list[Event]:
         if self._parser is None:
-            self._parser = Parser(
-                self._format, self._tools, reasoning=self._reasoning, **self._options
-            )
+            self._parser = Parser(self._format, self._tools, **self._options)
             self._parser.number_from(self._next)
             self._options.pop("prompt_suffix", None)  # it stood before the first text
         return self._put(self._parser.feed(text))
@@ -109,17 +110,20 @@ class EventParser:
         return events
 
     def _end_text(self, signature: str) -> list[Event]:
-        """Finish the text whose block was signed: the signature goes with its last block."""
+        """Finish the text whose block was signed: the signature goes with its last block.
+
+        Where that has gone out already, an empty block of text carries the signature.
+        """
         events = self._finish_text(cut=True)
         last = events.pop() if events else None
         if isinstance(last, TextEnd | ThinkingEnd):
-            events += self._put([structs.replace(last, signature=signature)])
+            signed: list[Event] = [structs.replace(last, signature=signature)]
         elif isinstance(last, ToolCallEnd):
             call = structs.replace(last.call, signature=signature)
-            events += self._put([structs.replace(last, call=call)])
-        elif last is not None:
-            events.append(last)
-        return events
+            signed = [structs.replace(last, call=call)]
+        else:
+            signed = [TextStart(self._next), TextEnd(self._next, "", signature)]
+        return events + self._put(signed)
 
     def _put(self, events: list[Event]) -> list[Event]:
         """Note what *events* bring whole, and let the first of them claim what nobody has."""

@@ -286,9 +286,7 @@ class Machine:
         if verdict is Verdict.MORE:
             if not final:
                 return False
-            verdict = body.finish(self._scanner, self._calls)
-            if verdict in _NO_CALLS and self._repair and self._mend_at_end(body):
-                verdict = Verdict.DONE
+            verdict = self._finish_body(body)
         elif verdict is Verdict.BROKEN and self._repair and isinstance(body, Mendable):
             folds = self._syntax.folds
             self._body = Mending(body, self._marker, self._starts, folds=folds)
@@ -303,6 +301,19 @@ class Machine:
         if isinstance(body, Header) and verdict is Verdict.DONE:
             self._enter(body.enters)
         return True
+
+    def _finish_body(self, body: Body) -> Verdict:
+        """Tell the body that the text has ended inside it."""
+        scanner = self._scanner
+        verdict = body.finish(scanner, self._calls)
+        if verdict not in _NO_CALLS:
+            return verdict
+        if self._repair and self._mend_at_end(body):
+            return Verdict.DONE
+        if self._calls.started:  # It shows what there was of it: all of the text is its own.
+            scanner.at = len(scanner.text)
+            return Verdict.TEXT
+        return verdict
 
     def _mend_at_end(self, body: Body) -> bool:
         """Let the end of the answer, which the model chose, end the call that is open."""
