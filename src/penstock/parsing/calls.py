@@ -30,8 +30,8 @@ class Mended(NamedTuple):
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_id", "_ids", "_output", "_repairs", "deltas", "live", "name", "schemas",
-                 "started", "tell", "writer")  # fmt: skip
+    __slots__ = ("_id", "_ids", "_output", "_repairs", "deltas", "is_first", "live", "name",
+                 "schemas", "started", "tell", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Calls:
         self.schemas = schemas
         self.tell = tell
         """Says what is wrong with the call that is being read, and yet no reason to refuse it."""
+        self.is_first = True  # nothing was said yet: no text but white space, and no call
         self.started = False  # events of the open call went out
         self.writer: ArgumentWriter | None = None  # of the open call
         self._output = output
@@ -82,6 +83,7 @@ class Calls:
             self._output.add_arguments("".join(self.deltas) + writer.closing)
         call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
         self._output.end_call(call)
+        self.is_first = False
         self._reset()
 
     def drop(self) -> None:
@@ -89,6 +91,7 @@ class Calls:
         writer = self.writer
         if writer is not None and self.started:
             self._output.end_call(ToolCall(self._id, self.name, writer.arguments, complete=False))
+            self.is_first = False
         self._reset()
 
     def may_mend(self, call: Mended, open_text: str | None) -> bool:

@@ -250,9 +250,16 @@ class Machine:
         if end <= scanner.at:
             return
         self._follows_call = False
-        is_blank = self._fresh and scanner.text[scanner.at : end].isspace()
-        self._output.show(end, "text" if self._channel is None else self._channel.kind)
-        if self._fresh and not is_blank:
+        channel = self._channel
+        is_blank = (self._fresh or self._calls.is_first) and scanner.text[
+            scanner.at : end
+        ].isspace()
+        self._output.show(end, "text" if channel is None else channel.kind)
+        if is_blank:
+            return
+        if channel is None or channel.kind == "text":
+            self._calls.is_first = False
+        if self._fresh:
             self._fresh = False
             self._markers = self._look_out()
 
