@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +28,7 @@ from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.parsing import ElementCalls, Machine
+from penstock.parsing.bodies.elements import Duplicates
 from penstock.tools import Tool, read_tools
 from penstock.values import rxml
 
@@ -97,13 +98,14 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: f"<write>{text}</write>")),
     cuts=CUTS,
     mode=st.sampled_from(MODES),
     trim=st.booleans(),
     trims=st.booleans(),
+    duplicates=st.sampled_from(get_args(Duplicates)),
 )
 def test_the_laws_hold_on_any_text_at_any_cut(
     text: str,
@@ -111,8 +113,9 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     mode: Mode,
     trim: bool,  # noqa: FBT001
     trims: bool,  # noqa: FBT001
+    duplicates: Duplicates,
 ) -> None:
-    syntax = ElementCalls.of(TOOLS, trims=trims)
+    syntax = ElementCalls.of(TOOLS, trims=trims, duplicates=duplicates)
     make = partial(Machine, syntax, TOOLS, arguments=mode, trim=trim)
     for chunks in (cut_at(text, cuts), one_by_one(text)):
         check_never_raises(make, chunks)
@@ -121,7 +124,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
         check_monotone(read(make(), chunks))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(text=PIECES)
 def test_a_complete_call_is_the_same_in_both_modes(text: str) -> None:
     whole, live = (parse(text, mode=mode) for mode in MODES)
@@ -129,7 +132,7 @@ def test_a_complete_call_is_the_same_in_both_modes(text: str) -> None:
         assert complete_calls(whole) == complete_calls(live)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(body=PIECES, mode=st.sampled_from(MODES))
 def test_the_arguments_of_a_complete_call_are_what_rxml_reads(body: str, mode: Mode) -> None:
     events = read(parser(mode), [f"<write>{body}</write>"])
@@ -166,7 +169,7 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(value=VALUES, cuts=CUTS, mode=st.sampled_from(MODES), escaped=st.booleans())
 def test_what_rxml_writes_and_reads_is_a_call(
     value: dict[str, Any],
@@ -256,7 +259,9 @@ def test_every_character_of_a_string_leaves_at_once(text: str) -> None:
         pytest.param(
             "<arguments><path>a</path></arguments>", {"path": "a"}, id="a root of its own"
         ),
-        pytest.param("I write: <path>a</path> now", None, id="text behind a string is its data"),
+        pytest.param(
+            "<path>a</path> b</path>", {"path": "a</path> b"}, id="text behind a string is its data"
+        ),
         pytest.param("<mode>3</mode> so", {"mode": 3}, id="free text"),
         pytest.param("<other>3</other>", {"other": 3}, id="what the schema does not know"),
     ],
@@ -292,16 +297,25 @@ def test_string_values_lose_one_newline_next_to_each_tag_where_the_format_says_s
 ) -> None:
     syntax = ElementCalls.of(TOOLS, trims=True)
     text = (
-        "<write>\n<path>\n/a\n</path>\n<content>\n\nx &amp;\n\n</content>\n"
-        "<note>\nn\n</note></write><write><path>\n</path><content>&#10;</content></write>"
+        "<write>\n<path>\n/a\n</path>\n<content>\n\nx &amp;\n\n</content>\n<note>\nn\n</note>\n"
+        "<edits>\n<old>\n\no\n</old>\n</edits>\n<tags>\n<item>\nt\n</item>\n</tags>\n</write>"
+        "<write><path>\n</path><content>&#10;</content></write>"
     )
     for chunks in chunkings(text):
         events = read(Machine(syntax, TOOLS, arguments=mode), chunks)
         check_monotone(events)
-        assert complete_calls(message_of(events)) == [
-            ("write", {"path": "/a", "content": "\nx &\n", "note": "n"}),
-            ("write", {"path": "", "content": "\n"}),
-        ]
+        first, second = complete_calls(message_of(events))
+        assert first == (
+            "write",
+            {
+                "path": "/a",
+                "content": "\nx &\n",
+                "note": "n",
+                "edits": [{"old": "\no"}],
+                "tags": ["t"],
+            },
+        )
+        assert second == ("write", {"path": "", "content": "\n"})
 
 
 # --- what is written when ---

@@ -16,9 +16,9 @@ from laws import (
     one_by_one,
 )
 from laws.checks import read
-from parsing.element_samples import MODES, Mode, parse, parser
+from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
-from penstock.errors import DuplicateStringTagError
+from penstock.errors import CoercionError, DuplicateStringTagError, ParseError, XMLParseError
 from penstock.parsing import ElementCalls, Machine, Segment
 from penstock.tools import Tool
 
@@ -43,13 +43,71 @@ def test_a_broken_call_is_text_up_to_its_end_tag(text: str) -> None:
         assert [segment.text for segment in told] == [text]
 
 
-def test_the_error_tells_the_tool_and_what_is_wrong() -> None:
-    told: list[Segment] = []
-    text = f"<ping/>{BROKEN['a string twice']}<ping/><write></b></write>"
-    parse(text, on_error=lambda why, segment: told.append(segment))  # noqa: ARG005
-    assert [segment.tool_name for segment in told] == ["write", "write"]
-    assert isinstance(told[0].error, DuplicateStringTagError)
-    assert told[1].error is not None
+NOWHERE = {"properties": {"mode": {}, "path": {"$ref": "#/nowhere"}}}
+TOLD = {
+    "a string twice": (WRITE, BROKEN["a string twice"], DuplicateStringTagError, "more than once"),
+    "a wrong tag": (WRITE, "<write><mode>3</b></write>", XMLParseError, "`</b>` where `<mode>`"),
+    "a tag too many": (WRITE, "<write><mode/></b></write>", XMLParseError, "`</b>` closes nothing"),
+    "a schema that refers to nowhere": (
+        Tool("write", parameters=NOWHERE),
+        "<write><mode>3</mode><path>a</path></write>",
+        CoercionError,
+        "nowhere",
+    ),
+    "a schema of no object": (
+        Tool("write", parameters={"type": "array", "properties": {"mode": {}}}),
+        "<write><mode>3</mode></write>",
+        CoercionError,
+        "something else than an object",
+    ),
+    "a cut call": (WRITE, "<write><mode>3", ParseError, "was cut"),
+}
+
+
+@pytest.mark.parametrize(("tool", "text", "kind", "why"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_error_tells_the_tool_and_what_is_wrong(
+    tool: Tool, text: str, kind: type[ParseError], why: str, mode: Mode
+) -> None:
+    told: list[tuple[str, Segment]] = []
+    syntax = ElementCalls.of([tool])
+    for chunks in chunkings(text):
+        told.clear()
+        on_error = partial(lambda message, segment: told.append((message, segment)))
+        read(Machine(syntax, [tool], arguments=mode, on_error=on_error), chunks)
+        ((message, segment),) = told
+        assert type(segment.error) is kind
+        assert segment.tool_name == "write"
+        assert text.startswith(segment.text)
+        assert "a call of `write`" in message
+        assert why in message
+
+
+FIRST = {
+    "two strings": ("<path>a</path><path>b</path>", "a"),
+    "an empty one first": ("<path/><path>b</path>", ""),
+    "an empty one behind": ("<path>a</path><path/>", "a"),
+    "others between": ("<path>a</path><mode>3</mode><path>b</path><path>c</path>", "a"),
+}
+
+
+@pytest.mark.parametrize(("body", "path"), FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_of_two_strings_stands_where_the_format_says_so(
+    body: str, path: str, mode: Mode
+) -> None:
+    syntax = ElementCalls.of(TOOLS, duplicates="first")
+    text = f"<write>{body}</write>"
+    for chunks in chunkings(text):
+        told: list[Segment] = []
+        on_error = partial(lambda segments, _, segment: segments.append(segment), told)
+        events = read(Machine(syntax, TOOLS, arguments=mode, on_error=on_error), chunks)
+        check_monotone(events)
+        ((_, arguments),) = complete_calls(message_of(events))
+        assert arguments["path"] == path
+        assert told
+        assert all(type(segment.error) is DuplicateStringTagError for segment in told)
+        assert {(segment.tool_name, segment.text) for segment in told} == {("write", text)}
 
 
 ODD = {

@@ -133,6 +133,7 @@ def test_elements_without_a_schema_are_read_by_their_shape(xml: str, expected: A
         pytest.param("<![CDATA[ x ]]>{}", id="CDATA"),
         pytest.param("<![CDATA[ {}", id="CDATA that never ends"),
         pytest.param("<? {}", id="an instruction that never ends"),
+        pytest.param("<?x {} ?>", id="an instruction around an element"),
         pytest.param("</x {}", id="half a closing tag"),
     ],
 )

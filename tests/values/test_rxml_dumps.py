@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.values import rxml
 from penstock.values.grammar import MAX_DEPTH
+from penstock.values.rxml.writer import Style, write_element
 
 STRING = {"type": "string"}
 
@@ -45,6 +46,12 @@ WRITTEN = [
                  id="attributes in a group"),
     pytest.param({"@q": 'say "x"'}, "<r q='say &quot;x&quot;'></r>", id="the better quotes"),
 ]  # fmt: skip
+
+
+def test_null_has_a_text_and_newlines_are_doubled_for_a_reader_that_needs_it() -> None:
+    style = Style(format=False, null="null", pads=True)
+    written = write_element("r", {"a": None, "b": "\nx", "c": ["y\n", "z"]}, style)
+    assert written == "<r><a>null</a><b>\n\nx</b><c>y\n\n</c><c>z</c></r>"
 
 
 @pytest.mark.parametrize(("value", "expected"), WRITTEN)

@@ -53,6 +53,28 @@ FOLLOWERS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        pytest.param("\nx\n", "x", id="one"),
+        pytest.param("\n\nx\n\n", "\nx\n", id="one of two"),
+        pytest.param("\n", "", id="the only one"),
+        pytest.param("\r\nx ", "\r\nx ", id="none"),
+        pytest.param("&#10;x", "\nx", id="none that is escaped"),
+    ],
+)
+def test_every_string_can_lose_one_newline_next_to_each_tag(raw: str, value: str) -> None:
+    schema = {
+        "properties": {
+            "a": STRING,
+            "b": {"type": "object", "properties": {"c": STRING}},
+            "d": {"type": "array", "items": STRING},
+        }
+    }
+    xml = f"<a>{raw}</a><b><c>{raw}</c></b><d><item>{raw}</item></d>"
+    assert rxml.loads(xml, schema, trims=True) == {"a": value, "b": {"c": value}, "d": [value]}
+
+
 @pytest.mark.parametrize("after", FOLLOWERS)
 @pytest.mark.parametrize("value", EXACT)
 def test_a_string_field_comes_out_exactly(value: str, after: str) -> None:

@@ -6,41 +6,52 @@ once, so what it says is certain when it is closed. Any other element may come a
 then, so all of them are written when the call ends.
 
 A call that `rxml.loads` refuses is text up to its end tag, and one that never ends is text to the
-end of the answer: in neither is looked for other calls, for all of it may be a value.
+end of the answer: in neither is looked for other calls, for all of it may be a value. Where the
+answer ends with the call's end tag and the walker took it for a part of something else (of a
+comment that never ends, of a string whose closing tags were all data), `rxml.loads` has the last
+word: it sees the end, and the walker did not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from penstock.errors import ParseError
+from penstock.errors import DuplicateStringTagError, ParseError, XMLParseError
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.raw_strings import RawString
 from penstock.parsing.bodies.walker import MAX_TAG, MORE, RawText, Walker
-from penstock.parsing.calls import Calls
+from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
 from penstock.tools import Tool
 from penstock.values import rxml
-from penstock.values.rxml.fields import is_string_field
 from penstock.values.rxml.markup import closing_at, is_name, may_become_closing
 from penstock.values.schema import Schema
+
+Duplicates = Literal["error", "first"]
+"""Whether a string that is given twice undoes its call, or the first of the two stands."""
 
 
 class ElementCalls(Struct, frozen=True):
     """Calls as elements named after the tools *names*.
 
-    With *trims*, string values lose one newline next to each of their tags.
+    With *trims*, string values lose one newline next to each of their tags. *duplicates* says what
+    becomes of a call that gives a string twice.
     """
 
     names: tuple[str, ...]
     trims: bool = False
+    duplicates: Duplicates = "error"
 
     @classmethod
-    def of(cls, tools: Iterable[Tool], *, trims: bool = False) -> ElementCalls:
+    def of(
+        cls, tools: Iterable[Tool], *, trims: bool = False, duplicates: Duplicates = "error"
+    ) -> ElementCalls:
         """Give the syntax of calls of *tools*; a name that no tag can have is never called."""
-        return cls(tuple(tool.name for tool in tools if is_name(tool.name)), trims)
+        names = tuple(tool.name for tool in tools if is_name(tool.name))
+        return cls(names, trims, duplicates)
 
     @property
     def folds(self) -> bool:
@@ -57,7 +68,7 @@ class ElementCalls(Struct, frozen=True):
         name = marker.strip("</>")
         if marker.endswith("/>"):
             return EmptyCallReader(name)
-        return ElementCallReader(name, trims=self.trims)
+        return ElementCallReader(name, trims=self.trims, duplicates=self.duplicates)
 
 
 class EmptyCallReader:
@@ -86,35 +97,42 @@ class EmptyCallReader:
 class ElementCallReader:
     """Reads the inside of the element *name*, up to its end tag."""
 
-    def __init__(self, name: str, *, trims: bool = False) -> None:
+    def __init__(self, name: str, *, trims: bool = False, duplicates: Duplicates = "error") -> None:
         self.error: str | ParseError = ""
         self.end = f"</{name}>"
         self._name = name
         self._trims = trims
+        self._duplicates = duplicates
         self._schema: Schema | None = None
         self._walker: Walker | None = None  # none before the text begins
+        self._broken = False
         self._pieces: list[str] = []  # all of the inside
+        self._rest = ""  # of the inside, where the answer ended in it
         self._string: RawString | None = None  # the string that streams just now
-        self._streamed: dict[str, str] = {}  # as `rxml` has to read it
+        self._open_text: str | None = None  # what it says, where the answer ended in it
 
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Read on; consume text and write what it says to *calls*."""
         walker = self._walker or self._begin(calls)
         try:
-            while not (self.error or walker.ended):
+            while not (self._broken or walker.ended):
                 if not self._step(walker, scanner, calls):
                     return Verdict.MORE
         except (NoCallError, ParseError) as exc:
-            self.error = exc if isinstance(exc, ParseError) else str(exc)
+            self._refuse(exc)
             if calls.started:
                 return Verdict.TEXT
-        return self._skip_to_end(scanner) if self.error else self._close(calls)
+        return self._skip_to_end(scanner) if self._broken else self._close(calls)
 
     def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
-        """Say that the text has ended: the call has not."""
-        del calls
+        """Say that the text has ended: the call has not, unless its end tag is the last of it."""
+        self._rest = scanner.unread
         scanner.at = len(scanner.text)
-        self.error = self.error or "the call was cut"
+        if self._walker is not None and not self._broken:
+            if self._close_after_all(calls):
+                return Verdict.DONE
+            self._finish_string(self._walker)
+        self.error = self.error or f"a call of `{self._name}` was cut"
         return Verdict.TEXT
 
     def run(self) -> Run | None:
@@ -140,55 +158,147 @@ class ElementCallReader:
         if self._string is not None and after is not None:
             self._string.add(scanner.text[begin:end])
             return True
-        if self._string is not None and before is not None:
-            self._streamed[before.name] = self._string.close()
+        if self._string is not None:
+            self._string.close()
             self._string = None
         if not walker.ended:
             self._pieces.append(scanner.text[begin:end])
-        if after is not None and before is None:
+        if after is not None and before is None and after.name not in walker.seen:
             self._open_string(after, calls)
         return True
 
     def _open_string(self, field: RawText, calls: Calls) -> None:
         """Let the string field that has begun stream, if it can come out as it stands."""
-        can_stream = field.schema is not None and field.schema.is_string
-        if can_stream and field.name not in self._streamed:
+        if field.schema is not None and field.schema.is_string:
             writer = calls.writer or calls.open(self._name)
             writer.open_text(field.name)
             self._string = RawString(field.tags, writer, self._pieces, trims=self._trims)
 
     def _close(self, calls: Calls) -> Verdict:
-        """Read the inside, write what has waited, end the call."""
-        self.end = ""  # has come
+        """End the call: its end tag has come."""
+        self.end = ""
         try:
-            arguments = rxml.loads("".join(self._pieces), self._schema)
-            waiting = self._tell_waiting(arguments)
+            self._complete("".join(self._pieces), calls)
         except (NoCallError, ParseError) as exc:
-            self.error = exc if isinstance(exc, ParseError) else str(exc)
+            self._refuse(exc)
             return Verdict.TEXT
-        writer = calls.writer or calls.open(self._name)
-        for key, value in waiting.items():
-            writer.write(key, value)
-        calls.close()
         return Verdict.DONE
 
-    def _tell_waiting(self, arguments: dict[str, object]) -> dict[str, object]:
-        """Give the arguments that were not written yet.
+    def _complete(self, inside: str, calls: Calls) -> None:
+        """Read the inside, write what has waited, end the call.
 
         What was written and the whole of the text have to say the same. They do not where the text
         before a decision was longer than the walker looks at.
         """
-        for key, text in self._streamed.items():
-            if arguments.pop(key, None) != text:
-                raise NoCallError(f"where `<{key}>` ends is not clear")
-        return {key: self._trimmed(key, value) for key, value in arguments.items()}
+        surplus: list[str] = []
+        arguments = self._load(inside, surplus)
+        writer = calls.writer or calls.open(self._name)
+        if not writer.agrees_with(arguments, None):
+            raise NoCallError("where a string ends is not clear")
+        for message in surplus:
+            calls.tell(DuplicateStringTagError(self._named(message)))
+        writer.complete(arguments, None)
+        calls.close()
 
-    def _trimmed(self, key: str, value: object) -> object:
-        if not self._trims or not isinstance(value, str) or self._schema is None:
-            return value
-        if not is_string_field(self._schema.property(key)):
-            return value
-        return value.removeprefix("\n").removesuffix("\n")
+    def _load(self, inside: str, surplus: list[str]) -> dict[str, Any]:
+        return rxml.loads(
+            inside,
+            self._schema,
+            duplicates=self._duplicates,
+            trims=self._trims,
+            on_error=surplus.append,
+        )
+
+    def _refuse(self, exc: NoCallError | ParseError) -> None:
+        """Note why this is no call, with the tool's name, as an error of its kind."""
+        self._broken = True
+        if isinstance(exc, ParseError):
+            message = self._named(exc.reason)
+            self.error = type(exc)(message, text=exc.text, position=exc.position)
+        else:
+            inside = "".join(self._pieces)
+            self.error = XMLParseError(self._named(str(exc)), text=inside, position=len(inside))
+
+    def _named(self, message: str) -> str:
+        return f"in a call of `{self._name}`: {message}"
+
+    # --- where the answer ends ---
+
+    def _close_after_all(self, calls: Calls) -> bool:
+        """End the call if its end tag is the last of the answer; tell whether it could be.
+
+        A string that went out with the end tag in it is not taken back.
+        """
+        inside, has_end = self._without_end("".join(self._pieces) + self._rest)
+        if not has_end or (calls.started and self._string is not None):
+            return False
+        if self._string is not None:
+            calls.open(self._name)  # again, for the string that was written is another
+        try:
+            self._complete(inside, calls)
+        except (NoCallError, ParseError):
+            return False
+        return True
+
+    def _without_end(self, text: str) -> tuple[str, bool]:
+        """Take the call's end tag, and white space behind it, off *text*; tell if it was there."""
+        bare = text.rstrip()
+        at = bare.rfind("</")
+        closing = closing_at(bare, at) if at != -1 else None
+        if closing != (self._name, len(bare)):
+            return text, False
+        return bare[:at], True
+
+    def _finish_string(self, walker: Walker) -> None:
+        """Let the open string take what was held back, unless it is a whole closing tag."""
+        string, field = self._string, walker.field
+        if string is None or field is None:
+            return
+        closing = closing_at(self._rest, 0)
+        if closing is None:
+            string.add(self._rest)
+        if closing is not None and closing[0] == field.name:
+            string.close()
+            self._string = None
+        else:
+            self._open_text = string.finish(at_tag=closing is not None)
+
+    def open_text(self) -> str | None:
+        """Give what has gone out of the string that was open at the end of the answer."""
+        return self._open_text
+
+    def mend(self, text: str, *, ended: bool) -> list[Mended]:
+        """Close what the model left open when it stopped; a call that broke stays broken.
+
+        An end tag of the call that stands anywhere but at the end of the *text* tells that the
+        model went on behind it: then nobody knows what the text is.
+        """
+        walker = self._walker
+        if not ended or self._broken or walker is None or not walker.begun:
+            return []
+        inside, has_end = self._without_end(text)
+        names = walker.unclosed(self._rest)
+        if not names or markers(f"</{self._name}>").find(inside) is not None:
+            return []
+        added = names[:-1] if has_end else names
+        repairs = [f"added the missing `</{name}>`" for name in added]
+        if not has_end:
+            inside = self._before_begun_tag(inside, names[0])
+        try:
+            arguments = self._load(inside + "".join(f"</{name}>" for name in names[:-1]), repairs)
+        except ParseError:
+            return []
+        return [Mended(self._name, arguments, repairs)]
+
+    def _before_begun_tag(self, inside: str, name: str) -> str:
+        """Take the beginning of the closing tag of *name* off the end of *inside*."""
+        at = inside.rfind("</")
+        if at != -1 and may_become_closing(inside, at, name):
+            return inside[:at]
+        # A newline that stands before no tag is part of its string.
+        return inside + "\n" if self._trims and inside.endswith("\n") else inside
+
+    # --- where the call is broken ---
 
     def _skip_to_end(self, scanner: Scanner) -> Verdict:
         """Look for the end tag of a call that is broken: up to it all is text."""

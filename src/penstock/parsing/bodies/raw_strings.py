@@ -70,16 +70,25 @@ class RawString:
         else:
             self._write(piece)
 
-    def close(self) -> str:
-        """End the string; give what it says, not trimmed."""
-        rest = "".join(self._waiting) + self._held
+    def close(self) -> None:
+        """End the string: its closing tag follows."""
+        self._writer.close_text(self.finish(at_tag=True))
+
+    def finish(self, *, at_tag: bool) -> str:
+        """Write what has waited, for no more of the string will come; give all that it says.
+
+        *at_tag* tells that a tag follows, and a newline before it may be trimmed.
+        """
+        rest, raw = self._newline + "".join(self._waiting) + self._held, self._raw()
+        if at_tag and self._trims:
+            rest, raw = rest.removesuffix("\n"), raw.removesuffix("\n")
         if rest:
-            rest = self._newline + (rest.removesuffix("\n") if self._trims else rest)
-            self._writer.add_text(decode_entities(rest))
-        raw = "".join(self._pieces[self._start :])
-        trimmed = raw.removeprefix("\n").removesuffix("\n") if self._trims else raw
-        self._writer.close_text(decode_entities(trimmed))
+            self._writer.add_text(rest if self._markup else decode_entities(rest))
         return decode_entities(raw)
+
+    def _raw(self) -> str:
+        raw = "".join(self._pieces[self._start :])
+        return raw.removeprefix("\n") if self._trims else raw
 
     def _translate(self, text: str) -> Translated | None:
         """Read a piece that holds no tag of the string's own name, and nothing that may wait."""

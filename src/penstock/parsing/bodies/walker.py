@@ -3,9 +3,19 @@
 The walker follows the elements of one call from tag to tag and makes no values of them: it tells
 which string field is open, and when the call's own end tag has come; `rxml.loads` reads the rest.
 It goes by the same rules, on the text that is there: a string field ends at its structural closing
-tag, a tag inside a JSON string is data, a comment hides what is in it. Two things it cannot know as
-`rxml.loads` does, which sees the end: a comment without an end hides all that follows, and a string
-field whose closing tags are all data stays open.
+tag, a tag inside a JSON string is data, a comment hides what is in it.
+
+What it cannot know is that something never comes. So these hide the end tag of their call, and all
+that follows it, where `rxml.loads`, which sees the end, would take them for text:
+
+* a comment, or CDATA, without an end;
+* a string field whose closing tags are all data: behind the last there is text;
+* JSON text with a string that is never closed;
+* an element in a list of strings that is never closed: the list is raw text then.
+
+Only where such a call is the last of its answer is it read after all. One difference stays: behind
+``<meta>{"a": "</meta>"}``, closed by the end tag of the call, `rxml.loads` goes back to the tag in
+the string, and the walker refuses the call.
 
 A tag, and what follows a closing tag, is decided within `MAX_TAG` characters; what is not decided
 there is text. So what is held back, and what is looked at again, has a bound.
@@ -19,12 +29,11 @@ from typing import Final
 from penstock.parsing.bodies.base import NoCallError
 from penstock.parsing.scanner import Markers, markers
 from penstock.values.grammar import MAX_DEPTH
-from penstock.values.rxml.closing import ClosingRule, Place, Verdict
+from penstock.values.rxml.closing import ClosingRule, Verdict
 from penstock.values.rxml.fields import Reading, may_be_raw, reading_of
 from penstock.values.rxml.markup import (
     CDATA,
     COMMENT,
-    INSTRUCTION,
     Tag,
     closing_at,
     find_declaration_end,
@@ -44,22 +53,26 @@ MAX_TAG: Final = 4096
 MORE: Final = -1
 """What a step returns when only more text can tell."""
 
-_FAR_ENDS: Final = {COMMENT: "-->", CDATA: "]]>", INSTRUCTION: "?>"}
+_FAR_ENDS: Final = {COMMENT: "-->", CDATA: "]]>"}
 _JSON_PART: Final = re.compile(r'["\[\]{}<\\]')
 _JSON_STRING_PART: Final = re.compile(r'["\\]')
 
 
 class RawText:
-    """An open element whose inside is raw text."""
+    """The element *element*, open in *parent*, whose inside is raw text.
 
-    __slots__ = ("name", "place", "schema", "tags", "unmatched")
+    A tag of its own name, or the end tag of *call*, is not passed without a look.
+    """
 
-    def __init__(self, name: str, schema: Schema | None, place: Place) -> None:
-        self.name = name
-        self.schema = schema
-        self.place = place
-        self.tags: Markers = markers(f"</{name}", f"<{name}")
+    __slots__ = ("name", "place", "schema", "surplus", "tags", "unmatched")
+
+    def __init__(self, element: Element, parent: Element, call: str) -> None:
+        self.name = element.name
+        self.schema = element.schema
+        self.place = parent.place_of(element.name)
+        self.tags: Markers = markers(f"</{self.name}", f"<{self.name}", f"</{call}")
         self.unmatched = 0  # opening tags of the same name inside the value
+        self.surplus = 0  # closing tags inside the value that match none of these
 
 
 class Walker:
@@ -68,12 +81,15 @@ class Walker:
     def __init__(self, name: str, schema: Schema | None) -> None:
         self.begun = False  # an argument that the schema declares has
         self.ended = False
+        self.seen: set[str] = set()
+        """The names of the arguments that have ended."""
         self.text: RawText | None = None
         """The element of raw text that is open."""
+        self._name = name
         self._open = [Element(name, schema, start=0)]
         self._max_roots = MAX_ROOTS if schema is not None and schema.properties else 0
         self._undecided: Element | None = None  # opened, but how is its inside read?
-        self._far_end = ""  # of the open comment, CDATA or instruction
+        self._far_end = ""  # of the open comment or CDATA
         self._json_depth = 0
         self._in_json_string = False
 
@@ -101,6 +117,25 @@ class Walker:
         if found != at:
             return found if found != -1 else len(text)
         return self._step_over_markup(text[at : at + MAX_TAG], at)
+
+    def unclosed(self, rest: str) -> list[str]:
+        """List the elements that are open where the text ends, the innermost first.
+
+        *rest* is what is left of the text. The list is empty where what is open cannot be told, or
+        was to be closed already.
+        """
+        if self._far_end or self._json_depth:
+            return []
+        names = [element.name for element in reversed(self._open)]
+        inner, at = self.text or self._undecided, 0
+        if inner is not None:
+            closing = closing_at(rest, 0)
+            if closing is None or closing[0] != inner.name:
+                was_closed = self.text is not None and self.text.surplus > 0
+                return [] if was_closed else [inner.name, *names]
+            at = closing[1]
+        has_begun_tag = may_become_opening(rest, skip_space(rest, at))
+        return [] if has_begun_tag else names
 
     # --- between tags ---
 
@@ -139,6 +174,8 @@ class Walker:
         """Let the open element know that a child of *name* has ended."""
         if self._open:
             self._open[-1].add(Child(name, 0, None, []))
+        if len(self._open) == 1:
+            self.seen.add(name)
 
     def _enter(self, tag: Tag) -> None:
         parent = self._open[-1]
@@ -149,14 +186,9 @@ class Walker:
             return
         element = Element(tag.name, parent.schema_of(tag.name), start=0)
         if reading_of(tag.name, element.schema) is Reading.TEXT:
-            self._open_text(element)
+            self.text = RawText(element, parent, self._name)
         else:
             self._undecided = element
-
-    def _open_text(self, element: Element) -> None:
-        parent = self._open[-1]
-        place = Place(parent.name, parent.may_follow(element.name))
-        self.text = RawText(element.name, element.schema, place)
 
     def _decide(self, element: Element, text: str, at: int) -> int:
         """Look at how the inside of *element* begins: that tells how it is read."""
@@ -166,23 +198,17 @@ class Walker:
         if is_text is None or (begins == len(window) and len(window) < MAX_TAG):
             return MORE
         self._undecided = None
+        parent = self._open[-1]
         if is_text:
-            self._open_text(element)
+            self.text = RawText(element, parent, self._name)
             return at
         if len(self._open) >= MAX_DEPTH:
             raise NoCallError(f"elements nest deeper than {MAX_DEPTH}")
-        self._become_root(element, self._open[-1])
+        if len(self._open) == 1 or parent.root:
+            element.become_root(parent, self._max_roots)
         self._open.append(element)
         self._json_depth = int(window.startswith(("{", "["), begins))
         return at + begins + self._json_depth
-
-    def _become_root(self, element: Element, parent: Element) -> None:
-        """Let a first element that the schema does not know stand for the body around it."""
-        is_outermost = len(self._open) == 1 or parent.root > 0
-        is_unknown = element.schema is None and not parent.children
-        if is_outermost and is_unknown and parent.root < self._max_roots:
-            element.root = parent.root + 1
-            element.schema = parent.schema
 
     # --- inside what hides tags ---
 
@@ -216,7 +242,7 @@ class Walker:
         return end
 
     def _step_in_text(self, raw: RawText, text: str, at: int) -> int:
-        """Pass raw text up to what looks like a tag of its own name, or that."""
+        """Pass raw text up to what looks like a tag that may end it, or that."""
         found = raw.tags.find(text, at)
         if found is None:
             held = raw.tags.find_held(text, at)
@@ -239,9 +265,14 @@ class Walker:
         None tells that it is undecided.
         """
         closing = closing_at(window, 0)
-        if closing is None or closing[0] != raw.name:
-            begun = closing is None and may_become_closing(window, 0, raw.name)
-            return None if begun else len("</") + len(raw.name)
+        if closing is None:
+            names = (raw.name, self._name)
+            begun = any(may_become_closing(window, 0, name) for name in names)
+            return None if begun else len("</")
+        if closing[0] != raw.name:
+            # The call's end tag waits: if nothing follows it, the field was left open.
+            is_last = closing[0] == self._name and skip_space(window, closing[1]) == len(window)
+            return None if is_last else closing[1]
         rule = ClosingRule(window, final=False)
         verdict = rule.judge(closing[1], raw.place, unmatched=raw.unmatched > 0)
         if verdict is Verdict.UNKNOWN and len(window) < MAX_TAG:
@@ -249,8 +280,10 @@ class Walker:
         if verdict is Verdict.STRUCTURAL:
             self.text = None
             self._count(raw.name)
+        elif raw.unmatched:
+            raw.unmatched -= 1
         else:
-            raw.unmatched = max(0, raw.unmatched - 1)
+            raw.surplus += 1
         return closing[1]
 
 

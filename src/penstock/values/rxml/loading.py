@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.errors import CoercionError, DuplicateStringTagError, UsageError
 from penstock.values.coercion import coerce
 from penstock.values.rxml.reader import read_elements
-from penstock.values.rxml.shapes import Child, object_of
+from penstock.values.rxml.shapes import Child, Dialect, object_of
 from penstock.values.schema import Schema
 
 if TYPE_CHECKING:
@@ -29,13 +29,14 @@ def loads(
     *,
     text_node: str = "#text",
     duplicates: Literal["error", "first"] = "error",
+    trims: bool = False,
     on_error: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Read a run of elements into an object of *schema* (a JSON Schema, a `Schema`, or None).
 
     *text_node* is the key of an element's text beside its attributes (``@_name``). A string field
     given twice at the top is an error; with ``duplicates="first"`` the first one stands and
-    *on_error* is told.
+    *on_error* is told. With *trims* strings lose one newline next to each of their tags.
 
     Raises `XMLParseError` for tags that do not match, `DuplicateStringTagError`, and
     `CoercionError` where the schema demands something else than an object or cannot be read.
@@ -43,7 +44,7 @@ def loads(
     if duplicates not in ("error", "first"):
         raise UsageError(f'duplicates is "error" or "first", not {duplicates!r}')
     guide = None if schema is None else Schema.of(schema).resolve()
-    fields, surplus = _tell_surplus(read_elements(xml, guide, text_node).children)
+    fields, surplus = _tell_surplus(read_elements(xml, guide, Dialect(text_node, trims)).children)
     for child in surplus:
         message = f"`<{child.name}>` is a string and is given more than once"
         if duplicates == "error":

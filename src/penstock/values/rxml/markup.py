@@ -37,18 +37,17 @@ _BEGUN_OPENING: Final = re.compile(
     rf"""<(?:({_NAME})((?:\s++{_ATTRIBUTE})+\s*+=\s*+(?:"[^"]*+|'[^']*+)?|{_ATTRIBUTES}\s*+/?+))?\Z"""
 )
 _BEGUN_CLOSING: Final = re.compile(rf"<(?:/(?:({_NAME})\s*+)?)?\Z")
-_BEGUN_DECLARATION: Final = re.compile(r"<!(?:[A-Za-z][^<>]*+)?\Z")
+_BEGUN_DECLARATION: Final = re.compile(r"<(?:!(?:[A-Za-z][^<>]*+)?|\?[^<>]*+)\Z")
 
 NEXT_MARKUP: Final = re.compile(r"<(?:/?\w|!(?:--|\[CDATA\[|[A-Za-z])|\?)")
 """Where anything that is not plain text may begin."""
 
-_DECLARATION: Final = re.compile(r"<![A-Za-z][^<>]*+>")
+_DECLARATION: Final = re.compile(r"<(?:![A-Za-z][^<>]*+|\?[^<>]*+(?<=\?))>")
 _JSON_PART: Final = re.compile(r'"(?:[^"\\]++|\\.)*"|["\[\]{}<\\]', re.DOTALL)
 _SPACE: Final = re.compile(r"\s*+")
 
 COMMENT: Final = "<!--"
 CDATA: Final = "<![CDATA["
-INSTRUCTION: Final = "<?"
 
 
 class Tag(NamedTuple):
@@ -110,7 +109,7 @@ def may_become_markup(text: str) -> bool:
         may_become_opening(text, 0)
         or _BEGUN_CLOSING.match(text) is not None
         or _BEGUN_DECLARATION.match(text) is not None
-        or any(marker.startswith(text) for marker in (COMMENT, CDATA, INSTRUCTION))
+        or any(marker.startswith(text) for marker in (COMMENT, CDATA))
     )
 
 
@@ -177,7 +176,7 @@ def skip_space(text: str, position: int) -> int:
 
 
 def find_declaration_end(text: str, position: int) -> int:
-    """Find the end of the declaration (``<!DOCTYPE …>``) at *position*, or -1."""
+    """Find the end of the declaration (``<!DOCTYPE …>``, ``<?xml …?>``) at *position*, or -1."""
     match = _DECLARATION.match(text, position)
     return -1 if match is None else match.end()
 

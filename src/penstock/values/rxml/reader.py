@@ -6,8 +6,8 @@ schema says how the inside is read (`fields`): raw text is taken up to its struc
 whose children follow. A closing element becomes a value at once (`shapes`), so the tree is never
 held as a tree.
 
-Outside raw text, comments, declarations, processing instructions and free text beside elements
-mean nothing; a ``<`` that opens no tag is text; CDATA is text as it stands.
+Outside raw text, comments, declarations and free text beside elements mean nothing; a ``<`` that
+opens no tag is text; CDATA is text as it stands.
 
 A body may come in a root of its own that the schema does not know (``<arguments>…</arguments>``).
 Whether an unknown first element is such a root shows only at its end, so it is read as one, and
@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import XMLParseError
 from penstock.values.grammar import MAX_DEPTH
-from penstock.values.rxml.closing import ClosingRule, Place, find_closing
+from penstock.values.rxml.closing import ClosingRule, find_closing
 from penstock.values.rxml.fields import Reading, may_be_raw, may_hold, reading_of
 from penstock.values.rxml.markup import (
     CDATA,
     COMMENT,
-    INSTRUCTION,
     NEXT_MARKUP,
     Landmarks,
     Tag,
@@ -38,6 +37,7 @@ from penstock.values.rxml.markup import (
     skip_space,
 )
 from penstock.values.rxml.shapes import (
+    Dialect,
     Element,
     close_element,
     empty_child,
@@ -52,7 +52,7 @@ MAX_ROOTS: Final = 2
 """How many unknown roots around a body are taken off; each may cost one more reading."""
 
 
-def read_elements(text: str, schema: Schema | None, text_node: str) -> Element:
+def read_elements(text: str, schema: Schema | None, dialect: Dialect) -> Element:
     """Read *text* into an element without a name that holds its fields.
 
     Raises `XMLParseError` for a tag that is never closed, closes nothing or nests too deep.
@@ -60,7 +60,7 @@ def read_elements(text: str, schema: Schema | None, text_node: str) -> Element:
     roots = MAX_ROOTS if schema is not None and schema.properties else 0
     refused: XMLParseError | None = None
     while True:
-        reader = _Reader(text, schema, text_node, roots)
+        reader = _Reader(text, schema, dialect, roots)
         try:
             return reader.read()
         except _NotAlone as not_alone:
@@ -81,9 +81,9 @@ class _NotAlone(Exception):  # noqa: N818 - a turn of the reader, never seen out
 
 
 class _Reader:
-    def __init__(self, text: str, schema: Schema | None, text_node: str, roots: int) -> None:
+    def __init__(self, text: str, schema: Schema | None, dialect: Dialect, roots: int) -> None:
         self._text = text
-        self._text_node = text_node
+        self._dialect = dialect
         self._max_roots = roots
         self.roots_seen = 0
         self._rule = ClosingRule(text)
@@ -91,7 +91,6 @@ class _Reader:
         self._far_ends = {
             COMMENT: Landmarks(text, "-->"),
             CDATA: Landmarks(text, "]]>"),
-            INSTRUCTION: Landmarks(text, "?>"),
         }
         self._root = Element("", schema, start=0)
         self._open = [self._root]
@@ -117,7 +116,7 @@ class _Reader:
         return self._step_over_text(at) if tag is None else self._step_into(tag, at)
 
     def _step_over_remark(self, at: int) -> int:
-        """Take a comment, CDATA, instruction or declaration; if it has no end it is text."""
+        """Take a comment, CDATA or declaration; if it has no end it is text."""
         for marker, ends in self._far_ends.items():
             if self._text.startswith(marker, at):
                 end = ends.after(at + len(marker))
@@ -145,7 +144,7 @@ class _Reader:
         if element.root and (element.children_seen or not element.text()):
             parent.inner = element
         else:
-            parent.add(close_element(element, self._text, at, self._text_node))
+            parent.add(close_element(element, self._text, at, self._dialect))
         return end
 
     def _step_over_text(self, at: int) -> int:
@@ -174,17 +173,19 @@ class _Reader:
     def _enter(self, element: Element, parent: Element) -> int:
         if len(self._open) >= MAX_DEPTH:
             raise self._error(f"elements nest deeper than {MAX_DEPTH}", element.opening)
-        self._become_root(element, parent)
+        if parent is self._root or parent.root:
+            element.become_root(parent, self._max_roots)
+            self.roots_seen = element.root or self.roots_seen
         self._open.append(element)
         return element.start
 
     def _take_text(self, element: Element, parent: Element) -> int:
         """Take an element whose inside is raw text."""
-        place = Place(parent.name or None, parent.may_follow(element.name))
+        place = parent.place_of(element.name)
         closing = find_closing(self._rule, self._index, element.name, element.start, place)
         if closing is not None:
             at, end = closing
-            parent.add(text_child(element, self._text[element.start : at]))
+            parent.add(text_child(element, self._text[element.start : at], self._dialect))
             return end
         if may_be_raw(parent.schema):
             return self._step_over_text(element.opening)
@@ -199,7 +200,7 @@ class _Reader:
         closing = closing_at(self._text, skip_space(self._text, json_end))
         if closing is None or closing[0] != element.name:
             return 0
-        parent.add(json_child(element, self._text[at:json_end], self._text_node))
+        parent.add(json_child(element, self._text[at:json_end], self._dialect))
         return closing[1]
 
     def _holds_element(self, element: Element) -> bool:
@@ -210,15 +211,6 @@ class _Reader:
             return False
         closings = self._index.closings(tag.name)
         return tag.empty or (bool(closings) and closings[-1] >= tag.end)
-
-    def _become_root(self, element: Element, parent: Element) -> None:
-        """Let a first element that the schema does not know stand for the body around it."""
-        is_outermost = parent is self._root or parent.root > 0
-        is_first = not parent.children_seen
-        if is_outermost and is_first and element.schema is None and parent.root < self._max_roots:
-            element.root = parent.root + 1
-            element.schema = parent.schema
-            self.roots_seen = element.root
 
     def _error(self, message: str, position: int) -> XMLParseError:
         return XMLParseError(message, text=self._text, position=position)

@@ -21,6 +21,7 @@ from penstock import _json
 from penstock.errors import JSONParseError
 from penstock.values.coercion import coerce
 from penstock.values.coercion.entities import decode_entities
+from penstock.values.rxml.closing import Place
 from penstock.values.rxml.fields import (
     empty_value,
     is_list,
@@ -54,6 +55,16 @@ class Child(NamedTuple):
     alone: Any
     several: list[Any]
     is_string: bool = False
+
+
+class Dialect(NamedTuple):
+    """What a format may ask for: the key of text beside attributes, and how strings are read.
+
+    With *trims* a string loses one newline next to each of its tags.
+    """
+
+    text_node: str = "#text"
+    trims: bool = False
 
 
 class Element:
@@ -133,15 +144,30 @@ class Element:
             return self.schema.properties
         return (name, str(int(name) + 1)) if is_index(name) else (name,)
 
+    def place_of(self, name: str) -> Place:
+        """Return where the child *name*, a string, stands."""
+        return Place(self.name or None, self.may_follow(name))
 
-def text_child(element: Element, raw: str) -> Child:
+    def become_root(self, parent: Element, most: int) -> None:
+        """Stand for the body around it, if it is the first of *parent* and the schema knows it not.
+
+        No more than *most* roots are taken off a body.
+        """
+        if self.schema is None and not parent.children_seen and parent.root < most:
+            self.root = parent.root + 1
+            self.schema = parent.schema
+
+
+def text_child(element: Element, raw: str, dialect: Dialect) -> Child:
     """Make a value of an element whose inside is raw text; its attributes are dropped."""
+    if dialect.trims:
+        raw = raw.removeprefix("\n").removesuffix("\n")
     text, schema = decode_entities(raw), element.schema
     alone = text if text.strip() or not isinstance(empty_value(schema), list) else []
     return Child(element.name, element.opening, alone, [text], is_string_field(schema))
 
 
-def json_child(element: Element, raw: str, text_node: str) -> Child:
+def json_child(element: Element, raw: str, dialect: Dialect) -> Child:
     """Make a value of an element whose inside is JSON text.
 
     Entities are decoded unless that breaks the JSON, as it would in ``{"a": "&quot;"}``.
@@ -149,7 +175,7 @@ def json_child(element: Element, raw: str, text_node: str) -> Child:
     text = decode_entities(raw)
     if text != raw and _is_json(raw) and not _is_json(text):
         text = raw
-    return _text_value(element, text, text_node)
+    return _text_value(element, text, dialect)
 
 
 def empty_child(element: Element) -> Child:
@@ -163,18 +189,18 @@ def empty_child(element: Element) -> Child:
     return Child(element.name, element.opening, value, [value], is_string_field(schema))
 
 
-def close_element(element: Element, source: str, end: int, text_node: str) -> Child:
+def close_element(element: Element, source: str, end: int, dialect: Dialect) -> Child:
     """Make a value of an element whose inside ended at *end* of *source*."""
     if not element.children:
         if element.root:
             element.schema = None  # a root around text is a field
         text = element.text()
-        return _text_value(element, text, text_node) if text else empty_child(element)
+        return _text_value(element, text, dialect) if text else empty_child(element)
     if _is_text_after_all(element):
-        return text_child(element, source[element.start : end])
+        return text_child(element, source[element.start : end], dialect)
     if is_list(element.schema):
         return _list_child(element)
-    value = _by_shape(element, text_node)
+    value = _by_shape(element, dialect)
     alone = [value] if element.is_one_of_list else value
     return Child(element.name, element.opening, alone, [value])
 
@@ -207,10 +233,10 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _text_value(element: Element, text: str, text_node: str) -> Child:
+def _text_value(element: Element, text: str, dialect: Dialect) -> Child:
     value: Any = coerce(text, None) if element.schema is None and element.is_loose else text
     if element.attributes and not wants_scalar(element.schema):
-        value = {text_node: value, **_attributes(element)}
+        value = {dialect.text_node: value, **_attributes(element)}
     return Child(element.name, element.opening, value, [value])
 
 
@@ -246,13 +272,13 @@ def _in_order(children: list[Child]) -> list[Child]:
     return children
 
 
-def _by_shape(element: Element, text_node: str) -> Any:
+def _by_shape(element: Element, dialect: Dialect) -> Any:
     """Make an object, or the list that the names of the children show."""
     schema, children = element.schema, element.children
     value = object_of(children)
     value.update(_attributes(element))
     if says_nothing(schema) and (text := element.text()):
-        value.setdefault(text_node, text)
+        value.setdefault(dialect.text_node, text)
     may_be_list = says_nothing(schema) or (schema is not None and "array" in schema.types)
     if may_be_list and (set(value) == {_ITEM} or _is_numbered(value)):
         return [child.alone for child in _in_order(children)]

@@ -36,12 +36,18 @@ _PLAIN: Final = re.compile(r"\w(?:[^,]*[^\s,])?")
 
 
 class Style(NamedTuple):
-    """How elements are written; the fields are the options of `dumps`."""
+    """How elements are written: the options of `dumps`, and two more.
+
+    *null* is the text of a null, which is an empty tag without one. With *pads*, a newline at
+    either end of a text is doubled, for a reader that takes one off.
+    """
 
     format: bool = True
     suppress_empty: bool = False
     minimal_escaping: bool = False
     strict_boolean_attributes: bool = False
+    null: str = ""
+    pads: bool = False
 
 
 def dumps(
@@ -64,10 +70,13 @@ def dumps(
     Raises `UsageError` for what elements cannot carry.
     """
     style = Style(format, suppress_empty, minimal_escaping, strict_boolean_attributes)
-    lines = _Writer(style).write(tag, value)
-    if format:
-        return "\n".join([DECLARATION, *lines])
-    return "".join(lines)
+    written = write_element(tag, value, style)
+    return f"{DECLARATION}\n{written}" if format else written
+
+
+def write_element(tag: str, value: Any, style: Style) -> str:
+    """Write *value* as one element *tag* in this *style*; raise `UsageError` as `dumps` does."""
+    return ("\n" if style.format else "").join(_Writer(style).write(tag, value))
 
 
 class _Element(NamedTuple):
@@ -103,7 +112,7 @@ class _Writer:
         if depth >= MAX_DEPTH:
             raise UsageError(f"the value nests deeper than {MAX_DEPTH}")
         indent = "  " * depth if self._style.format else ""
-        if value is None:
+        if value is None and not self._style.null:
             if not self._style.suppress_empty:
                 self._lines.append(f"{indent}<{name}/>")
         elif isinstance(value, dict):
@@ -147,7 +156,10 @@ class _Writer:
         return f" {name}={quote_attribute(text, minimal=self._style.minimal_escaping)}"
 
     def _text(self, value: Any) -> str:
-        return escape_text(_scalar(value), minimal=self._style.minimal_escaping)
+        text = self._style.null if value is None else _scalar(value)
+        if self._style.pads:
+            text = "\n" * text.startswith("\n") + text + "\n" * text.endswith("\n")
+        return escape_text(text, minimal=self._style.minimal_escaping)
 
 
 def _elements_of(key: str, value: Any, depth: int) -> list[_Element]:

@@ -1,0 +1,142 @@
+"""Calls as elements: the tag is the tool's name, and a child element each of its arguments.
+
+A value may be written in several ways: as text, as elements, a list as repeated tags or as items in
+one tag, and anything as JSON. The renderer takes the first that reads back as it was, by reading
+it; so what it writes is what a model is told to write, unless that would say something else. What
+no way can carry is refused: an argument whose name no tag can have, and what JSON has no word for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from penstock import _json
+from penstock.errors import UsageError
+from penstock.formats.base import Format
+from penstock.formats.prompts import HEAD, TAIL
+from penstock.formats.proof import proved
+from penstock.messages import ToolCall, ToolResult
+from penstock.parsing import ElementCalls
+from penstock.parsing.bodies.elements import Duplicates
+from penstock.tools import Tool
+from penstock.values.rxml.markup import is_name
+from penstock.values.rxml.writer import Style, write_element
+
+_NULL: Final = "null"
+_RESULT: Final = Style(format=False, minimal_escaping=True, null=_NULL)
+"""How results are written: for a model to read, so with no more escapes than needed."""
+
+_OUT_OF_JSON: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+"""What is no markup inside the strings of JSON text: there it stands nowhere else."""
+
+
+class ElementStyle(Struct, frozen=True):
+    """An element per call, with *separator* between its tags.
+
+    With *trims*, string values lose one newline next to each of their tags. *duplicates* says what
+    becomes of a call that gives a string twice: it is none, or the ``first`` one stands.
+    """
+
+    trims: bool = False
+    duplicates: Duplicates = "error"
+    separator: str = ""
+
+    def syntax(self, tools: Iterable[Tool]) -> ElementCalls:
+        """Give the syntax of calls of *tools*: no other name is ever called."""
+        return ElementCalls.of(tools, trims=self.trims, duplicates=self.duplicates)
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as one element.
+
+        Raises `UsageError` for a name that no tag can have, and for values that JSON has not.
+        """
+        if not is_name(call.name):
+            raise UsageError(f"{call.name!r} cannot be the name of a tag")
+        fields = [self._field(call.name, key, value) for key, value in call.arguments.items()]
+        return proved(self, call, self._element(call.name, fields))
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as one element that holds the tool's name and what it gave back."""
+        name = write_element("tool_name", result.name, _RESULT)
+        return self._element("tool_response", [name, _result(result.content)])
+
+    def _element(self, name: str, fields: Iterable[str]) -> str:
+        return self.separator.join([f"<{name}>", *fields, f"</{name}>"])
+
+    def _field(self, name: str, key: str, value: Any) -> str:
+        """Write the argument *key* in the first way that reads back."""
+        if not is_name(key):
+            raise UsageError(f"{key!r} cannot be the name of a tag")
+        alone = ToolCall("", name, {key: value})
+        refused: UsageError | None = None
+        for write in (self._as_tags, self._as_one_tag, _as_json):
+            try:
+                field = write(key, value)
+                proved(self, alone, self._element(name, [field]))
+            except UsageError as exc:
+                refused = refused or exc
+            else:
+                return field
+        raise UsageError(f"no way to write {key!r}: {refused}") from refused
+
+    def _as_tags(self, key: str, value: Any) -> str:
+        """Write a tag, and for a list one for each of its elements."""
+        values = value if isinstance(value, list) else [value]
+        return self.separator.join(self._as_one_tag(key, each) for each in values)
+
+    def _as_one_tag(self, key: str, value: Any) -> str:
+        """Write a tag; the elements of a list are items in it."""
+        return write_element(key, value, Style(format=False, null=_NULL, pads=self.trims))
+
+
+def _as_json(key: str, value: Any) -> str:
+    """Write JSON text between two tags; nothing in it can be taken for markup."""
+    text = _json.encode_strict(value).decode().translate(_OUT_OF_JSON)
+    return f"<{key}>{text}</{key}>"
+
+
+def _result(content: Any) -> str:
+    """Write what a tool gave back: as text or elements, or as JSON where no elements can be."""
+    try:
+        return write_element("result", content, _RESULT)
+    except UsageError:
+        return _as_json("result", content)
+
+
+_HOW: Final = """\
+To call a tool, write one element: its tag is the name of the tool, and inside it stands one \
+element for each argument, whose tag is the name of the argument, like this:
+
+{example}
+
+The tags of the call hold its name and nothing else. For a list, repeat the tag of the argument, \
+once for each element of the list; for an object, put one element for each of its properties \
+inside. Leave out arguments that you do not need, and give no text twice.
+
+A text is taken as it stands, up to its closing tag: write code and markup as they are, escape \
+nothing. Where a text is shown to you with `&lt;` and `&amp;`, these stand for `<` and `&`. Behind \
+a closing tag comes the next tag, and nothing else.
+"""
+
+_LINES: Final = """\
+One line break behind the opening tag of a text and one before its closing tag are not part of it.
+"""
+
+_SEVERAL: Final = """
+For several calls, write one element for each, one after the other. Close every tag.
+"""
+
+MORPH_XML: Final[Format] = Format(
+    name="morph_xml",
+    calls=ElementStyle(),
+    prompt=HEAD + _HOW + _SEVERAL + TAIL,
+)
+
+QWEN_WEB: Final[Format] = Format(
+    name="qwen_web",
+    calls=ElementStyle(trims=True, separator="\n"),
+    prompt=HEAD + _HOW + _LINES + _SEVERAL + TAIL,
+)
