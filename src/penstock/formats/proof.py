@@ -7,8 +7,9 @@ tool whose schema says what the arguments are, and refuses what came back as som
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from penstock import _json
 from penstock.errors import UsageError
 from penstock.events import ToolCallEnd
 from penstock.formats.base import CallStyle
@@ -16,9 +17,14 @@ from penstock.messages import ToolCall
 from penstock.parsing import Machine
 from penstock.tools import Tool
 
+MAX_DEPTH: Final = 128
+"""How deep the arguments of a call may nest that is written as raw text."""
+
 
 def proved(style: CallStyle, call: ToolCall, text: str) -> str:
     """Give *text* back if it reads as *call* in this *style*; raise `UsageError` otherwise."""
+    if _json.is_deeper(call.arguments, MAX_DEPTH):
+        raise UsageError(f"arguments nest deeper than {MAX_DEPTH}")
     tool = Tool(call.name, parameters=schema_of(call.arguments))
     machine = Machine(style.syntax([tool]), [tool])
     events = (*machine.feed(text), *machine.finish())

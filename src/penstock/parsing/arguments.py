@@ -8,12 +8,14 @@ JSON text.
 
 from __future__ import annotations
 
-import math
+import json
+import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, Final
 
 from penstock import _json
+from penstock.errors import UsageError
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
 
@@ -104,6 +106,12 @@ _NOTHING: Final = object()
 
 def _as_json(value: Any) -> str:
     """Write a value as strict JSON; a number too big for a float stays one that is too big."""
-    if isinstance(value, float) and math.isinf(value):
-        return "1e999" if value > 0 else "-1e999"
-    return _json.encode(value).decode()
+    try:
+        return _json.encode_strict(value).decode()
+    except UsageError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _STRING_OR_WORD.sub(lambda found: _TOO_BIG.get(found[0], found[0]), text)
+
+
+_STRING_OR_WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+_TOO_BIG: Final = {"Infinity": "1e999", "-Infinity": "-1e999", "NaN": "null"}

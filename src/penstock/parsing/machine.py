@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from penstock.errors import ParseError, UsageError
 from penstock.events import Event
-from penstock.parsing.bodies.base import Body, Header, Mendable, Verdict
+from penstock.parsing.bodies.base import Body, Mendable, Verdict
 from penstock.parsing.calls import Calls
 from penstock.parsing.mending import Mending, mend
 from penstock.parsing.output import DELTAS, Output
@@ -112,8 +112,9 @@ class Machine:
         self._repair = repair
         self._on_error = on_error
         self._channel: Channel | None = None
-        self._fresh = True  # nothing but white space was shown in the channel
-        self._may_think = reasoning is not None  # a start marker of reasoning is one
+        self._fresh = False  # nothing but white space was shown in the channel
+        self._awaits_thought = reasoning is not None  # nothing has come that is none
+        self._may_think = reasoning is not None and not reasoning.leading
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
         self._calls_before = 0  # how many had come out when the body was opened
@@ -194,10 +195,16 @@ class Machine:
         text = scanner.text
         if self._trim and self._follows_call:
             self._skip_blank()
+        if self._awaits_thought and self._reasoning is not None:
+            begun = self._find_first_thought(self._reasoning, final=final)
+            if begun is None:
+                return False
+            if begun:
+                return True
         found = self._markers.find(text, scanner.at)
         if found is None:
             end = len(text) if final else self._markers.find_held(text, scanner.at)
-            self._show(end if final else self._before_held_blank(end))
+            self._show(end if final else self._before_blank(end))
             return False
         marker = found[0].lower() if self._syntax.folds else found[0]
         if marker in self._starts and self._may_call:
@@ -220,25 +227,44 @@ class Machine:
         self._call_start = scanner.offset + start
         scanner.at = found.end()
 
+    def _find_first_thought(self, reasoning: Reasoning, *, final: bool) -> bool | None:
+        """Begin the thought that is the first thing of the answer; None where text will tell.
+
+        White space before it is nobody's.
+        """
+        scanner = self._scanner
+        blank = _LEADING_BLANK.match(scanner.text, scanner.at)
+        at = blank.end() if blank else scanner.at
+        longest = max(map(len, reasoning.starts))
+        begin = scanner.text[at : at + longest]
+        start = next((start for start in reasoning.starts if begin.startswith(start)), None)
+        may_come = any(start.startswith(begin) for start in reasoning.starts)
+        if start is None and may_come and not final and at - scanner.at <= MAX_BLANK:
+            return None
+        self._awaits_thought = False
+        if start is not None:
+            scanner.at = at + len(start)
+            self._think(reasoning)
+        return start is not None
+
+    def _think(self, reasoning: Reasoning) -> None:
+        self._awaits_thought = False
+        self._may_think = reasoning.recurs
+        self._enter(reasoning.channel)
+
     def _pass_reasoning(self, found: re.Match[str], marker: str) -> None:
         """Pass a marker of the channel, or of reasoning; where it cannot be one it is text."""
-        scanner, channel, reasoning = self._scanner, self._channel, self._reasoning
+        scanner, channel = self._scanner, self._channel
         is_first = self._fresh and not scanner.text[scanner.at : found.start()].strip()
-        if channel is not None and marker in channel.ends:
-            self._show(found.start())
-            scanner.at = found.end()
-            self._enter(None)
-        elif channel is None and reasoning is not None and (is_first or not reasoning.leading):
-            if not is_first:
-                self._show(found.start())
-            scanner.at = found.end()
-            self._may_think = reasoning.recurs
-            self._enter(reasoning.channel)
-        elif channel is not None and is_first:
-            self._show(found.start())
-            scanner.at = found.end()
-        else:
+        if channel is not None and marker in channel.starts and not is_first:
             self._show(found.end())
+            return
+        self._show(found.start())
+        scanner.at = found.end()
+        if channel is not None and marker in channel.ends:
+            self._enter(None)
+        elif channel is None and self._reasoning is not None:
+            self._think(self._reasoning)
 
     def _enter(self, channel: Channel | None) -> None:
         self._channel = channel
@@ -257,8 +283,9 @@ class Machine:
         self._output.show(end, "text" if channel is None else channel.kind)
         if is_blank:
             return
-        if channel is None or channel.kind == "text":
+        if self._calls.is_first and (channel is None or channel.kind == "text"):
             self._calls.is_first = False
+            self._markers = self._look_out()
         if self._fresh:
             self._fresh = False
             self._markers = self._look_out()
@@ -270,15 +297,6 @@ class Machine:
         at = self._scanner.at
         blank = end - len(self._scanner.text[at:end].rstrip()) - at
         return end - blank if blank <= MAX_BLANK else end
-
-    def _before_held_blank(self, end: int) -> int:
-        """Where the white space begins that is held back: for `trim`, or for a first thought."""
-        at = self._scanner.at
-        if self._fresh and self._channel is None and self._may_think and end - at <= MAX_BLANK:
-            blank = _LEADING_BLANK.match(self._scanner.text, at)
-            if blank and blank.end() >= end:
-                return at
-        return self._before_blank(end)
 
     def _skip_blank(self) -> None:
         found = _LEADING_BLANK.match(self._scanner.text, self._scanner.at)
@@ -305,8 +323,12 @@ class Machine:
             if self._output.calls > self._calls_before:
                 self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
             self._follow_call(body.end if verdict is Verdict.STANDS else "")
-        if isinstance(body, Header) and verdict is Verdict.DONE:
-            self._enter(body.enters)
+        entered: Channel | None = getattr(
+            body, "enters", None
+        )  # cheaper than asking for a `Header`
+        if entered is not None and verdict is Verdict.DONE:
+            self._follows_call = False
+            self._enter(entered)
         return True
 
     def _finish_body(self, body: Body) -> Verdict:
@@ -382,7 +404,7 @@ class Machine:
         error = why if isinstance(why, ParseError) else ParseError(why)
         segment = Segment(self._scanner.read_since_call(), self._calls.name, error)
         with suppress(Exception):  # a handler that fails must not end the stream
-            self._on_error(f"text that was meant to be a call is none: {why}", segment)
+            self._on_error(str(why), segment)
 
     # --- what to look out for ---
 
@@ -397,7 +419,7 @@ class Machine:
         literals += self._thought_ends
         if channel is not None:
             literals += [*channel.ends, *(channel.starts if self._fresh else ())]
-        elif reasoning is not None and self._may_think and (self._fresh or not reasoning.leading):
+        elif reasoning is not None and self._may_think:
             literals += reasoning.starts
         return markers(*literals, fold=self._syntax.folds)
 
@@ -426,6 +448,8 @@ class Machine:
             copies = scanner.kept if calls.live else scanner.passed
             return CallRun(run, output.index, room, deltas=deltas, copies=copies)
         if output.pieces is None or scanner.has_raw or self._fresh:
+            return None
+        if calls.is_first and output.kind == "text":  # White space: what follows may be the first.
             return None
         gate: Callable[[str], object] = self._markers.gate
         if self._trim and self._may_call:

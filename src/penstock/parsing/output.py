@@ -42,7 +42,7 @@ MAX_LINE: Final = 256
 class Output:
     """The events of one `feed`, and the block that is open."""
 
-    __slots__ = ("_scanner", "calls", "events", "index", "kind", "pieces")
+    __slots__ = ("_line", "_scanner", "_seen", "calls", "events", "index", "kind", "pieces")
 
     def __init__(self, scanner: Scanner) -> None:
         self.events: list[Event] = []
@@ -51,6 +51,8 @@ class Output:
         self.pieces: list[str] | None = None  # of the open block of text or thinking
         self.calls = 0  # that have come out
         self._scanner = scanner
+        self._line = ""  # the last of the open text
+        self._seen = 0  # how many of its pieces were looked at for that
 
     def take(self) -> list[Event]:
         """Take the events that have come together."""
@@ -66,6 +68,7 @@ class Output:
             self.kind = kind
         if self.pieces is None:
             self.pieces = []
+            self._line, self._seen = "", 0
             self.events.append(_STARTS[kind](self.index, scanner.take_raw()))
         scanner.at = end
         self.pieces.append(text)
@@ -77,6 +80,7 @@ class Output:
             return
         self.events.append(_ENDS[self.kind](self.index, "".join(self.pieces)))
         self.pieces = None
+        self._line, self._seen = "", 0
         self.index += 1
 
     def forget(self) -> None:
@@ -87,13 +91,11 @@ class Output:
 
     def line(self) -> str:
         """Give the last line of the open text, or as much of its end as says what it is."""
-        line = ""
-        for piece in reversed(self.pieces or ()):
-            before, newline, after = piece.rpartition("\n")
-            line = (after if newline else before + after) + line
-            if newline or len(line) >= MAX_LINE:
-                break
-        return line
+        for piece in (self.pieces or ())[self._seen :]:
+            _, newline, end = piece.rpartition("\n")
+            self._line = (end if newline else self._line + end)[-MAX_LINE:]
+        self._seen = len(self.pieces or ())
+        return self._line
 
     def start_call(self, id: str, name: str) -> None:  # noqa: A002 - the field's name
         """Open a call, behind the text."""

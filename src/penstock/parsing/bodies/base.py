@@ -81,7 +81,6 @@ class Mendable(Body, Protocol):
         """Give what has gone out of the string that streams just now, decoded."""
 
 
-@runtime_checkable
 class Header(Body, Protocol):
     """A body that is the header of a channel: text of one kind follows it."""
 

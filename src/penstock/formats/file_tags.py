@@ -1,0 +1,91 @@
+"""Calls as a tag of their own each: files, patches and commands, their text exactly as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from penstock.errors import UsageError
+from penstock.formats import prompts
+from penstock.formats.base import Format
+from penstock.formats.proof import proved
+from penstock.formats.tool_tag import render_result
+from penstock.messages import ToolCall, ToolResult
+from penstock.parsing.bodies.file_tags import FILE_TOOLS, FileTagReader
+from penstock.tools import Tool
+from penstock.values.rxml.text import quote_attribute
+
+
+class FileTags(Struct, frozen=True):
+    """``<write_file path="…">``, ``<edit_file path="…">`` and ``<run_bash>``, for tools *names*."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """How the opening tags begin."""
+        return tuple(f"<{name}" for name in self.names)
+
+    @property
+    def folds(self) -> bool:
+        """Tags count in any case."""
+        return True
+
+    def syntax(self, tools: Iterable[Tool]) -> FileTags:
+        """Give the syntax of those of *tools* that have a tag."""
+        names = {tool.name.lower() for tool in tools}
+        return FileTags(tuple(name for name in FILE_TOOLS if name in names))
+
+    def body(self, marker: str) -> FileTagReader:
+        """Give a fresh reader for what follows *marker*."""
+        return FileTagReader(marker)
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as its tag; only the tools that have one can be called."""
+        tool = FILE_TOOLS.get(call.name.lower())
+        content = call.arguments.get(tool.content) if tool is not None else None
+        if tool is None or not isinstance(content, str):
+            raise UsageError(f"this format has no words for this call of {call.name!r}")
+        attributes = "".join(
+            f" {key}={quote_attribute(_attribute(value), minimal=True)}"
+            for key, value in call.arguments.items()
+            if key != tool.content
+        )
+        name = call.name.lower()
+        return proved(self, call, f"<{name}{attributes}>{content}</{name}>")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result in a tag that names the tool."""
+        return render_result(result)
+
+
+def _attribute(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int():
+            return str(value)
+        case _:
+            raise UsageError("an attribute cannot say this")
+
+
+FILE_TAGS: Final[Format] = Format(
+    name="file_tags",
+    calls=FileTags(),
+    prompt=prompts.HEAD
+    + """\
+The tools `write_file`, `edit_file` and `run_bash`, where they are among them, are called with a \
+tag of their own name. What is to be written, the patch or the command stands between the opening \
+and the closing tag, and every other argument is an attribute of the opening tag, like this:
+
+{example}
+
+Between the tags write everything exactly as it is to be: nothing is escaped and nothing is \
+trimmed, so put no line break behind the opening tag that is not meant. The first closing tag of \
+that name ends the text. Put attributes in double quotes. For several calls, write one tag after \
+the other.
+"""
+    + prompts.TAIL,
+)

@@ -1,0 +1,209 @@
+"""What ends a raw value: a closing tag, and what has to follow it.
+
+A value is raw text and may hold its own closing tag. A closer names the marks that may end its
+value (`marks`) and judges each: where the value's closing ends, that it is data, or that only more
+text can tell. What is looked at for that has a bound, and the answer never changes with more text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Final, Protocol
+
+from penstock.parsing.bodies.opening_tags import MAX_TAG, attributes_of
+from penstock.parsing.scanner import Markers, markers
+from penstock.values.rxml.markup import closing_at, may_become_opening, opening_at
+
+MORE: Final = -1
+"""Only more text can tell."""
+
+DATA: Final = 0
+"""This ends nothing."""
+
+MAX_GAP: Final = 256
+"""How much white space may stand in and behind a closing tag."""
+
+CALL_ENDS: Final = ("arguments", "tool")
+"""The elements around a value, whose closing tags may follow it."""
+
+_GAP: Final = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
+
+
+class Closer(Protocol):
+    """Knows what ends one value."""
+
+    @property
+    def marks(self) -> Markers:
+        """What may begin the closing of the value."""
+
+    def judge(self, text: str, at: int, *, final: bool) -> int:
+        """Judge the mark at *at*: give the end of the closing, `DATA` or `MORE`.
+
+        *final* tells that no more text will come; then `MORE` is no answer.
+        """
+
+
+class FirstCloser:
+    """The first closing tag of *name* ends the value."""
+
+    def __init__(self, name: str) -> None:
+        self.marks = markers(f"</{name}", fold=True)
+        self._name = name
+
+    def judge(self, text: str, at: int, *, final: bool) -> int:
+        """Judge a closing tag by itself."""
+        return _settled(closing_end(text, at, self._name), final=final)
+
+
+class StrictCloser:
+    """A closing tag of *name* ends the value where something follows that may follow a value.
+
+    That is the end of the call or of its arguments, ``<arg name=…>``, the opening tag of another
+    argument (*known* has their names; with None any tag may be one), or the end of all text. With
+    *nests*, the value holds elements: a closing tag that belongs to an element of the same name
+    inside is data.
+    """
+
+    def __init__(self, name: str, known: Collection[str] | None, *, nests: bool = False) -> None:
+        opening = (f"<{name}",) if nests else ()
+        self.marks = markers(f"</{name}", *opening, fold=True)
+        self._name = name
+        self._known = known
+        self._unmatched = 0  # opening tags of the same name inside the value
+
+    def judge(self, text: str, at: int, *, final: bool) -> int:
+        """Judge a closing tag by what follows it; count an opening tag."""
+        if not text.startswith("</", at):
+            return self._count(text[at : at + MAX_TAG], final=final)
+        end = _settled(closing_end(text, at, self._name), final=final)
+        if end <= DATA:
+            return end
+        return self.judge_end(text, end, final=final)
+
+    def judge_end(self, text: str, end: int, *, final: bool) -> int:
+        """Judge the closing tag that ends at *end*."""
+        follows = skip_gap(text, end)
+        if follows == DATA:
+            verdict = DATA
+        elif follows == len(text):
+            verdict = end if final else MORE
+        elif text[follows] == "<":
+            verdict = self._judge_follower(text[follows : follows + MAX_TAG], end, final=final)
+        else:
+            verdict = DATA
+        if verdict == DATA:
+            self._unmatched = max(0, self._unmatched - 1)
+        return verdict
+
+    def _judge_follower(self, window: str, end: int, *, final: bool) -> int:
+        closing = closing_at(window, 0)
+        if closing is not None:
+            return end if closing[0].lower() in CALL_ENDS else DATA
+        tag = opening_at(window, 0)
+        if tag is not None:
+            if self._unmatched:
+                return DATA
+            if tag.name.lower() == "arg":
+                return end if "name" in attributes_of(tag) else DATA
+            return end if self._known is None or tag.name in self._known else DATA
+        if not (may_become_opening(window, 0) or _may_end_call(window)):
+            return DATA
+        if final:
+            return end
+        return MORE if len(window) < MAX_TAG else DATA
+
+    def _count(self, window: str, *, final: bool) -> int:
+        tag = opening_at(window, 0)
+        if tag is None and not final and len(window) < MAX_TAG and may_become_opening(window, 0):
+            return MORE
+        is_own = tag is not None and tag.name.lower() == self._name.lower() and not tag.empty
+        self._unmatched += is_own
+        return DATA
+
+
+class SectionCloser:
+    """A CDATA section ends the value where the value's closing tag follows its end."""
+
+    def __init__(self, name: str, known: Collection[str] | None) -> None:
+        self.marks = markers("]]>")
+        self._name = name
+        self._strict = StrictCloser(name, known)
+
+    def judge(self, text: str, at: int, *, final: bool) -> int:
+        """Judge an end of a section by the closing tag behind it."""
+        end = _settled(closing_behind(text, at + len("]]>"), self._name), final=final)
+        return self._strict.judge_end(text, end, final=final) if end > DATA else end
+
+
+class MarkerCloser:
+    """The end marker ends the value where the closing tag follows it.
+
+    Where the end marker was forgotten, a closing tag does that stands before the end of the call or
+    of its arguments.
+    """
+
+    def __init__(self, name: str, end_marker: str) -> None:
+        self.marks = markers(end_marker, f"</{name}", fold=True)
+        self._name = name
+        self._end_marker = end_marker
+
+    def judge(self, text: str, at: int, *, final: bool) -> int:
+        """Judge an end marker, or a closing tag without one."""
+        if text.startswith(self._end_marker, at):
+            behind = at + len(self._end_marker)
+            return _settled(closing_behind(text, behind, self._name), final=final)
+        end = closing_end(text, at, self._name)
+        if end > DATA:
+            ends = [closing_behind(text, end, name) for name in CALL_ENDS]
+            end = end if max(ends) > DATA else min(ends)
+        return _settled(end, final=final)
+
+
+def closing_end(text: str, at: int, name: str) -> int:
+    """Find the end of the closing tag of *name* at *at*, in any case."""
+    found = _closing(name).match(text, at)
+    if found is None:
+        return DATA
+    if found.end() == len(text) and not found[0].endswith(">"):
+        return MORE
+    return found.end() if found[0].endswith(">") else DATA
+
+
+def closing_behind(text: str, at: int, name: str) -> int:
+    """Find the end of the closing tag of *name* that follows *at*, white space aside."""
+    follows = skip_gap(text, at)
+    if follows == len(text):
+        return MORE
+    if follows == DATA:
+        return DATA
+    if markers(f"</{name}", fold=True).find_held(text, follows) == follows:
+        return MORE
+    return closing_end(text, follows, name)
+
+
+def skip_gap(text: str, at: int) -> int:
+    """Skip white space from *at* on; `DATA` where there is too much of it."""
+    found = _GAP.match(text, at)
+    end = at if found is None else found.end()
+    return DATA if end - at > MAX_GAP else end
+
+
+def _settled(verdict: int, *, final: bool) -> int:
+    return DATA if final and verdict == MORE else verdict
+
+
+def _may_end_call(window: str) -> bool:
+    """Tell whether more text could make *window* the closing tag of what is around a value."""
+    bare = window.rstrip().lower()
+    names = [f"</{name}" for name in CALL_ENDS]
+    if bare in names:
+        return True
+    return len(bare) == len(window) and any(name.startswith(bare) for name in names)
+
+
+@lru_cache(maxsize=512)
+def _closing(name: str) -> re.Pattern[str]:
+    """Give the pattern of the closing tag of *name*, or of what it may have come to so far."""
+    return re.compile(rf"(?ai:</{re.escape(name)})\s{{0,{MAX_GAP}}}>?")

@@ -1,0 +1,73 @@
+"""Calls out of JSON that broke: mended as a whole, then read by the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import JSONParseError
+from penstock.parsing.bodies.base import NoCallError
+from penstock.parsing.bodies.envelope import HELD_NAME, Shape
+from penstock.parsing.calls import Mended
+from penstock.values import rjson
+
+Check = Callable[[dict[str, Any]], None]
+"""Raises `NoCallError` for an object that is no call, whatever its shape."""
+
+
+def mended_calls(text: str, shape: Shape, check: Check | None = None) -> list[Mended]:
+    """Give the calls of *shape* in *text*, mended; none where there is no call to be made of it.
+
+    What is wrong with one of several calls is said of each: their text was mended as a whole.
+    """
+    try:
+        value, repairs = rjson.repair(text)
+        return [_read_call(item, shape, repairs, check) for item in _items(value, shape)]
+    except (JSONParseError, NoCallError):
+        return []
+
+
+def _items(value: Any, shape: Shape) -> list[Any]:
+    """Give what may be calls: the value, what a list has, what values in a row have."""
+    if isinstance(value, dict):
+        listed = next((value[key] for key in shape.lists if isinstance(value.get(key), list)), None)
+        return [value] if listed is None else listed
+    if isinstance(value, list):
+        return [inner for item in value for inner in (item if isinstance(item, list) else [item])]
+    return []
+
+
+def _read_call(item: Any, shape: Shape, repairs: list[str], check: Check | None) -> Mended:
+    call = _unwrapped(item, shape.wrappers)
+    if not isinstance(call, dict):
+        raise NoCallError("something else than an object")
+    if check is not None:
+        check(call)
+    held = _first(call, shape.holders, dict) or {}
+    name = held.get(HELD_NAME) or _first(call, shape.names, str)
+    if not isinstance(name, str) or not name:
+        raise NoCallError("a call without a name")
+    arguments: dict[str, Any] = {}
+    repairs = list(repairs)
+    for key, value in (*call.items(), *held.items()):
+        if key in shape.arguments:
+            arguments |= _mended_arguments(value, shape, repairs)
+    return Mended(name, arguments, repairs, _first(call, shape.ids, str) or "")
+
+
+def _mended_arguments(value: Any, shape: Shape, repairs: list[str]) -> dict[str, Any]:
+    """Read arguments; those inside a string may be broken too."""
+    if isinstance(value, str) and value.strip():
+        value, inner = rjson.repair(value)
+        repairs += inner
+    return shape.read_arguments(value)
+
+
+def _unwrapped(item: Any, wrappers: frozenset[str]) -> Any:
+    return (_first(item, wrappers, dict) or item) if isinstance(item, dict) else item
+
+
+def _first(members: dict[str, Any], keys: frozenset[str], kind: type[Any]) -> Any:
+    """Give the first of *members* that has one of *keys* and is of this *kind*."""
+    found = (value for key, value in members.items() if key in keys and isinstance(value, kind))
+    return next(found, None)

@@ -1,0 +1,75 @@
+"""The object around a call: its parts in any order, and what it is without one of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from parsing.json_checks import check_everywhere
+from parsing.samples import HERMES, TOOLS, complete_calls, message_of
+from penstock.errors import JSONParseError
+from penstock.events import ToolCallStart
+from penstock.parsing import Machine, NoCallError
+from penstock.parsing.bodies.envelope import Shape
+
+
+@pytest.mark.parametrize("mode", ["whole", "live"])
+@pytest.mark.parametrize(
+    ("body", "arguments"),
+    [
+        pytest.param('{"arguments": {"path": "a"}, "name": "write"}', {"path": "a"}, id="before"),
+        pytest.param(
+            '{"arguments": "{\\"path\\": \\"a\\"}", "name": "write"}', {"path": "a"}, id="a string"
+        ),
+        pytest.param(
+            '{"arguments": {"path": "a"}, "name": "write", "args": {"mode": "2"}}',
+            {"path": "a", "mode": 2},
+            id="on both sides of the name",
+        ),
+        pytest.param(
+            '{"name": "write", "arguments": {"path": "a"}, "input": "{\\"path\\": \\"b\\"}"}',
+            {"path": "b"},
+            id="twice: the last counts",
+        ),
+        pytest.param('{"name": "write", "arguments": null, "x": {"y": 1}}', {}, id="null"),
+        pytest.param('{"arguments": null, "name": "write"}', {}, id="null before the name"),
+    ],
+)
+def test_arguments_are_read_wherever_they_stand(
+    body: str, arguments: dict[str, Any], mode: Any
+) -> None:
+    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    events = check_everywhere(make, f"<tool_call>{body}</tool_call>")
+    assert complete_calls(message_of(events)) == [("write", arguments)]
+
+
+def test_a_call_opens_with_its_name_where_its_arguments_came_first() -> None:
+    parser = Machine(HERMES, TOOLS, arguments="live")
+    assert parser.feed('<tool_call>{"arguments": {"path": "a"}, "name": "write') == []
+    start, delta = parser.feed('"')
+    assert isinstance(start, ToolCallStart)
+    assert delta.raw == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments"),
+    [({"a": 1}, {"a": 1}), ('{"a": 1, "a": 2}', {"a": 2}), ("", {}), (" ", {}), (None, {})],
+)
+def test_a_shape_reads_arguments_from_an_object_or_a_string(
+    value: Any, arguments: dict[str, Any]
+) -> None:
+    assert Shape().read_arguments(value) == arguments
+
+
+@pytest.mark.parametrize("value", [[1], 5, True, "hm", "[1]"])
+def test_what_is_no_object_is_refused_or_forgiven(value: Any) -> None:
+    with pytest.raises(NoCallError):
+        Shape().read_arguments(value)
+    assert Shape(forgives=True).read_arguments(value) == {}
+
+
+def test_an_object_in_a_string_that_breaks_is_never_forgiven() -> None:
+    with pytest.raises(JSONParseError):
+        Shape(forgives=True).read_arguments('{"a": ')

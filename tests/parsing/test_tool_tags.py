@@ -1,0 +1,427 @@
+"""Calls in `<tool name=…>`: every shape of arguments, every end, at every cut."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laws import (
+    check_bounded_holdback,
+    check_chunk_free,
+    check_linear,
+    check_lossless,
+    check_monotone,
+    check_never_raises,
+    check_no_leak,
+    check_no_stall,
+    chunkings,
+    cut_at,
+    one_by_one,
+    single_cuts,
+)
+from laws.checks import read
+from laws.strategies import CUTS, soup
+from parsing.samples import complete_calls, message_of
+from parsing.tool_tag_samples import MODES, Mode, check_calls, check_cut, deltas, make, parse
+from penstock.events import ToolCallStart
+from penstock.parsing import Machine, Segment
+from penstock.parsing.bodies.closers import MAX_GAP
+from penstock.parsing.bodies.open_strings import MAX_TAIL
+from penstock.parsing.bodies.opening_tags import MAX_TAG
+
+TAGS = {
+    "the plain tag": ('<tool name="note"></tool>', "note"),
+    "single quotes": ("<tool name='note'></tool>", "note"),
+    "white space": ('<tool\n name = "note"  ></tool >', "note"),
+    "upper case": ('<TOOL NAME="note"></Tool>', "note"),
+    "a name in another case": ('<tool name="NOTE"></tool>', "note"),
+    "other attributes": ('<tool id="7" data-name="x" name="note" on></tool>', "note"),
+    "a bracket in an attribute": ('<tool hint="a > b" name="note"></tool>', "note"),
+    "an entity in an attribute": ('<tool name="n&#111;te"></tool>', "note"),
+    "a tag that closes itself": ('<tool name="note"/>', "note"),
+    "a closed tag with space": ("<tool name='note' />", "note"),
+}
+
+
+@pytest.mark.parametrize(("text", "name"), TAGS.values(), ids=TAGS)
+def test_a_tag_is_read_however_it_is_written(text: str, name: str) -> None:
+    check_calls(f"a {text}.", [(name, {})], "a .")
+
+
+PROSE = {
+    "no name": "Use <tool> and </tool>.",
+    "an empty name": '<tool name=""></tool>',
+    "a name without quotes": "<tool name=note></tool>",
+    "an unknown tool": '<tool name="nobody"><arg name="a">1</arg></tool>',
+    "a longer tag": '<toolbox name="note">x</toolbox>',
+    "a longer tag with a dash": '<tool-kit name="note">x</tool-kit>',
+    "a longer tag beyond ASCII": '<toolé name="note">x</toolé>',
+    "a cut tag": 'so <tool name="no',
+    "a tag and nothing more": 'so <tool name="note">',
+    "a bracket in the tag": '<tool <b> name="note">',
+    "a quote out of place": '<tool isn\'t it> name="note"',
+    "comparisons": "a <tool < 3 > b",
+    "a tag over the limit": f'<tool x="{"y" * MAX_TAG}" name="note"></tool>',
+}
+
+
+@pytest.mark.parametrize("text", PROSE.values(), ids=PROSE)
+def test_what_is_no_tag_of_a_known_tool_is_text(text: str) -> None:
+    for mode in MODES:
+        for chunks in ([text], one_by_one(text), *single_cuts(text[:200])):
+            events = read(make(arguments=mode), chunks)
+            assert message_of(events).text == "".join(chunks)
+
+
+def test_prose_is_told_to_nobody_and_a_cut_call_is() -> None:
+    told: list[Segment] = []
+    for text in PROSE.values():
+        if text != PROSE["a tag and nothing more"]:
+            parse(text, on_error=lambda _, segment: told.append(segment))
+    assert told == []
+    parse('<tool name="note"><arg name="a">x', on_error=lambda _, segment: told.append(segment))
+    assert [(segment.tool_name, segment.text) for segment in told] == [
+        ("note", '<tool name="note"><arg name="a">x')
+    ]
+
+
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a wrapper": ('<arguments><arg name="bed">B</arg></arguments>', {"bed": "B"}),
+    "no wrapper": ('<arg name="bed">B</arg>', {"bed": "B"}),
+    "tags in upper case": ('<ARGUMENTS><ARG NAME="bed">B</ARG ></ARGUMENTS>', {"bed": "B"}),
+    "other attributes": ('<arg type="a > b" name="bed" required>B</arg>', {"bed": "B"}),
+    "children": ("<bed>B</bed><rows>4</rows>", {"bed": "B", "rows": 4}),
+    "children beside arg": ('<arg name="bed">B</arg><rows>4</rows>', {"bed": "B", "rows": 4}),
+    "an unknown child": ("<bed>B</bed><hue>1</hue>", {"bed": "B", "hue": "1"}),
+    "repeated children": ("<hue>a</hue><hue>b</hue>", {"hue": ["a", "b"]}),
+    "an argument given twice": (
+        '<arg name="bed">A</arg><arg name="bed">B</arg>',
+        {"bed": "B"},
+    ),
+    "white space around a value": (
+        '<arg name="bed">\n  two\n  lines \n</arg>',
+        {"bed": "two\n  lines"},
+    ),
+    "an empty value": ('<arg name="bed"></arg><arg name="kinds"/>', {"bed": "", "kinds": []}),
+    "coerced values": (
+        '<arg name="rows"> 04 </arg><arg name="soil">{"depth": 2}</arg>',
+        {"rows": 4, "soil": {"depth": 2}},
+    ),
+    "no schema, no coercion": ('<arg name="hue">04</arg>', {"hue": "04"}),
+    "null beside a string": ('<arg name="label">null</arg>', {"label": None}),
+    "a text beside null": ('<arg name="label"> none </arg>', {"label": "none"}),
+    "entities": ('<arg name="bed">a &lt; b &amp;amp; c</arg>', {"bed": "a < b &amp; c"}),
+    "no entities beside markup": ('<arg name="bed">a < b &amp; c</arg>', {"bed": "a < b &amp; c"}),
+    "a section": ('<arg name="bed"> <![CDATA[ <b>&amp; ]]>\n</arg>', {"bed": " <b>&amp; "}),
+    "a section with its own end inside": (
+        '<arg name="bed"><![CDATA[a[b[0]]>c</arg></tool>]]></arg>',
+        {"bed": "a[b[0]]>c</arg></tool>"},
+    ),
+    "a section that is no string": ('<arg name="rows"><![CDATA[4]]></arg>', {"rows": 4}),
+    "items": ('<arg name="kinds"><item>a</item><item/></arg>', {"kinds": ["a", ""]}),
+    "items without a schema": (
+        '<arg name="hues"><item>1</item><ITEM>2</ITEM></arg>',
+        {"hues": ["1", "2"]},
+    ),
+    "elements": (
+        '<arg name="soil"><depth>2.5</depth><note>a <b>c</note></arg>',
+        {"soil": {"depth": 2.5, "note": "a <b>c"}},
+    ),
+    "elements without a schema": (
+        '<arg name="x"><a>1</a><a>2</a><b><c> &lt; </c></b><!-- no --></arg>',
+        {"x": {"a": ["1", "2"], "b": {"c": "<"}}},
+    ),
+    "arguments inside an argument": (
+        '<arg name="soil"><arg name="note">n</arg><arg name="depth">1</arg></arg>',
+        {"soil": {"note": "n", "depth": 1}},
+    ),
+    "elements beside text": ('<arg name="x"><b>bold</b> text</arg>', {"x": "<b>bold</b> text"}),
+    "elements that do not match": ('<arg name="x"><b>bold</i></arg>', {"x": "<b>bold</i>"}),
+    "elements in a child": ("<soil><depth>1</depth></soil>", {"soil": {"depth": 1}}),
+    "JSON": ('\n{"bed": "B\\n", "rows": "4"}\n', {"bed": "B\n", "rows": 4}),
+    "JSON in the wrapper": ('<arguments>{"hue": {"a": [1]}}</arguments>', {"hue": {"a": [1]}}),
+    "JSON with the name inside": ('{"name": "plant", "arguments": {"bed": "B"}}', {"bed": "B"}),
+    "JSON with another name inside": ('{"name": "x", "parameters": {"bed": "B"}}', {"bed": "B"}),
+    "JSON with arguments in a string": ('{"arguments": "{\\"rows\\": \\"4\\"}"}', {"rows": 4}),
+    "JSON with nothing but the name": ('{"name": "plant"}', {}),
+    "JSON whose name is an argument": ('{"name": "Ida", "hue": 1}', {"name": "Ida", "hue": 1}),
+    "JSON whose arguments are one": ('{"args": [1], "bed": "B"}', {"args": [1], "bed": "B"}),
+    "an end tag in JSON": ('{"bed": "</tool>"}', {"bed": "</tool>"}),
+    "remarks between": (
+        'so: <!-- <arg name="bed">A</arg> --> <arg name="bed">B</arg></arguments> & <b>.',
+        {"bed": "B"},
+    ),
+    "text behind the arguments": (
+        '<arg name="bed">B</arg></arguments> done <arg name="rows">1</arg>',
+        {"bed": "B"},
+    ),
+    "text alone": ("nothing", {}),
+}
+
+
+@pytest.mark.parametrize(("body", "arguments"), BODIES.values(), ids=BODIES)
+def test_a_body_is_read_in_any_of_its_shapes(body: str, arguments: dict[str, Any]) -> None:
+    check_calls(f'<tool name="plant">{body}</tool>!', [("plant", arguments)], "!")
+
+
+STRICT = {
+    "text": "a</arg>b",
+    "an arg without a name": "<arg>1</arg><arg>2</arg> z",
+    "an unknown tag": "a</arg><b>c",
+    "the end of a call": "see </tool> and </arguments>",
+    "its own end before text": "</arg> </arg >x",
+    "too much white space": f"a</arg>{' ' * (MAX_GAP + 1)}</tool> b",
+}
+
+
+@pytest.mark.parametrize("value", STRICT.values(), ids=STRICT)
+def test_a_closing_tag_is_data_unless_something_structural_follows(value: str) -> None:
+    text = f'<tool name="plant"><arg name="bed">{value}</arg>\n<arg name="rows">1</arg></tool>'
+    check_calls(text, [("plant", {"bed": value, "rows": 1})])
+
+
+def test_white_space_beyond_the_limit_is_no_margin() -> None:
+    value = "a" + " " * (MAX_TAIL + 1)
+    text = f'<tool name="plant"><arg name="bed">{value}</arg></tool>'
+    for chunks in ([text], one_by_one(text), cut_at(text, [400, 900, 1100])):
+        assert complete_calls(message_of(read(make(), chunks))) == [("plant", {"bed": value})]
+
+
+BROKEN = {
+    "JSON that is none": '{"bed": }',
+    "a list": "[1]",
+    "JSON that breaks late": '{"rows": 1, "bed" 2}',
+}
+
+
+@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
+def test_a_broken_body_is_text_and_the_next_call_is_found(body: str) -> None:
+    broken = f'<tool name="plant">{body}</tool>'
+    check = parse(f'{broken} then <tool name="note"/>')
+    assert complete_calls(check) == [("note", {})]
+    assert check.text == f"{broken} then "
+    live = parse(f'{broken} then <tool name="note"/>', arguments="live")
+    assert [call.complete for call in live.tool_calls] == [False, True]
+
+
+def test_a_call_that_another_call_follows_unclosed_does_not_hide_it() -> None:
+    text = '<tool name="plant"><arg name="bed">B</arg></arguments> <tool name="note"/>'
+    assert complete_calls(parse(text)) == [("note", {})]
+    live = parse(text, arguments="live")
+    assert [(call.name, call.complete) for call in live.tool_calls] == [
+        ("plant", False),
+        ("note", True),
+    ]
+
+
+CUT = {
+    "in a string": ('<arg name="bed">ha', '{"bed":"ha'),
+    "in a closing tag": ('<arg name="bed">ha</ar', '{"bed":"ha</ar'),
+    "behind a closing tag": ('<arg name="bed">ha</arg>\n', '{"bed":"ha"'),
+    "in white space": ('<arg name="bed">ha \n', '{"bed":"ha'),
+    "in an entity": ('<arg name="bed">a &lt; b &am', '{"bed":"a < b &am'),
+    "in a value that waits": ('<arg name="rows">4', ""),
+    "before any value": ('<arguments><arg name="bed">', ""),
+    "in a section": ('<arg name="bed"><![CDATA[a]]', '{"bed":"a]]'),
+    "before a section": ('<arg name="bed"><![CD', '{"bed":"<![CD'),
+}
+
+
+@pytest.mark.parametrize(("body", "written"), CUT.values(), ids=CUT)
+def test_a_cut_call_is_text_or_shown_up_to_the_cut(body: str, written: str) -> None:
+    text = f'<tool name="plant">{body}'
+    check_cut(text, written)
+
+
+def test_a_live_call_starts_with_the_first_character_behind_its_tag() -> None:
+    parser = make(arguments="live")
+    assert parser.feed('<tool name="plant">') == []
+    (start,) = parser.feed("<")
+    assert start == ToolCallStart(0, "call_1", "plant", '<tool name="plant">')
+
+
+def test_the_end_of_a_call_claims_its_end_tag() -> None:
+    text = '<tool name="plant"><arg name="bed">B</arg></arguments>  </tool>'
+    events = read(make(arguments="live"), [text])
+    assert events[-1].raw == "</arguments>  </tool>"
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        pytest.param('<tool name="plant"><arg name="bed">', id="a string"),
+        pytest.param('<tool name="note"><arg name="any">', id="an argument without a schema"),
+        pytest.param('<tool name="plant"><bed>', id="a child"),
+        pytest.param('<tool name="plant"><arg name="bed"><![CDATA[', id="a section"),
+        pytest.param('<tool name="plant">{"bed": "', id="JSON"),
+        pytest.param('<tool name="write_file"><arg name="content">', id="content"),
+        pytest.param(
+            '<tool name="write_file"><arg name="content">__START_CONTENT__\n', id="marked content"
+        ),
+    ],
+)
+def test_a_string_leaves_as_it_comes(opening: str) -> None:
+    parser = make(arguments="live")
+    parser.feed(opening)
+    parser.feed("x")
+    for piece in ("y", "é!", " and", "ing", "😀", "=> z"):
+        assert deltas(parser.feed(piece)) == piece
+
+
+def test_inside_a_value_nothing_is_held_back_but_what_may_end_it() -> None:
+    opening = '<tool name="plant"><arg name="bed">'
+    parser = make(arguments="live")
+    parser.feed(opening)
+    check_no_stall(lambda: parser, "a < b <c> </a </argu </ar/> <arg name", len("</arg>"))
+
+
+def test_white_space_at_the_end_of_a_value_waits_for_what_follows() -> None:
+    parser = make(arguments="live")
+    parser.feed('<tool name="plant"><arg name="bed">a')
+    assert deltas(parser.feed("b \n")) == "b"
+    assert deltas(parser.feed(" c")) == " \\n c"
+
+
+def _same(parser: Machine) -> Machine:
+    return parser
+
+
+def test_what_is_held_back_has_a_bound() -> None:
+    limit = MAX_TAG + 2 * MAX_GAP + len("</arg>")
+    for flood in ("<tool x ", '<tool name="', "<tool " + "x" * 3000):
+        check_bounded_holdback(make, flood * 3, MAX_TAG)
+    for flood in ("</arg> ", '</arg><arg name="', " " * 3000, "</arg>" + " " * 300):
+        parser = make(arguments="live")
+        parser.feed('<tool name="plant"><arg name="bed">x')
+        check_bounded_holdback(partial(_same, parser), flood * 3, max(limit, MAX_TAIL + 1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ('<arg name="bed">half', {"bed": "half"}),
+        ('<arg name="bed">half &lt; b\n', {"bed": "half < b"}),
+        ('<arguments><arg name="bed">half</arg></argu', {"bed": "half"}),
+        ('<arg name="bed"><![CDATA[half ', {"bed": "half "}),
+        ('<arg name="bed">half</arg>', {"bed": "half"}),
+        ('{"bed": "half", "rows": 3', {"bed": "half", "rows": 3}),
+    ],
+)
+def test_a_call_that_the_model_left_open_is_closed(
+    text: str, arguments: dict[str, Any], mode: Mode
+) -> None:
+    for chunks in chunkings(f'<tool name="plant">{text}'):
+        parser = make(arguments=mode, repair=True)
+        events = [event for chunk in chunks for event in parser.feed(chunk)]
+        events += parser.finish(cut=False)
+        check_monotone(events)
+        (call,) = message_of(events).tool_calls
+        assert (call.arguments, call.complete) == (arguments, True)
+        assert call.repairs
+
+
+def test_a_broken_call_is_mended_up_to_its_end() -> None:
+    parser = make(repair=True)
+    events = parser.feed('<tool name="plant">{"bed": "a" "rows": 2}</tool> on') + parser.finish()
+    assert complete_calls(message_of(events)) == [("plant", {"bed": "a", "rows": 2})]
+    assert message_of(events).text == " on"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_tag_shows_beside_a_call(mode: Mode) -> None:
+    text = 'Hi <tool name="plant"><arguments><arg name="bed">B</arg></arguments></tool> on.'
+    for chunks in chunkings(text):
+        check_no_leak(partial(make, arguments=mode), chunks, ["<tool", "arg", "tool>"])
+
+
+PIECES = soup(
+    '<tool name="plant">',
+    "<TOOL name='note'>",
+    '<tool name="write_file">',
+    "</tool>",
+    "<arguments>",
+    "</arguments>",
+    '<arg name="bed">',
+    '<arg name="soil">',
+    '<arg name="content">',
+    '<arg name="path">',
+    "</arg>",
+    "<bed>",
+    "</bed>",
+    "<item>",
+    "</item>",
+    "<![CDATA[",
+    "]]>",
+    "__START_CONTENT__\n",
+    "__END_CONTENT__",
+    '{"bed": "x", "rows": "3"}',
+    "</arg></arguments></tool>",
+)
+OPENED = st.sampled_from(['<tool name="plant">', '<tool name="write_file"><arg name="content">'])
+
+
+@settings(max_examples=150)
+@given(
+    text=st.one_of(PIECES, st.tuples(OPENED, PIECES).map("".join)),
+    cuts=CUTS,
+    mode=st.sampled_from(MODES),
+    trim=st.booleans(),
+)
+def test_the_laws_hold_on_any_text_at_any_cut(
+    text: str,
+    cuts: list[int],
+    mode: Mode,
+    trim: bool,  # noqa: FBT001
+) -> None:
+    fresh = partial(make, arguments=mode, trim=trim)
+    for chunks in (cut_at(text, cuts), one_by_one(text)):
+        check_never_raises(fresh, chunks)
+        check_lossless(fresh, chunks)
+        check_chunk_free(fresh, chunks)
+        check_monotone(read(fresh(), chunks))
+
+
+@settings(max_examples=50)
+@given(text=PIECES)
+def test_a_complete_call_is_the_same_in_both_modes(text: str) -> None:
+    whole, live = (parse(text, arguments=mode) for mode in MODES)
+    if all(call.complete for call in live.tool_calls):
+        assert complete_calls(whole) == complete_calls(live)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<tool ",
+        '<tool name="',
+        '</arg><x a="',
+        "</arg>",
+        " ",
+        "<k>",
+        "&lt;",
+        "__END_CONTENT__ ",
+        "]]>",
+    ],
+)
+def test_a_flood_costs_what_its_length_costs(unit: str) -> None:
+    openings = (
+        "",
+        '<tool name="plant"><arg name="bed">',
+        '<tool name="plant"><arg name="soil"><k>',
+    )
+
+    def flood(size: int) -> None:
+        for opening in openings:
+            parser = make(arguments="live")
+            parser.feed(opening)
+            text = unit * (size // len(unit))
+            for at in range(0, len(text), 7):
+                parser.feed(text[at : at + 7])
+            parser.finish()
+
+    check_linear(flood, 3_000, 15_000, at_most=3, tries=2)
