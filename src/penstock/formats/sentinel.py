@@ -1,0 +1,107 @@
+"""Calls as segments: a header in JSON between brackets, a body in any text, an end marker.
+
+A file, a patch or a command stands in the body as it is, so that nothing in it needs an escape.
+What such a body cannot hold, and the arguments of every other tool, stand in it as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec import Struct
+
+from penstock.errors import UsageError
+from penstock.formats import prompts
+from penstock.formats.base import Format
+from penstock.formats.json_tags import as_json
+from penstock.formats.proof import proved
+from penstock.messages import ToolCall, ToolResult
+from penstock.parsing.bodies.sentinel import START, SentinelReader
+from penstock.tools import Tool
+
+_END: Final = "[[SEG_END]]"
+_BODIES: Final = {"write_file": "content", "edit_file": "patch", "run_bash": "command"}
+"""The argument that is the body, by tool; the others stand in the header."""
+
+
+class SentinelCalls(Struct, frozen=True):
+    """Segments whose headers say what they are."""
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The one marker that opens a header."""
+        return (START,)
+
+    @property
+    def folds(self) -> bool:
+        """Markers are known in any case."""
+        return True
+
+    def syntax(self, tools: Iterable[Tool]) -> SentinelCalls:
+        """Give itself: the markers are the same for any *tools*."""
+        del tools
+        return self
+
+    def body(self, marker: str) -> SentinelReader:
+        """Give a fresh reader for what follows *marker*."""
+        del marker
+        return SentinelReader()
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* with its text as the body, or else with JSON as the body."""
+        key = _BODIES.get(call.name)
+        if key is not None and isinstance(text := call.arguments.get(key), str):
+            with suppress(UsageError):
+                return proved(self, call, _segment(_header_of(call, key), text))
+        arguments = as_json(call.arguments)
+        header = {"type": "tool", "tool_name": call.name}
+        with suppress(UsageError):
+            return proved(self, call, _segment(header, arguments))
+        return proved(self, call, _segment({**header, "arguments": call.arguments}, ""))
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a segment: text as it is, any other value as JSON."""
+        header: dict[str, Any] = {"type": "tool_result", "tool_name": result.name}
+        if result.is_error:
+            header["is_error"] = True
+        content = result.content
+        if not isinstance(content, str) or _END in content.upper():
+            content = as_json(content)
+        return _segment(header, content)
+
+
+def _header_of(call: ToolCall, body: str) -> dict[str, Any]:
+    beside = {key: value for key, value in call.arguments.items() if key != body}
+    if "type" in beside:
+        raise UsageError("the header has a type of its own")
+    return {"type": call.name, **beside}
+
+
+def _segment(header: dict[str, Any], body: str) -> str:
+    return f"[[SEG_START {as_json(header)}]]{body}{_END}"
+
+
+_PROMPT: Final = (
+    prompts.HEAD
+    + """\
+To call a tool, write a segment. It begins with a header, which holds one JSON object between \
+double brackets; then comes the body; it ends with [[SEG_END]]. Like this:
+
+{example}
+
+For the tools `write_file`, `edit_file` and `run_bash` the header names the tool as its type and \
+holds every argument but the text: {"type":"write_file","path":"a.md"}, \
+{"type":"edit_file","path":"a.md"}, {"type":"run_bash"}. The body is the content of the file, the \
+patch or the command, exactly as it is to be: escape nothing in it, and put no line break or code \
+fence around it. Only [[SEG_END]] itself must not stand in it.
+
+For every other tool the header is {"type":"tool","tool_name":"its name"}, and the body is one \
+JSON object with the arguments. Write strict JSON: keys and texts in double quotes; inside a text \
+a quote is \\" and a new line is \\n. For several calls, write one segment after the other.
+"""
+    + prompts.TAIL
+)
+
+SENTINEL: Final[Format] = Format(name="sentinel", calls=SentinelCalls(), prompt=_PROMPT)

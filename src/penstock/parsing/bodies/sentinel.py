@@ -1,0 +1,274 @@
+"""Segments between sentinels: ``[[SEG_START {json}]]``, a body, ``[[SEG_END]]``.
+
+The header is strict JSON and ends by its own grammar: ``]]`` inside one of its strings is data. Its
+type says what the body is: text or a thought, which are shown, or a call of a tool that is known.
+Of a file or a command the body is the one string that streams; of any other tool it holds the
+arguments (see `sentinel_insides`). A header that says nothing of the kind is text. So is one behind
+which the answer ends: a segment begins with its first character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock import _json
+from penstock.errors import JSONParseError, ParseError
+from penstock.parsing.bodies.base import NoCallError, Run, Verdict
+from penstock.parsing.bodies.call_shapes import find_tool, read_arguments
+from penstock.parsing.bodies.piped_tools import RUN_BASH
+from penstock.parsing.bodies.rereading import read_call, without_begun
+from penstock.parsing.bodies.sentinel_insides import (
+    CUT,
+    END,
+    MAX_BLANK,
+    Inside,
+    Skipped,
+    StringInside,
+    ToolInside,
+    read_json,
+)
+from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.output import Kind
+from penstock.parsing.reasoning import Channel
+from penstock.parsing.scanner import Scanner
+from penstock.values import rjson
+from penstock.values.incremental import IncrementalJSON
+from penstock.values.schema import Schema
+
+START: Final = "[[seg_start"
+"""What opens a header, in any case."""
+
+MAX_HEADER: Final = 1024 * 1024
+"""How many characters a header may have: it may hold all arguments of a call."""
+
+_BLANK: Final = re.compile(rf"[ \t\r\n]{{0,{MAX_BLANK}}}")
+
+_SHOWN: Final[dict[str, Kind]] = {"text": "text", "reasoning": "thinking"}
+_TOOL_TYPES: Final = frozenset({"tool", "tool_call"})
+_STRINGS: Final = {
+    "write_file": ("write_file", "content"),
+    "edit_file": ("edit_file", "patch"),
+    "run_bash": ("run_bash", "command"),
+    "run_terminal_cmd": ("run_bash", "command"),
+}
+"""Types whose body is one string: the tool that is called, and the argument that it is."""
+
+_ARGUMENTS: Final = ("arguments", "parameters")
+_SCALARS: Final = (str, int, float)
+
+
+class SentinelReader:
+    """Reads what follows ``[[SEG_START``: the header, and the body of a call."""
+
+    enters: Channel | None
+    """The channel that the header opens; only the header of text or of a thought has one."""
+
+    def __init__(self) -> None:
+        self.error: str | ParseError = ""
+        self.end = END
+        self._header = HeaderReader()
+        self._inside: Inside | None = None  # none before the body has begun
+        self._schemas: Mapping[str, Schema] = {}
+
+    def read(self, scanner: Scanner, calls: Calls) -> Verdict:
+        """Read on; consume text and write what it says to *calls*."""
+        if self._inside is None:
+            verdict = self._read_header(scanner, calls)
+            if self._inside is None:
+                return verdict
+        verdict = self._inside.read(scanner, calls)
+        self.error = self._inside.error
+        return verdict
+
+    def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
+        """Say that the text has ended: a segment is cut, unless its JSON was whole."""
+        self.error = CUT
+        if self._inside is None:
+            scanner.at = len(scanner.text)
+            return Verdict.TEXT if self._header.begun else Verdict.PROSE
+        verdict = self._inside.finish(scanner, calls)
+        self.error = self._inside.error or self.error
+        return verdict
+
+    def run(self) -> Run | None:
+        """Give the string that streams just now, if there is one."""
+        return self._inside.run() if self._inside is not None else None
+
+    def _read_header(self, scanner: Scanner, calls: Calls) -> Verdict:
+        """Read on in the header; when the text behind it begins, open what it announces."""
+        self._schemas = calls.schemas
+        verdict = self._header.read(scanner)
+        self.error = self._header.error
+        if verdict is not Verdict.DONE:
+            return verdict
+        if scanner.at == len(scanner.text):
+            return Verdict.MORE
+        try:
+            self._inside = self._begin(self._header.fields, calls)
+        except (NoCallError, JSONParseError) as exc:
+            self.error = exc if isinstance(exc, ParseError) else str(exc)
+            return Verdict.TEXT
+        return Verdict.DONE
+
+    def _begin(self, fields: dict[str, Any], calls: Calls) -> Inside | None:
+        """Open what the header announces; None tells that it is a channel."""
+        kind = _kind_of(fields)
+        if kind in _SHOWN:
+            self.enters = Channel(_SHOWN[kind], (END,))
+            return None
+        calls.name = name = _tool_of(kind, fields, calls.schemas)
+        if not name:
+            return ToolInside("")
+        given, inside = _announced(kind, name, fields)
+        writer = calls.open(name)
+        for key, value in given.items():
+            writer.put(key, value)
+        return inside
+
+    # --- mending ---
+
+    def open_text(self) -> str | None:
+        """Give what has gone out of the string that streams just now, decoded."""
+        return self._inside.open_text() if self._inside is not None else None
+
+    def mend(self, text: str, *, ended: bool) -> list[Mended]:
+        """Make the call of a segment whose JSON is broken, or that has no end."""
+        del ended
+        try:
+            fields, body, repairs = self._mended_header(text)
+            if _kind_of(fields) in _TOOL_TYPES and body.lstrip().startswith(("{", "[")):
+                mended = rjson.repair(body)
+                body, repairs = _json.encode(mended.value).decode(), repairs + mended.repairs
+        except (NoCallError, JSONParseError):
+            return []
+        header = _json.encode(fields).decode()
+        whole = f"{header}]]{without_begun(body, END)}{END}"
+        call = read_call(SentinelReader(), whole, self._schemas)
+        if call is None:
+            return []
+        return [Mended(call.name, call.arguments, repairs or ["closed the segment"])]
+
+    def _mended_header(self, text: str) -> tuple[dict[str, Any], str, list[str]]:
+        """Give what the header says, what stands behind it, and what was mended in it."""
+        if self._header.ended:
+            return self._header.fields, text[self._header.size :], []
+        written, closing, body = text.partition("]]")
+        mended = rjson.repair(written)
+        if not closing or not isinstance(mended.value, dict):
+            raise NoCallError("a header that cannot be mended")
+        return mended.value, body, mended.repairs
+
+
+class HeaderReader:
+    """Reads the header up to its ``]]``; `fields` is what it says."""
+
+    def __init__(self) -> None:
+        self.error: str | ParseError = ""
+        self.begun = False  # its JSON has
+        self.ended = False
+        self.fields: dict[str, Any] = {}
+        self.size = 0  # how much of the text it has taken
+        self._json = IncrementalJSON()
+
+    def read(self, scanner: Scanner) -> Verdict:
+        """Read on; DONE tells that the header has ended."""
+        before = scanner.at
+        verdict = None if self.begun else self._find_object(scanner)
+        if verdict is None and not self._json.complete:
+            verdict = self._read_object(scanner, before)
+        if verdict is None and not self.ended:
+            verdict = self._find_end(scanner)
+        self.size += scanner.at - before
+        return Verdict.DONE if verdict is None else verdict
+
+    def _find_object(self, scanner: Scanner) -> Verdict | None:
+        """Look for the brace that tells a header from prose; None tells to go on."""
+        at = _skip_blank(scanner)
+        if at == len(scanner.text):
+            return Verdict.MORE
+        if scanner.text[at] != "{":
+            return Verdict.PROSE
+        scanner.at = at
+        self.begun = True
+        return None
+
+    def _read_object(self, scanner: Scanner, begin: int) -> Verdict | None:
+        """Read the JSON, and no more of the text than a header may have."""
+        limit = begin + MAX_HEADER - self.size
+        try:
+            read_json(self._json, scanner, limit)
+        except JSONParseError as exc:
+            self.error = exc
+            return Verdict.BROKEN
+        if self._json.complete:
+            self.fields = self._json.value
+            return None
+        if len(scanner.text) < limit:
+            return Verdict.MORE
+        scanner.at = limit
+        self.error = f"a header of more than {MAX_HEADER} characters"
+        return Verdict.BROKEN
+
+    def _find_end(self, scanner: Scanner) -> Verdict | None:
+        at, text = _skip_blank(scanner), scanner.text
+        if text.startswith("]]", at):
+            scanner.at = at + 2
+            self.ended = True
+            return None
+        if at == len(text) or text[at:] == "]":
+            return Verdict.MORE
+        self.error = "a header that does not end behind its JSON"
+        return Verdict.BROKEN
+
+
+def _skip_blank(scanner: Scanner) -> int:
+    blank = _BLANK.match(scanner.text, scanner.at)
+    return blank.end() if blank else scanner.at
+
+
+# --- what a header says ---
+
+
+def _kind_of(fields: dict[str, Any]) -> str:
+    """Give the type in lower case; raise `NoCallError` where it is none that we know."""
+    kind = fields.get("type")
+    if isinstance(kind, str):
+        kind = kind.strip().lower()
+        if kind in _SHOWN or kind in _TOOL_TYPES or kind in _STRINGS:
+            return kind
+    raise NoCallError("a header without a type that is known")
+
+
+def _tool_of(kind: str, fields: dict[str, Any], schemas: Mapping[str, Schema]) -> str:
+    """Give the name of the tool that is called, as it is known; empty where the body has it."""
+    if kind in _STRINGS:
+        return find_tool(_STRINGS[kind][0], schemas)
+    for key in ("tool_name", "name"):
+        name = fields.get(key)
+        if isinstance(name, str) and name.strip():
+            return find_tool(name, schemas)
+    return ""
+
+
+def _announced(kind: str, tool: str, fields: dict[str, Any]) -> tuple[dict[str, Any], Inside]:
+    """Give the arguments that the header holds, and who reads the body."""
+    if kind in _TOOL_TYPES:
+        arguments = read_arguments({key: fields.get(key) for key in _ARGUMENTS})
+        return (arguments, Skipped()) if arguments is not None else ({}, ToolInside(tool))
+    key = _STRINGS[kind][1]
+    if key == "command":
+        said = {name: str(value) for name, value in fields.items() if isinstance(value, _SCALARS)}
+        return dict(RUN_BASH.read_attributes(said)), StringInside(key, _command_of(fields))
+    path = fields.get("path")
+    return ({"path": path} if isinstance(path, str) else {}), StringInside(key)
+
+
+def _command_of(fields: dict[str, Any]) -> str:
+    """Give the command that the header holds, for a body that holds none."""
+    for key in ("command", "cmd"):
+        command = fields.get(key)
+        if isinstance(command, str) and command:
+            return command
+    return ""
