@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
 from penstock import messages
+from penstock.errors import UsageError
 from penstock.events import Event
-from penstock.messages import Content
+from penstock.formats import Format
+from penstock.formats.registry import BUILT_IN
+from penstock.messages import Content, ToolCall
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "penstock"
@@ -57,11 +61,33 @@ def limit_table() -> str:
     return "\n".join(rows)
 
 
+def format_list() -> str:
+    """Show every format: the models that write it, and one call as it is written."""
+    parts = []
+    for format_ in BUILT_IN:
+        models = f"Written by {', '.join(format_.models)}." if format_.models else ""
+        parts += [f"### `{format_.name}`", models, _example_of(format_)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _example_of(format_: Format) -> str:
+    for call in _EXAMPLES:
+        with suppress(UsageError):
+            return f"````text\n{format_.render_call(call)}\n````"
+    return "Has no calls."
+
+
+_EXAMPLES = (
+    ToolCall("call_1", "tide_at", {"port": "Leith", "hours": 6}),
+    ToolCall("call_1", "write_file", {"path": "notes.md", "content": "High water at six.\n"}),
+)
+
 TABLES: dict[str, Callable[[], str]] = {
     "events": event_table,
     "blocks": block_table,
     "words": word_table,
     "limits": limit_table,
+    "formats": format_list,
 }
 
 _LIMIT = re.compile(r'^(MAX_\w+): Final = .*\n"""([^"]*)"""', re.MULTILINE)

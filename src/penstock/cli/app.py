@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli import repair
+from penstock.cli import formats, parse, repair
 
 app = typer.Typer(
     name="penstock",
@@ -13,9 +13,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("parse")(parse.command)
+app.command("formats")(formats.command)
 app.command("repair")(repair.command)
-
-
-@app.callback()
-def _root() -> None:
-    """Keep `penstock NAME` the form of every command, even while there is only one."""

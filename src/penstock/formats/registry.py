@@ -10,13 +10,30 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from penstock.errors import UsageError
-from penstock.formats.base import TextParser
+from penstock.formats.bare_json import BARE_JSON
+from penstock.formats.base import Format, TextParser
+from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.json_tags import GEMMA, HERMES
+from penstock.formats.json_tool import JSON_TOOL
+from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
 from penstock.formats.none import NONE
+from penstock.formats.sentinel import SENTINEL
+from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.tools import Tool
 
-BUILT_IN: Final = (HERMES, GEMMA, NONE)
+BUILT_IN: Final[tuple[Format, ...]] = (
+    HERMES,
+    GEMMA,
+    MORPH_XML,
+    QWEN_WEB,
+    TOOL_TAG,
+    FILE_TAGS,
+    SENTINEL,
+    JSON_TOOL,
+    BARE_JSON,
+    NONE,
+)
 """The formats that penstock brings, in the order in which they are listed."""
 
 

@@ -1,0 +1,300 @@
+"""The laws, for every format that penstock brings; a new format gets them for free."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laws import (
+    check_chunk_free,
+    check_linear,
+    check_lossless,
+    check_monotone,
+    check_never_raises,
+    check_no_stall,
+    check_round_trip,
+    cut_at,
+    one_by_one,
+)
+from laws.checks import read
+from laws.strategies import CUTS, soup
+from penstock import Parser, formats
+from penstock.errors import UsageError
+from penstock.events import Event, TextDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from penstock.formats import Format
+from penstock.formats.proof import schema_of
+from penstock.formats.registry import BUILT_IN
+from penstock.messages import ToolCall
+from penstock.tools import Tool
+
+Mode = Literal["whole", "live"]
+MODES = st.sampled_from(["whole", "live"])
+
+TEXT: dict[str, Any] = {"type": "string"}
+TOOLS = [
+    Tool(
+        "write_file",
+        "Write a file",
+        {"type": "object", "properties": {"path": TEXT, "content": TEXT}, "required": ["path"]},
+    ),
+    Tool("edit_file", "", {"type": "object", "properties": {"path": TEXT, "patch": TEXT}}),
+    Tool("run_bash", "", {"type": "object", "properties": {"command": TEXT}}),
+    Tool(
+        "log",
+        "",
+        {
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer"},
+                "tags": {"type": "array", "items": TEXT},
+                "where": {"type": "object", "properties": {"x": {"type": "number"}}},
+                "unit": {"enum": ["kg", "lb"]},
+                "note": {"anyOf": [TEXT, {"type": "null"}]},
+            },
+        },
+    ),
+    Tool("ping"),
+]
+CALLS = [
+    ToolCall("c", "write_file", {"path": "a.py", "content": 'if a < b:\n    print("é")\n'}),
+    ToolCall("c", "edit_file", {"path": "a.py", "patch": "-a\n+b && c"}),
+    ToolCall("c", "run_bash", {"command": "ls | wc -l"}),
+    ToolCall("c", "log", {"n": 3, "tags": ["a", "b c"], "where": {"x": 1.5}, "unit": "kg"}),
+    ToolCall("c", "ping", {}),
+]
+
+FORMATS = pytest.mark.parametrize("fmt", BUILT_IN, ids=lambda fmt: fmt.name)
+WITH_CALLS = pytest.mark.parametrize(
+    "fmt", [fmt for fmt in BUILT_IN if fmt.name != "none"], ids=lambda fmt: fmt.name
+)
+
+
+def rendered(fmt: Format) -> list[str]:
+    """Give the calls that the format can express, as it writes them."""
+    texts = []
+    for call in CALLS:
+        try:
+            texts.append(fmt.render_call(call))
+        except UsageError:
+            continue
+    return texts
+
+
+def pieces_of(fmt: Format) -> list[str]:
+    """Give whole calls, and what they are made of: tags, brackets, quotes and words."""
+    texts = rendered(fmt)
+    tokens = [
+        token for text in texts for token in re.findall(r"[<\[]+[^<>\[\]]*[>\]]+|\W|\w+", text)
+    ]
+    tails = [text[len(text) // 2 :] for text in texts]
+    heads = [text[: len(text) // 2] for text in texts]
+    return [*texts, *heads, *tails, *dict.fromkeys(tokens), "<think>", "</think>"]
+
+
+SOUPS = {fmt.name: soup(*pieces_of(fmt)) for fmt in BUILT_IN}
+
+
+@FORMATS
+@settings(max_examples=60)
+@given(data=st.data(), cuts=CUTS, mode=MODES, trim=st.booleans(), repair=st.booleans())
+def test_the_laws_hold_on_any_text_at_any_cut(
+    fmt: Format,
+    data: st.DataObject,
+    cuts: list[int],
+    mode: Mode,
+    trim: bool,  # noqa: FBT001
+    repair: bool,  # noqa: FBT001
+) -> None:
+    text = data.draw(SOUPS[fmt.name])
+    make = partial(Parser, fmt, TOOLS, arguments=mode, trim=trim, repair=repair)
+    for chunks in (cut_at(text, cuts), one_by_one(text)):
+        check_never_raises(make, chunks)
+        check_lossless(make, chunks)
+        check_chunk_free(make, chunks)
+        check_monotone(read(make(), chunks))
+
+
+@FORMATS
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_complete_call_is_the_same_in_both_modes(fmt: Format, data: st.DataObject) -> None:
+    text = data.draw(SOUPS[fmt.name])
+    whole, live = (calls_of(fmt, text, arguments=mode) for mode in ("whole", "live"))
+    if all(call.complete for call in live):
+        assert whole == live
+
+
+def calls_of(fmt: Format, text: str, **options: Any) -> list[ToolCall]:
+    parser = Parser(fmt, TOOLS, **options)
+    events = [*parser.feed(text), *parser.finish()]
+    return [event.call for event in events if isinstance(event, ToolCallEnd)]
+
+
+@FORMATS
+def test_text_that_is_no_marker_leaves_at_once(fmt: Format) -> None:
+    """No marker begins with any of these letters, and none of them ends a call."""
+    make = partial(Parser, fmt, TOOLS, reasoning="none")
+    check_no_stall(make, 'Plain words, 1 + 2 = 3; "quoted", it\'s (fine) - really. ', 2)
+
+
+@WITH_CALLS
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_calls_are_read_among_text_with_nothing_of_them_left_in_it(fmt: Format, mode: Mode) -> None:
+    texts = rendered(fmt)
+    assert texts, "a format has to be able to say something"
+    answer = "Before.\n" + "\nBetween.\n".join(texts) + "\nAfter."
+    for chunks in ([answer], one_by_one(answer)):
+        events = read(Parser(fmt, TOOLS, arguments=mode), chunks)
+        calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
+        assert [(call.name, call.complete) for call in calls] == [
+            (call.name, True) for call in CALLS if _can_say(fmt, call)
+        ]
+        shown = "".join(event.text for event in events if isinstance(event, TextDelta))
+        assert re.sub(r"\s+", " ", shown) == "Before. " + "Between. " * (len(texts) - 1) + "After."
+
+
+def _can_say(fmt: Format, call: ToolCall) -> bool:
+    try:
+        fmt.render_call(call)
+    except UsageError:
+        return False
+    return True
+
+
+@WITH_CALLS
+def test_the_pieces_that_are_calls_are_told_exactly(fmt: Format) -> None:
+    texts = rendered(fmt)
+    answer = "Before.\n" + "\nBetween.\n".join(texts) + "\nAfter."
+    assert [text.strip() for text in fmt.call_segments(answer, TOOLS)] == [
+        text.strip() for text in texts
+    ]
+
+
+ARGUMENTS = st.fixed_dictionaries(
+    {"path": st.text(max_size=20)},
+    optional={
+        "content": st.text(max_size=20) | soup("</path>", "<content>", "]]>", "&amp;"),
+        "n": st.integers(),
+        "on": st.booleans(),
+        "x": st.floats(allow_nan=False, allow_infinity=False),
+        "tags": st.lists(st.text(max_size=5), max_size=3),
+        "where": st.fixed_dictionaries({"k": st.text(max_size=5)}),
+        "none": st.none(),
+    },
+)
+
+
+@WITH_CALLS
+@settings(max_examples=60)
+@given(arguments=ARGUMENTS, name=st.sampled_from(["write_file", "run_bash", "log", "f.g-h:i"]))
+def test_a_rendered_call_reads_back_equal_or_is_refused(
+    fmt: Format, arguments: dict[str, Any], name: str
+) -> None:
+    tool = Tool(name, parameters=schema_of(arguments))
+
+    def read_back(text: str) -> ToolCall:
+        (call,) = fmt.parse(text, [tool]).tool_calls
+        return call
+
+    check_round_trip(fmt.render_call, read_back, ToolCall("call_1", name, arguments))
+
+
+PROSE = "The pipe leads the water to the turbine, one way, no drop lost. "
+
+
+def opened(fmt: Format) -> str:
+    """Give the beginning of a call up to where the text of its long argument goes on."""
+    for call in (
+        ToolCall("c", "write_file", {"path": "a", "content": "xyzzy"}),
+        ToolCall("c", "run_bash", {"command": "xyzzy"}),
+    ):
+        try:
+            return fmt.render_call(call).partition("yzzy")[0]
+        except UsageError:
+            continue
+    raise AssertionError(fmt.name)
+
+
+@WITH_CALLS
+def test_the_text_of_an_argument_leaves_as_it_comes(fmt: Format) -> None:
+    parser = Parser(fmt, TOOLS, arguments="live")
+    events = parser.feed(opened(fmt))
+    assert any(isinstance(event, ToolCallStart) for event in events)
+    held = 0
+    for character in PROSE * 3:
+        given = parser.feed(character)
+        assert all(isinstance(event, ToolCallDelta) for event in given)
+        held += 1 - sum(len(event.raw) for event in given)
+        assert held <= 1, "a blank may wait for what follows, and nothing else"
+
+
+@WITH_CALLS
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_a_delta_costs_the_same_whatever_came_before(fmt: Format, mode: Mode) -> None:
+    opening = opened(fmt)
+
+    def run(size: int) -> None:
+        parser = Parser(fmt, TOOLS, arguments=mode)
+        parser.feed(opening)
+        text = PROSE * (size // len(PROSE))
+        for at in range(0, len(text), 8):
+            parser.feed(text[at : at + 8])
+
+    check_linear(run, 20_000, 200_000, at_most=3)
+
+
+def feed_whole(fmt: Format, text: str, **options: Any) -> list[Event]:
+    parser = Parser(fmt, TOOLS, **options)
+    return [*parser.feed(text), *parser.finish()]
+
+
+HOSTILE = {
+    "nothing but opening brackets": lambda size: "<" * size,
+    "nothing but braces": lambda size: "{" * size,
+    "nothing but square brackets": lambda size: "[" * size,
+    "backticks": lambda size: "```" * (size // 3),
+    "quotes and backslashes": lambda size: '\\"' * (size // 2),
+    "white space": lambda size: " \n" * (size // 2),
+}
+
+
+@FORMATS
+@pytest.mark.parametrize("make_text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_text_stays_linear(fmt: Format, make_text: Any) -> None:
+    def run(size: int) -> None:
+        feed_whole(fmt, make_text(size), arguments="live")
+
+    check_linear(run, 10_000, 100_000, at_most=4, tries=2)
+
+
+@WITH_CALLS
+def test_calls_that_never_end_stay_linear(fmt: Format) -> None:
+    opening = opened(fmt)
+
+    def run(size: int) -> None:
+        feed_whole(fmt, opening * (size // len(opening)))
+
+    check_linear(run, 20_000, 200_000, at_most=4, tries=2)
+
+
+@WITH_CALLS
+def test_a_call_that_never_ends_is_text_or_incomplete(fmt: Format) -> None:
+    text = opened(fmt) + PROSE * 2_000
+    assert not calls_of(fmt, text)
+    (call,) = calls_of(fmt, text, arguments="live")
+    assert not call.complete
+
+
+@WITH_CALLS
+def test_many_calls_are_many_calls(fmt: Format) -> None:
+    text = "\n".join([rendered(fmt)[0]] * 2_000)
+    assert len(calls_of(fmt, text)) == 2_000
+
+
+def test_every_format_is_found_by_its_name() -> None:
+    assert [formats.get(fmt.name.upper()) for fmt in BUILT_IN] == list(BUILT_IN)
