@@ -1,5 +1,18 @@
-"""The same events in other vocabularies, for clients that speak one already."""
+"""The same events in other vocabularies, for clients that speak one already.
 
-from penstock.views import ai_sdk
+Each view is loaded when it is first used: segments stand on every format that they read.
+"""
 
-__all__ = ["ai_sdk"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.views import ai_sdk, segments
+
+__all__ = ["ai_sdk", "segments"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'penstock.views' has no attribute {name!r}")
+    return import_module(f"penstock.views.{name}")

@@ -1,0 +1,42 @@
+"""The answer as segments: text, reasoning and calls, each opened, filled and ended under one id."""
+
+from penstock.views.segments.chunks import CallPiece, Chunk
+from penstock.views.segments.events import (
+    SEGMENT_TYPES,
+    SegmentContent,
+    SegmentEnd,
+    SegmentEvent,
+    SegmentStart,
+    from_dict,
+)
+from penstock.views.segments.handler import Handler, OnInvocation, OnSegment, create
+from penstock.views.segments.invocations import Adapter, ToolInvocation
+from penstock.views.segments.strategies import STRATEGIES
+from penstock.views.segments.syntaxes import (
+    ToolSyntax,
+    find_syntax,
+    register_syntax,
+    unregister_syntax,
+)
+
+__all__ = [
+    "SEGMENT_TYPES",
+    "STRATEGIES",
+    "Adapter",
+    "CallPiece",
+    "Chunk",
+    "Handler",
+    "OnInvocation",
+    "OnSegment",
+    "SegmentContent",
+    "SegmentEnd",
+    "SegmentEvent",
+    "SegmentStart",
+    "ToolInvocation",
+    "ToolSyntax",
+    "create",
+    "find_syntax",
+    "from_dict",
+    "register_syntax",
+    "unregister_syntax",
+]

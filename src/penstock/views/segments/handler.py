@@ -1,0 +1,226 @@
+"""The view of one answer: text, chunks or events in, segments and invocations out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, assert_never
+
+from penstock.errors import UsageError
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.formats.base import Format
+from penstock.messages import ToolCall, Usage
+from penstock.parsing import Machine, OnError, Reasoning
+from penstock.tools import Tool, read_tools
+from penstock.values.schema import Schema
+from penstock.views.segments.chunks import CallPiece, Chunk
+from penstock.views.segments.events import REASONING, SegmentEvent
+from penstock.views.segments.invocations import Adapter, ToolInvocation
+from penstock.views.segments.native import NativeCalls
+from penstock.views.segments.strategies import (
+    detectors_of,
+    find_strategy,
+    format_of,
+    signature_of,
+)
+from penstock.views.segments.syntaxes import BUILT_IN
+from penstock.views.segments.text import ParsedText, PlainText, TextReader
+from penstock.views.segments.writer import SegmentWriter
+
+OnSegment = Callable[[SegmentEvent], object]
+"""Told of every event, as soon as it is there."""
+
+OnInvocation = Callable[[ToolInvocation], object]
+"""Told of every invocation, behind the END of its segment."""
+
+
+class Handler:
+    """Shows one answer as segments.
+
+    *strategy* says where calls are: in the text as ``xml``, ``json`` (*provider* says in which
+    shapes) or ``sentinel``, or beside it as ``api_tool_call``. *order* may name several detectors
+    instead. *tools* are names, `Tool`s or their JSON; without any, and without *parse_tool_calls*,
+    text is text. Left out, *tools* are the three that have tags of their own. *id_prefix* stands
+    before the ids that are made here, and *turn_id* goes to every invocation.
+
+    `events` and `invocations` hold all that has come out, `usage` what was told of the costs. A
+    callback that raises does not end the stream.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an option of the view
+        self,
+        strategy: str = "xml",
+        *,
+        provider: str | None = None,
+        tools: object = None,
+        order: Iterable[str] | None = None,
+        parse_tool_calls: bool = True,
+        reasoning: str | Reasoning | None = None,
+        on_segment: OnSegment | None = None,
+        on_invocation: OnInvocation | None = None,
+        on_error: OnError | None = None,
+        id_prefix: str = "",
+        turn_id: str | None = None,
+        invoke_incomplete: bool = False,
+    ) -> None:
+        self.strategy = strategy
+        detectors = detectors_of(strategy) if order is None else tuple(order)
+        self._tools = _read_tools(tools)
+        may_parse = parse_tool_calls and bool(self._tools)
+        self._format = format_of(detectors, provider) if may_parse else None
+        self._signature = signature_of(detectors, provider)
+        self._reasoning = reasoning
+        self._on_segment = on_segment
+        self._on_invocation = on_invocation
+        self._on_error = on_error
+        self._adapter = Adapter(
+            self._tools, provider=provider, turn_id=turn_id, incomplete=invoke_incomplete
+        )
+        self.reset(id_prefix)
+
+    def reset(self, id_prefix: str | None = None) -> None:
+        """Begin a new answer, with the same options; a new *id_prefix* keeps ids apart."""
+        if id_prefix is not None:
+            self._prefix = id_prefix
+        self.events: list[SegmentEvent] = []
+        self.invocations: list[ToolInvocation] = []
+        self.usage: Usage | Mapping[str, Any] | None = None
+        self.rest = ""
+        self._adapter.reset()
+        self._writer = SegmentWriter(self._put, self._prefix)
+        schemas = {tool.name: Schema(tool.parameters) for tool in self._tools}
+        self._calls = NativeCalls(self._writer, schemas)
+        self._text: TextReader = PlainText(self._writer)
+        if self._format is not None:
+            make = self._parser_of(self._format)
+            self._text = ParsedText(self._writer, make, self._signature)
+        self._was_cut = False  # the answer says so itself
+        self._finished = False
+
+    def feed(self, piece: str | Chunk | Event) -> list[SegmentEvent]:
+        """Take more of the answer; give the events that it makes certain.
+
+        Raises `UsageError` after `finish`.
+        """
+        if self._finished:
+            raise UsageError("the handler has finished: reset it for a new answer")
+        before = len(self.events)
+        if isinstance(piece, str):
+            self._take_text(piece)
+        elif isinstance(piece, Chunk):
+            self._take_chunk(piece)
+        else:
+            self._take_event(piece)
+        return self.events[before:]
+
+    def finish(self) -> list[SegmentEvent]:
+        """End the answer: end what is open; a second time there is nothing to end."""
+        if self._finished:
+            return []
+        before = len(self.events)
+        self._text.finish()
+        self._writer.end_shown()
+        self._calls.finish(cut=self._was_cut)
+        self._finished = True
+        self.rest = self._writer.rest
+        return self.events[before:]
+
+    # --- what comes in ---
+
+    def _take_text(self, text: str) -> None:
+        if text:
+            self._calls.settle()
+            self._text.feed(text)
+
+    def _take_reasoning(self, text: str) -> None:
+        if text:
+            self._calls.settle()
+            self._text.finish()
+            self._writer.show(REASONING, text)
+
+    def _take_chunk(self, chunk: Chunk) -> None:
+        self._take_reasoning(chunk.reasoning)
+        self._take_text(chunk.content)
+        for piece in chunk.tool_calls:
+            self._text.finish()
+            self._calls.take(CallPiece.read(piece))
+        if chunk.usage is not None:
+            self.usage = chunk.usage
+
+    def _take_event(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._take_text(event.text)
+            case ThinkingDelta():
+                self._take_reasoning(event.text)
+            case ToolCallStart() | ToolCallDelta() | ToolCallEnd():
+                self._text.finish()
+                self._calls.take_event(event)
+            case ThinkingEnd():
+                self._writer.end_shown()
+            case Done() | Failed():
+                self._text.finish()
+                self._was_cut = isinstance(event, Failed) or event.reason == "length"
+                self.usage = event.message.usage
+            case MessageStart() | TextStart() | TextEnd() | ThinkingStart() | Part():
+                pass
+            case _:
+                assert_never(event)
+
+    def _parser_of(self, format: Format) -> Callable[[], Machine]:  # noqa: A002
+        return lambda: format.parser(
+            self._tools, arguments="live", reasoning=self._reasoning, on_error=self._on_error
+        )
+
+    # --- what goes out ---
+
+    def _put(self, event: SegmentEvent, calls: Sequence[ToolCall]) -> None:
+        self.events.append(event)
+        if self._on_segment is not None:
+            with suppress(Exception):
+                self._on_segment(event)
+        for invocation in self._adapter.add(event, calls):
+            self.invocations.append(invocation)
+            if self._on_invocation is not None:
+                with suppress(Exception):
+                    self._on_invocation(invocation)
+
+
+def create(
+    tools: object = (),
+    provider: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Handler:
+    """Give the handler that *environ* asks for; see `Handler` for the options.
+
+    `PENSTOCK_STREAM_PARSER` names the strategy; unset or unknown, calls are native. Without *tools*
+    text passes as it is. The environment itself is not looked at: pass what of it counts.
+    """
+    strategy = find_strategy(environ or {})
+    return Handler(strategy, provider=provider, tools=tools or (), **options)
+
+
+def _read_tools(tools: object) -> tuple[Tool, ...]:
+    if tools is None:
+        return tuple(Tool(syntax.tool_name) for syntax in BUILT_IN)
+    if isinstance(tools, str):
+        tools = [tools]
+    if isinstance(tools, Iterable) and not isinstance(tools, Mapping):
+        tools = [Tool(tool) if isinstance(tool, str) else tool for tool in tools]
+    return tuple(read_tools(tools))

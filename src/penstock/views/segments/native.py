@@ -1,0 +1,186 @@
+"""Native calls as segments: those that a provider sends beside its text.
+
+Pieces are routed by the provider's index. A segment begins with the name, or for a file with its
+path; what comes earlier waits. It ends when the call is known to be over: the provider says so,
+another call takes its index, something else begins and its arguments are whole, or the answer ends.
+Arguments that are no whole JSON object make the call incomplete: it is shown and never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock import _json
+from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
+from penstock.formats.tool_readers import registered_tool
+from penstock.messages import ToolCall
+from penstock.values.incremental import IncrementalJSON
+from penstock.values.schema import Schema
+from penstock.views.segments.chunks import CallPiece
+from penstock.views.segments.content import ContentSegment
+from penstock.views.segments.events import INCOMPLETE, RUN_BASH, TOOL_CALL
+from penstock.views.segments.writer import SegmentWriter
+
+_Key = tuple[str, int]
+"""Whose index it is, and the index: a chunk counts calls, an event counts blocks."""
+
+_CHUNK: Final = "chunk"
+_EVENT: Final = "event"
+
+
+class NativeCalls:
+    """Shows the calls of one answer; *schemas* are those of the tools that are known."""
+
+    def __init__(self, writer: SegmentWriter, schemas: Mapping[str, Schema]) -> None:
+        self._writer = writer
+        self._schemas = schemas
+        self._open: dict[_Key, _Call] = {}
+        self._whole: list[_Key] = []  # of calls in chunks whose arguments are
+
+    def take(self, piece: CallPiece) -> None:
+        """Take a piece of a call."""
+        self._take((_CHUNK, piece.index), piece)
+
+    def take_event(self, event: ToolCallStart | ToolCallDelta | ToolCallEnd) -> None:
+        """Take an event of a call."""
+        key = (_EVENT, event.index)
+        if isinstance(event, ToolCallStart):
+            self._end(key)
+            self._take(key, CallPiece(event.index, event.id, event.name))
+        elif isinstance(event, ToolCallDelta):
+            self._take(key, CallPiece(event.index, arguments=event.arguments))
+        else:
+            call = self._open.pop(key, None) or _Call(self._writer)
+            call.take(CallPiece(event.index, event.call.id, event.call.name))
+            call.end(event.call)
+
+    def settle(self) -> None:
+        """End the calls whose arguments are whole: something else begins.
+
+        Events say by themselves when a call is over.
+        """
+        whole, self._whole = self._whole, []
+        for key in whole:
+            self._end(key)
+
+    def finish(self, *, cut: bool = False) -> None:
+        """End the calls that are open, in the order in which they began.
+
+        Where the answer was *cut*, arguments that have not come at all may have been on their way.
+        """
+        for key in list(self._open):
+            self._end(key, cut=cut)
+
+    def _take(self, key: _Key, piece: CallPiece) -> None:
+        call = self._open.get(key)
+        if call is not None and call.is_over(piece):
+            self._end(key)
+            call = None
+        if call is None:
+            if not (piece.id or piece.name or piece.arguments.strip()):
+                return  # white space behind arguments that were whole
+            self.settle()
+            call = self._open[key] = _Call(self._writer)
+        was_whole = call.is_whole
+        call.take(piece)
+        if key[0] == _CHUNK and call.is_whole and not was_whole:
+            self._whole.append(key)
+
+    def _end(self, key: _Key, *, cut: bool = False) -> None:
+        call = self._open.pop(key, None)
+        if call is not None:
+            call.end(call.made(self._schemas.get(call.name), cut=cut))
+
+
+class _Call:
+    """A call that is open, and the segment that shows it once its name is known."""
+
+    def __init__(self, writer: SegmentWriter) -> None:
+        self.name = ""
+        self._writer = writer
+        self._id = ""  # the provider's
+        self._segment: ContentSegment | _ArgumentsSegment | None = None
+        self._is_blank = True  # no arguments have come
+        self._waiting: list[str] = []  # arguments that came before the name
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the arguments are: no more can come."""
+        return self._segment is not None and self._segment.arguments.complete
+
+    def is_over(self, piece: CallPiece) -> bool:
+        """Tell whether *piece*, which has the same index, begins another call."""
+        if piece.id and self._id:
+            return piece.id != self._id
+        if not piece.name or not self.name:
+            return False
+        return piece.name != self.name or (self.is_whole and piece.arguments != "")
+
+    def take(self, piece: CallPiece) -> None:
+        """Take a piece: its id, its name, or more of the arguments."""
+        self._id = self._id or piece.id
+        if piece.name and not self.name:
+            self.name = piece.name
+            self._open()
+        if piece.arguments:
+            self._is_blank = self._is_blank and piece.arguments.isspace()
+            self._add(piece.arguments)
+
+    def made(self, schema: Schema | None, *, cut: bool) -> ToolCall:
+        """Make the call of the arguments that have come."""
+        reader = self._open().arguments
+        reader.finish()
+        is_read, value = reader.complete and not reader.problems, reader.value
+        if self._is_blank or (is_read and value is None):
+            # No arguments at all are good ones, for a tool that wants none.
+            is_read, value = not cut and (schema is None or schema.accepts({})), {}
+        is_whole = is_read and isinstance(value, dict) and self.name != ""
+        arguments = value if isinstance(value, dict) else {}
+        return ToolCall(self._id, self.name, arguments, complete=is_whole)
+
+    def end(self, call: ToolCall) -> None:
+        """End the segment of *call*, which shows its arguments even if no piece brought them."""
+        segment = self._open()
+        if self._is_blank and call.arguments:
+            segment.add(_json.encode(call.arguments).decode())
+        segment.end(call)
+
+    def _add(self, arguments: str) -> None:
+        if self._segment is None:
+            self._waiting.append(arguments)
+        else:
+            self._segment.add(arguments)
+
+    def _open(self) -> ContentSegment | _ArgumentsSegment:
+        """Give the segment; open it, with what has waited for it, where it is not open yet."""
+        if self._segment is None:
+            tool = registered_tool(self.name)
+            metadata: dict[str, Any] = {"tool_name": self.name} if self.name else {}
+            if tool.content and tool.segment_type != RUN_BASH:
+                self._segment = ContentSegment(self._writer, self._id, tool, metadata, patient=True)
+            else:
+                self._segment = _ArgumentsSegment(self._writer, self._id, metadata)
+            for arguments in self._waiting:
+                self._segment.add(arguments)
+        return self._segment
+
+
+class _ArgumentsSegment:
+    """Shows the arguments of one call as the JSON text that they are."""
+
+    def __init__(self, writer: SegmentWriter, id: str, metadata: dict[str, Any]) -> None:  # noqa: A002
+        self.arguments = IncrementalJSON(recover=True)
+        self._writer = writer
+        self._id = writer.claim(id)
+        writer.start(self._id, TOOL_CALL, metadata)
+
+    def add(self, arguments: str) -> None:
+        """Show more of the arguments."""
+        self.arguments.feed(arguments)
+        self._writer.add(self._id, arguments)
+
+    def end(self, call: ToolCall) -> None:
+        """End the segment of *call*."""
+        metadata = {} if call.complete else {INCOMPLETE: True}
+        self._writer.end(self._id, metadata, calls=[call])
