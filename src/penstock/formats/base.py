@@ -16,7 +16,7 @@ from penstock.builder import MessageBuilder
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import prompts
-from penstock.formats.thinking import THINK, reasoning_of
+from penstock.formats.thinking import STYLES, THINK, reasoning_of
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.parsing import Arguments, Machine, OnError, Reasoning, Syntax
 from penstock.tools import Tool, read_tools
@@ -72,8 +72,8 @@ class TextParser(Protocol):
 class Format(Struct, frozen=True):
     """One wire format of calls.
 
-    *models* are those that are known to write it, *reasoning* is how they mark their thoughts, and
-    *prompt* tells any other model how to write it.
+    *models* are those that are known to write it, *prompt* tells any other model how to write it.
+    *reasoning* is how its models mark their thoughts; None where the format reads them itself.
     """
 
     name: str
@@ -81,6 +81,11 @@ class Format(Struct, frozen=True):
     prompt: str = ""
     models: tuple[str, ...] = ()
     reasoning: Reasoning | None = THINK
+
+    @property
+    def usual_reasoning(self) -> Reasoning | None:
+        """How the models of this format mark their thoughts: as the style of its name, if any."""
+        return STYLES.get(self.name, THINK) if self.reasoning is THINK else self.reasoning
 
     def render_tools(
         self,
@@ -123,7 +128,7 @@ class Format(Struct, frozen=True):
     ) -> Machine:
         """Give a fresh parser for one answer; the options are those of `penstock.Parser`."""
         known = read_tools(tools)
-        style = reasoning_of(self.reasoning, reasoning)
+        style = reasoning_of(self.usual_reasoning, reasoning)
         return Machine(self.calls.syntax(known), known, reasoning=style, **options)
 
     def parse(self, text: str, tools: object = ()) -> AssistantMessage:

@@ -61,7 +61,7 @@ class Parser(Machine):
             found.calls.syntax(known),
             known,
             arguments=arguments,
-            reasoning=reasoning_of(found.reasoning, reasoning),
+            reasoning=reasoning_of(found.usual_reasoning, reasoning),
             prompt_suffix=prompt_suffix,
             trim=trim,
             repair=repair,

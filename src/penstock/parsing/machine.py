@@ -19,10 +19,11 @@ from msgspec import Struct
 from penstock.errors import ParseError, UsageError
 from penstock.events import Event
 from penstock.parsing.bodies.base import Body, Mendable, Verdict
+from penstock.parsing.bodies.last_thing import LastThing
 from penstock.parsing.calls import Calls
 from penstock.parsing.mending import Mending, mend
 from penstock.parsing.output import DELTAS, Output
-from penstock.parsing.reasoning import Channel, Reasoning
+from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.runs import CallRun, TextRun
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.tools import Tool
@@ -78,10 +79,10 @@ class Machine:
 
     *arguments* is `whole`, where a call comes out when it is complete and anything else is text, or
     `live`, where it comes out as it arrives and may turn out incomplete. *reasoning* says how the
-    model marks its thoughts, *prompt_suffix* what the prompt ended with. With *trim*, white space
-    that touches a call is no text. With *repair*, calls that broke are mended. *on_error* is told
-    of text that was meant to be a call; *ids* gives an id to a call that brings none. After
-    `finish`, `rest` is text that no event claimed.
+    model marks its thoughts, *wrappers* are markers that say nothing, and *prompt_suffix* is what
+    the prompt ended with. With *trim*, white space that touches a call is no text. With *repair*,
+    calls that broke are mended. *on_error* is told of text that was meant to be a call; *ids* gives
+    an id to a call that brings none. After `finish`, `rest` is text that no event claimed.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option of every parser
@@ -91,6 +92,7 @@ class Machine:
         *,
         arguments: Arguments = "whole",
         reasoning: Reasoning | None = None,
+        wrappers: Iterable[Wrapper] = (),
         prompt_suffix: str = "",
         trim: bool = False,
         repair: bool = False,
@@ -103,6 +105,9 @@ class Machine:
         self._syntax = syntax
         self._starts = syntax.starts
         self._reasoning = reasoning
+        own = reasoning.wrappers if reasoning is not None else ()
+        self._wrappers = {wrapper.marker: wrapper.where for wrapper in (*wrappers, *own)}
+        self._preface = reasoning.preface if reasoning is not None else ""
         is_live = arguments == "live"
         self._scanner = Scanner(keeps=is_live and (repair or on_error is not None))
         self._output = Output(self._scanner)
@@ -115,6 +120,7 @@ class Machine:
         self._fresh = False  # nothing but white space was shown in the channel
         self._awaits_thought = reasoning is not None  # nothing has come that is none
         self._may_think = reasoning is not None and not reasoning.leading
+        self._newlines = 0  # how many may still be dropped
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
         self._calls_before = 0  # how many had come out when the body was opened
@@ -126,8 +132,9 @@ class Machine:
         self._finished = False
         self._run: TextRun | CallRun | None = None
         self._markers = self._look_out()
-        if reasoning is not None and prompt_suffix:
-            self._read_prompt(reasoning.opened_in(prompt_suffix))
+        opened = reasoning.opened_in(prompt_suffix) if reasoning is not None else None
+        if opened is not None:
+            self._read_prompt(*opened)
 
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on: they are part of a longer answer."""
@@ -180,14 +187,19 @@ class Machine:
                 else self._read_body(self._body, final=final)
             )
 
-    def _read_prompt(self, text: str) -> None:
+    def _read_prompt(self, text: str, channel: Channel) -> None:
         """Read the end of the prompt as if the model had written it; nothing of it comes out."""
+        self._awaits_thought = False
+        self._may_think = self._reasoning is not None and self._reasoning.recurs
+        self._enter(channel)
         self._scanner.push(text)
         while self._read_text(final=False) and self._body is None:
             pass
         self._body = None
         self._output.forget()
         self._scanner.drop()
+        self._calls.is_first = True
+        self._preface = ""
 
     def _read_text(self, *, final: bool) -> bool:
         """Show text up to the next marker and pass it; tell whether there was one."""
@@ -195,6 +207,8 @@ class Machine:
         text = scanner.text
         if self._trim and self._follows_call:
             self._skip_blank()
+        if self._newlines:
+            self._skip_newlines()
         if self._awaits_thought and self._reasoning is not None:
             begun = self._find_first_thought(self._reasoning, final=final)
             if begun is None:
@@ -213,19 +227,35 @@ class Machine:
             self._show(found.start())
             scanner.at = found.end()
             self._drop_stray(marker)
+        elif marker in self._wrappers and (
+            self._channel is None or marker not in self._channel.ends
+        ):
+            self._pass_wrapper(found, self._wrappers[marker])
         else:
             self._pass_reasoning(found, marker)
         return True
 
-    def _open_body(self, start: int, found: re.Match[str]) -> None:
+    def _open_body(self, start: int, found: re.Match[str], body: Body | None = None) -> None:
         scanner = self._scanner
         self._show(start)
         scanner.begin_call()
         self._marker = scanner.text[start : found.end()]
-        self._body = self._syntax.body(found[0])
+        self._body = body or self._syntax.body(found[0])
         self._calls_before = self._output.calls
         self._call_start = scanner.offset + start
         scanner.at = found.end()
+
+    def _pass_wrapper(self, found: re.Match[str], where: str) -> None:
+        """Drop a marker that says nothing, if it stands where it says nothing."""
+        if where == "last":
+            self._open_body(found.start(), found, LastThing())
+            return
+        self._show(found.start())
+        if where == "first" and not self._calls.is_first:
+            self._show(found.end())
+        else:
+            self._scanner.at = found.end()
+            self._newlines = self._reasoning.newlines if self._reasoning is not None else 0
 
     def _find_first_thought(self, reasoning: Reasoning, *, final: bool) -> bool | None:
         """Begin the thought that is the first thing of the answer; None where text will tell.
@@ -235,7 +265,7 @@ class Machine:
         scanner = self._scanner
         blank = _LEADING_BLANK.match(scanner.text, scanner.at)
         at = blank.end() if blank else scanner.at
-        longest = max(map(len, reasoning.starts))
+        longest = max(map(len, reasoning.starts), default=0)
         begin = scanner.text[at : at + longest]
         start = next((start for start in reasoning.starts if begin.startswith(start)), None)
         may_come = any(start.startswith(begin) for start in reasoning.starts)
@@ -262,6 +292,7 @@ class Machine:
         self._show(found.start())
         scanner.at = found.end()
         if channel is not None and marker in channel.ends:
+            self._newlines = channel.newlines
             self._enter(None)
         elif channel is None and self._reasoning is not None:
             self._think(self._reasoning)
@@ -277,6 +308,9 @@ class Machine:
             return
         self._follows_call = False
         channel = self._channel
+        if self._preface and channel is None:
+            self._output.prefix(self._preface)
+            self._preface = ""
         is_blank = (self._fresh or self._calls.is_first) and scanner.text[
             scanner.at : end
         ].isspace()
@@ -297,6 +331,15 @@ class Machine:
         at = self._scanner.at
         blank = end - len(self._scanner.text[at:end].rstrip()) - at
         return end - blank if blank <= MAX_BLANK else end
+
+    def _skip_newlines(self) -> None:
+        """Drop the newlines that belong to a marker; the first other character ends that."""
+        scanner = self._scanner
+        while self._newlines and scanner.text.startswith("\n", scanner.at):
+            scanner.at += 1
+            self._newlines -= 1
+        if scanner.at < len(scanner.text):
+            self._newlines = 0
 
     def _skip_blank(self) -> None:
         found = _LEADING_BLANK.match(self._scanner.text, self._scanner.at)
@@ -416,6 +459,7 @@ class Machine:
         """Give the markers that mean something here."""
         channel, reasoning = self._channel, self._reasoning
         literals = [*(self._starts if self._may_call else ()), *filter(None, [self._end])]
+        literals += self._wrappers
         literals += self._thought_ends
         if channel is not None:
             literals += [*channel.ends, *(channel.starts if self._fresh else ())]
@@ -449,7 +493,9 @@ class Machine:
             return CallRun(run, output.index, room, deltas=deltas, copies=copies)
         if output.pieces is None or scanner.has_raw or self._fresh:
             return None
-        if calls.is_first and output.kind == "text":  # White space: what follows may be the first.
+        if (
+            calls.is_first or self._newlines
+        ) and output.kind == "text":  # White space: what follows may be the first.
             return None
         gate: Callable[[str], object] = self._markers.gate
         if self._trim and self._may_call:

@@ -74,6 +74,11 @@ class Output:
         self.pieces.append(text)
         self.events.append(DELTAS[kind](self.index, text, scanner.take_raw()))
 
+    def prefix(self, text: str) -> None:
+        """Put out *text* that the answer lacks, before any other text of it."""
+        self.pieces = [text]
+        self.events += [TextStart(self.index), TextDelta(self.index, text)]
+
     def close_text(self) -> None:
         """Close the open block of text or thinking."""
         if self.pieces is None:

@@ -15,10 +15,9 @@ from penstock.parsing.bodies.base import Run
 class TextRun:
     """Text or thinking that goes on: what holds no beginning of a marker goes straight out."""
 
-    __slots__ = ("_delta", "_gate", "_index", "_pieces")
+    __slots__ = ("_before", "_delta", "_gate", "_index", "_pieces")
 
     held = ""
-    size = 0
 
     def __init__(
         self,
@@ -29,8 +28,14 @@ class TextRun:
     ) -> None:
         self._gate = gate
         self._pieces = pieces
+        self._before = len(pieces)
         self._index = index
         self._delta = delta
+
+    @property
+    def size(self) -> int:
+        """How much was taken."""
+        return sum(map(len, self._pieces[self._before :]))
 
     def take(self, text: str) -> list[Event] | None:
         """Take *text* if all of it belongs to the run; None tells that it has to be read."""
