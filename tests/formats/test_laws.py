@@ -142,20 +142,31 @@ def test_text_that_is_no_marker_leaves_at_once(fmt: Format) -> None:
     check_no_stall(make, 'Plain words, 1 + 2 = 3; "quoted", it\'s (fine) - really. ', 2)
 
 
+LEADING = {"pythonic"}
+"""Formats whose calls, without any marker, can only be the first thing of an answer."""
+
+
+def answer_of(fmt: Format) -> tuple[str, list[str], str]:
+    """Give an answer with calls, the calls in it, and what is left of it without them."""
+    texts = rendered(fmt)
+    if fmt.name in LEADING:
+        return texts[0] + "\nAfter.", texts[:1], "After."
+    shown = "Before. " + "Between. " * (len(texts) - 1) + "After."
+    return "Before.\n" + "\nBetween.\n".join(texts) + "\nAfter.", texts, shown
+
+
 @WITH_CALLS
 @pytest.mark.parametrize("mode", ["whole", "live"])
 def test_calls_are_read_among_text_with_nothing_of_them_left_in_it(fmt: Format, mode: Mode) -> None:
-    texts = rendered(fmt)
+    answer, texts, left = answer_of(fmt)
     assert texts, "a format has to be able to say something"
-    answer = "Before.\n" + "\nBetween.\n".join(texts) + "\nAfter."
+    expected = [(call.name, True) for call in CALLS if _can_say(fmt, call)][: len(texts)]
     for chunks in ([answer], one_by_one(answer)):
         events = read(Parser(fmt, TOOLS, arguments=mode), chunks)
         calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
-        assert [(call.name, call.complete) for call in calls] == [
-            (call.name, True) for call in CALLS if _can_say(fmt, call)
-        ]
+        assert [(call.name, call.complete) for call in calls] == expected
         shown = "".join(event.text for event in events if isinstance(event, TextDelta))
-        assert re.sub(r"\s+", " ", shown) == "Before. " + "Between. " * (len(texts) - 1) + "After."
+        assert " ".join(shown.split()) == left
 
 
 def _can_say(fmt: Format, call: ToolCall) -> bool:
@@ -168,11 +179,15 @@ def _can_say(fmt: Format, call: ToolCall) -> bool:
 
 @WITH_CALLS
 def test_the_pieces_that_are_calls_are_told_exactly(fmt: Format) -> None:
-    texts = rendered(fmt)
-    answer = "Before.\n" + "\nBetween.\n".join(texts) + "\nAfter."
-    assert [text.strip() for text in fmt.call_segments(answer, TOOLS)] == [
-        text.strip() for text in texts
-    ]
+    answer, texts, _ = answer_of(fmt)
+    segments = fmt.call_segments(answer, TOOLS)
+    assert [text.strip() for text in segments] == [text.strip() for text in texts]
+    for cut in range(1, len(answer), 7):
+        parser = fmt.parser(TOOLS)
+        for piece in (answer[:cut], answer[cut : cut + 3], answer[cut + 3 :]):
+            parser.feed(piece)
+        parser.finish()
+        assert [answer[start:end] for start, end in parser.spans] == segments
 
 
 ARGUMENTS = st.fixed_dictionaries(
@@ -292,6 +307,8 @@ def test_a_call_that_never_ends_is_text_or_incomplete(fmt: Format) -> None:
 
 @WITH_CALLS
 def test_many_calls_are_many_calls(fmt: Format) -> None:
+    if fmt.name in LEADING:
+        pytest.skip("one list is all that such an answer has")
     text = "\n".join([rendered(fmt)[0]] * 2_000)
     assert len(calls_of(fmt, text)) == 2_000
 

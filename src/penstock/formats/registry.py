@@ -12,11 +12,13 @@ from typing import Any, Final, Protocol, runtime_checkable
 from penstock.errors import UsageError
 from penstock.formats.bare_json import BARE_JSON
 from penstock.formats.base import Format, TextParser
+from penstock.formats.delimited import FORMATS as DELIMITED
 from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.json_tags import GEMMA, HERMES
 from penstock.formats.json_tool import JSON_TOOL
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
 from penstock.formats.none import NONE
+from penstock.formats.pythonic import FORMATS as PYTHONIC
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
@@ -32,6 +34,8 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     SENTINEL,
     JSON_TOOL,
     BARE_JSON,
+    *PYTHONIC,
+    *DELIMITED,
     NONE,
 )
 """The formats that penstock brings, in the order in which they are listed."""
