@@ -6,8 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 inst
 
 .PHONY: run test check bench docs fuzz format clean
 
-run: $(VENV)/.run ## `penstock repair` on a few broken model outputs
-	@$(BIN)/python -m penstock repair --demo
+run: $(VENV)/.run ## `penstock parse` on a model's answer, as it streams
+	@$(BIN)/python -m penstock parse --demo
 
 test: $(VENV)/.dev ## all tests
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered tests

@@ -9,11 +9,10 @@ from penstock.parsing.machine import (
     MAX_READ_AGAIN,
     Arguments,
     Machine,
-    OnError,
-    Segment,
     Syntax,
 )
 from penstock.parsing.reasoning import Channel, Reasoning
+from penstock.parsing.refusals import OnError, Segment
 from penstock.parsing.scanner import Scanner
 
 __all__ = [

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Final, Literal, Protocol
-
-from msgspec import Struct
 
 from penstock.errors import ParseError, UsageError
 from penstock.events import Event
@@ -24,6 +21,7 @@ from penstock.parsing.calls import Calls
 from penstock.parsing.mending import Mending, mend
 from penstock.parsing.output import DELTAS, Output
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
+from penstock.parsing.refusals import OnError, Refusals
 from penstock.parsing.runs import CallRun, TextRun
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.tools import Tool
@@ -43,17 +41,6 @@ MAX_PROSE: Final = 256
 
 _LEADING_BLANK: Final = re.compile(r"\s*+")
 
-
-class Segment(Struct, frozen=True):
-    """A piece of model text that was meant to be a call and is none."""
-
-    text: str
-    tool_name: str = ""
-    error: ParseError | None = None
-
-
-OnError = Callable[[str, Segment], object]
-"""Told of text that was meant to be a call: what is wrong, and with what."""
 
 Arguments = Literal["whole", "live"]
 """Whether a call comes out when it is complete, or as it arrives."""
@@ -115,7 +102,7 @@ class Machine:
         self._calls = Calls(self._output, schemas, ids or _counted(), self._tell, live=is_live)
         self._trim = trim
         self._repair = repair
-        self._on_error = on_error
+        self._refusals = Refusals(on_error)
         self._channel: Channel | None = None
         self._fresh = False  # nothing but white space was shown in the channel
         self._awaits_thought = reasoning is not None  # nothing has come that is none
@@ -172,6 +159,7 @@ class Machine:
         self._finished = True
         self._repair = self._repair and not cut
         self._read(final=True)
+        self._refusals.close()
         self._output.close_text()
         self.rest = self._scanner.take_raw()
         return self._output.take()
@@ -204,40 +192,42 @@ class Machine:
     def _read_text(self, *, final: bool) -> bool:
         """Show text up to the next marker and pass it; tell whether there was one."""
         scanner = self._scanner
-        text = scanner.text
         if self._trim and self._follows_call:
             self._skip_blank()
         if self._newlines:
             self._skip_newlines()
         if self._awaits_thought and self._reasoning is not None:
-            begun = self._find_first_thought(self._reasoning, final=final)
-            if begun is None:
-                return False
-            if begun:
-                return True
+            has_begun = self._find_first_thought(self._reasoning, final=final)
+            if has_begun is not False:
+                return has_begun is True
+        text = scanner.text
         found = self._markers.find(text, scanner.at)
         if found is None:
             end = len(text) if final else self._markers.find_held(text, scanner.at)
             self._show(end if final else self._before_blank(end))
             return False
-        marker = found[0].lower() if self._syntax.folds else found[0]
-        if marker in self._starts and self._may_call:
+        self._pass_marker(found, found[0].lower() if self._syntax.folds else found[0])
+        return True
+
+    def _pass_marker(self, found: re.Match[str], marker: str) -> None:
+        channel = self._channel
+        if self._refusals.is_open and marker == self._refusals.end.lower():
+            self._end_refusal(found, marker)
+        elif marker in self._starts and self._may_call:
             self._open_body(self._before_blank(found.start()), found)
         elif marker == self._end or marker in self._thought_ends:
             self._show(found.start())
-            scanner.at = found.end()
+            self._scanner.at = found.end()
             self._drop_stray(marker)
-        elif marker in self._wrappers and (
-            self._channel is None or marker not in self._channel.ends
-        ):
+        elif marker in self._wrappers and (channel is None or marker not in channel.ends):
             self._pass_wrapper(found, self._wrappers[marker])
         else:
             self._pass_reasoning(found, marker)
-        return True
 
     def _open_body(self, start: int, found: re.Match[str], body: Body | None = None) -> None:
         scanner = self._scanner
         self._show(start)
+        self._refusals.close()
         scanner.begin_call()
         self._marker = scanner.text[start : found.end()]
         self._body = body or self._syntax.body(found[0])
@@ -308,6 +298,8 @@ class Machine:
             return
         self._follows_call = False
         channel = self._channel
+        if self._refusals.is_open:
+            self._refusals.add(scanner.text[scanner.at : end])
         if self._preface and channel is None:
             self._output.prefix(self._preface)
             self._preface = ""
@@ -359,6 +351,8 @@ class Machine:
             folds = self._syntax.folds
             self._body = Mending(body, self._marker, self._starts, folds=folds)
             return True
+        elif verdict is Verdict.TEXT and self._repair and self._mend(body, ended=False):
+            verdict = Verdict.DONE
         self._body = None
         if verdict in _NO_CALLS:
             self._give_up(body, verdict)
@@ -366,9 +360,8 @@ class Machine:
             if self._output.calls > self._calls_before:
                 self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
             self._follow_call(body.end if verdict is Verdict.STANDS else "")
-        entered: Channel | None = getattr(
-            body, "enters", None
-        )  # cheaper than asking for a `Header`
+        # Cheaper than asking whether it is a `Header`.
+        entered: Channel | None = getattr(body, "enters", None)
         if entered is not None and verdict is Verdict.DONE:
             self._follows_call = False
             self._enter(entered)
@@ -380,21 +373,20 @@ class Machine:
         verdict = body.finish(scanner, self._calls)
         if verdict not in _NO_CALLS:
             return verdict
-        if self._repair and self._mend_at_end(body):
+        if self._repair and self._mend(body, ended=True):
             return Verdict.DONE
         if self._calls.started:  # It shows what there was of it: all of the text is its own.
             scanner.at = len(scanner.text)
             return Verdict.TEXT
         return verdict
 
-    def _mend_at_end(self, body: Body) -> bool:
-        """Let the end of the answer, which the model chose, end the call that is open."""
-        is_broken = isinstance(body, Mending)
+    def _mend(self, body: Body, *, ended: bool) -> bool:
+        """Make calls of a body after all; *ended* tells that the model stopped inside it."""
         mendable = body.body if isinstance(body, Mending) else body
         if not isinstance(mendable, Mendable):
             return False
         inside = self._scanner.read_since_call().removeprefix(self._marker)
-        return mend(mendable, inside, self._calls, ended=not is_broken)
+        return mend(mendable, inside, self._calls, ended=ended and mendable is body)
 
     def _read_within_limit(self, body: Body) -> Verdict:
         """Let the body see no more of the text than a call may have: limits count characters."""
@@ -408,8 +400,7 @@ class Machine:
         scanner.text += beyond
         if verdict is not Verdict.MORE:
             return verdict
-        body.error = f"a call of more than {MAX_CALL} characters"
-        return Verdict.TEXT
+        return Verdict.LONG
 
     def _follow_call(self, end: str) -> None:
         """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""
@@ -423,16 +414,23 @@ class Machine:
     def _give_up(self, body: Body, verdict: Verdict) -> None:
         """Handle a body that is no call: as text, or as a call that is not complete."""
         scanner, calls = self._scanner, self._calls
-        text = scanner.read_since_call()
-        if verdict is not Verdict.PROSE:
-            self._tell(body.error)
-        has_started = calls.started
-        looks_again = verdict is not Verdict.TEXT
+        text, has_started = scanner.read_since_call(), calls.started
+        looks_again = verdict not in (Verdict.TEXT, Verdict.LONG)
+        if verdict is Verdict.LONG:
+            body.error = f"a call of more than {MAX_CALL} characters"
+        if not looks_again:
+            self._refusals.tell(body.error, calls.name, text)
+        elif verdict is Verdict.BROKEN:
+            claimed = "".join(scanner.kept or ())
+            self._refusals.begin(body.error, calls.name, claimed, body.end)
         if looks_again or not has_started:
             scanner.give_back()
+        if self._output.calls > self._calls_before + has_started:
+            self.spans.append((self._call_start, scanner.offset + scanner.at))
         calls.drop()
         if has_started or self._output.calls > self._calls_before:
             self._follow_call(body.end)
+        self._markers = self._look_out()
         self._read_again += verdict is Verdict.BROKEN or len(text) > MAX_PROSE
         if has_started:
             return
@@ -441,13 +439,21 @@ class Machine:
         elif text.startswith(self._marker):  # It has had its chance; behind it may be another.
             self._show(scanner.at + len(self._marker))
 
+    def _end_refusal(self, found: re.Match[str], marker: str) -> None:
+        """Pass the end marker of a call that broke: text, or nobody's if some of it went out."""
+        self._show(found.start())
+        if marker == self._end:
+            self._refusals.add(found[0])
+            self._scanner.at = found.end()
+            self._end = ""
+        else:
+            self._show(found.end())
+        self._refusals.close()
+        self._markers = self._look_out()
+
     def _tell(self, why: str | ParseError) -> None:
-        if self._on_error is None:
-            return
-        error = why if isinstance(why, ParseError) else ParseError(why)
-        segment = Segment(self._scanner.read_since_call(), self._calls.name, error)
-        with suppress(Exception):  # a handler that fails must not end the stream
-            self._on_error(str(why), segment)
+        """Tell of a call that stands and yet has something wrong."""
+        self._refusals.tell(why, self._calls.name, self._scanner.read_since_call())
 
     # --- what to look out for ---
 
@@ -459,7 +465,7 @@ class Machine:
         """Give the markers that mean something here."""
         channel, reasoning = self._channel, self._reasoning
         literals = [*(self._starts if self._may_call else ()), *filter(None, [self._end])]
-        literals += self._wrappers
+        literals += [*filter(None, [self._refusals.end]), *self._wrappers]
         literals += self._thought_ends
         if channel is not None:
             literals += [*channel.ends, *(channel.starts if self._fresh else ())]
@@ -491,7 +497,7 @@ class Machine:
             deltas = None if calls.live else calls.deltas
             copies = scanner.kept if calls.live else scanner.passed
             return CallRun(run, output.index, room, deltas=deltas, copies=copies)
-        if output.pieces is None or scanner.has_raw or self._fresh:
+        if output.pieces is None or scanner.has_raw or self._fresh or self._refusals.is_open:
             return None
         if (
             calls.is_first or self._newlines
@@ -503,7 +509,7 @@ class Machine:
         return TextRun(gate, output.pieces, output.index, DELTAS[output.kind])
 
 
-_NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.PROSE)
+_NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
 
 
 def _counted() -> Callable[[], str]:

@@ -96,6 +96,8 @@ class Output:
 
     def line(self) -> str:
         """Give the last line of the open text, or as much of its end as says what it is."""
+        if self.kind != "text":
+            return ""
         for piece in (self.pieces or ())[self._seen :]:
             _, newline, end = piece.rpartition("\n")
             self._line = (end if newline else self._line + end)[-MAX_LINE:]

@@ -21,6 +21,7 @@ class Verdict(Enum):
     STANDS = "the calls stand, but the end marker has not come"
     BROKEN = "this is no call; what follows its start marker is to be looked at again"
     TEXT = "this is no call, and all that was read is text"
+    LONG = "the body has more characters than a call may have"
     PROSE = "no call was meant: the start marker is text, and nobody has to be told"
 
 

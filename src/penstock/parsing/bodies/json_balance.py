@@ -20,7 +20,7 @@ class Balance:
 
     def __init__(self, depth: int, awaits: str) -> None:
         self._depth = depth
-        self._quote = awaits if awaits in _INSIDE else ""
+        self._quote = awaits if is_quote(awaits) else ""
 
     @property
     def is_even(self) -> bool:
@@ -45,3 +45,8 @@ class Balance:
             else:
                 self._depth += 1 if mark in "{[" else -1
         return at
+
+
+def is_quote(awaits: str) -> bool:
+    """Tell whether *awaits* is what ends a string, and not what ends a comment, or nothing."""
+    return awaits in _INSIDE

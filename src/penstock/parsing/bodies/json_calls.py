@@ -44,7 +44,7 @@ class JSONCallReader(JSONValueReader):
         if not self._steps.complete:
             self.error = "the call was cut"
             scanner.at = len(scanner.text)
-            return Verdict.BROKEN
+            return Verdict.TEXT  # What looks like a call in it may stand in a string.
         if self.end.startswith(scanner.unread.lstrip()):
             scanner.at = len(scanner.text)  # the piece of a cut marker is no content
         return Verdict.DONE
@@ -60,15 +60,17 @@ class JSONCallReader(JSONValueReader):
 
     def _read_behind(self, scanner: Scanner) -> Verdict | None:
         """Look for the end marker or another value; None tells to go on."""
-        text = scanner.text
-        blank = _BLANK.match(text, scanner.at)
-        at = blank.end() if blank else scanner.at
+        text, begin = scanner.text, scanner.at
+        blank = _BLANK.match(text, begin)
+        at = blank.end() if blank else begin
         if at == len(text):
-            return Verdict.MORE if at - scanner.at < MAX_BLANK else Verdict.STANDS
-        if self.end and text.startswith(self.end, at):
-            scanner.at = at + len(self.end)
+            return Verdict.MORE
+        # An end marker may itself begin with white space: a fence stands on its own line.
+        end = max(begin, at - len(self.end) + len(self.end.lstrip()))
+        if self.end and text.startswith(self.end, end):
+            scanner.at = end + len(self.end)
             return Verdict.DONE
-        if self.end and self.end.startswith(text[at : at + len(self.end)]):
+        if self.end and self.end.startswith(text[end : end + len(self.end)]):
             return Verdict.MORE
         if text[at] in _BETWEEN:
             scanner.at = at + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from penstock.errors import ParseError
 from penstock.parsing.bodies.base import NoCallError, Verdict
 from penstock.parsing.bodies.envelope import NotMeantError, Shape
-from penstock.parsing.bodies.json_balance import Balance
+from penstock.parsing.bodies.json_balance import Balance, is_quote
 from penstock.parsing.bodies.json_signatures import Signature
 from penstock.parsing.bodies.json_steps import BrokenArgumentsError, BrokenJSONError, Flow
 from penstock.parsing.bodies.json_values import JSONValueReader
@@ -99,10 +99,17 @@ class SignedJSONReader(JSONValueReader):
             self._note_error(exc, scanner)
             if calls.writer is None or isinstance(exc, NotMeantError):
                 return Verdict.PROSE
-            is_whole = not isinstance(exc, BrokenJSONError) or isinstance(exc, BrokenArgumentsError)
-            awaits = self._steps.awaits if is_whole else awaits
-            self._balance = Balance(self._depth - self._base, awaits)
+            self._balance = self._balance_from(exc, awaits, scanner)
             return None
+
+    def _balance_from(self, exc: Exception, awaits: str, scanner: Scanner) -> Balance:
+        """Begin to look for the end of a value that broke; *awaits* is how the last step began."""
+        depth = self._depth - self._base
+        if not isinstance(exc, BrokenJSONError) or isinstance(exc, BrokenArgumentsError):
+            return Balance(depth, self._steps.awaits)
+        if not is_quote(awaits):  # What a comment hides is passed already.
+            scanner.at = max(scanner.at, exc.at)
+        return Balance(depth, awaits)
 
     def _skip(self, scanner: Scanner, balance: Balance) -> Verdict:
         """Pass what is left of a value that broke."""

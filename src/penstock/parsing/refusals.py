@@ -1,0 +1,73 @@
+"""Who is told of text that was meant to be a call and is none.
+
+What is told is the exact segment: from the start marker to the first end marker, to the next start
+marker or to the end of the answer. A call breaks before that is there, and its text goes out at
+once; only the telling waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import Struct
+
+from penstock.errors import ParseError
+
+
+class Segment(Struct, frozen=True):
+    """A piece of model text that was meant to be a call and is none."""
+
+    text: str
+    tool_name: str = ""
+    error: ParseError | None = None
+
+
+OnError = Callable[[str, Segment], object]
+"""Told of text that was meant to be a call: what is wrong, and with what."""
+
+
+class Refusals:
+    """Tells *on_error* of one segment after the other."""
+
+    __slots__ = ("_error", "_name", "_on_error", "_pieces", "end", "is_open")
+
+    def __init__(self, on_error: OnError | None) -> None:
+        self.is_open = False  # more of the segment may come
+        self.end = ""  # the marker that ends it
+        self._on_error = on_error
+        self._error = ParseError("")
+        self._name = ""
+        self._pieces: list[str] = []
+
+    def begin(self, why: str | ParseError, name: str, text: str, end: str) -> None:
+        """Begin a segment with the *text* that will not come again; *end* ends it."""
+        if self._on_error is None:
+            return
+        self._error = why if isinstance(why, ParseError) else ParseError(why)
+        self._name = name
+        self._pieces = [text]
+        self.end = end
+        self.is_open = True
+
+    def add(self, text: str) -> None:
+        """Take more of the open segment."""
+        self._pieces.append(text)
+
+    def close(self) -> None:
+        """Tell of the open segment, if there is one."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.end = ""
+        segment = Segment("".join(self._pieces).lstrip(), self._name, self._error)
+        self._pieces = []
+        if self._on_error is not None:
+            with suppress(Exception):  # a handler that fails must not end the stream
+                self._on_error(str(self._error), segment)
+
+    def tell(self, why: str | ParseError, name: str, text: str) -> None:
+        """Tell of a segment that is all there."""
+        self.close()
+        self.begin(why, name, text, "")
+        self.close()
