@@ -12,10 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
+from penstock import Parser
 from penstock.events import Event, TextDelta
-from penstock.parsing import ElementCalls, JSONCallReader, Machine
 from penstock.tools import Tool
 
 Row = tuple[str, str, str, str]
@@ -28,17 +26,6 @@ CODE = 'def f(x):\n    if x < 3 and y == "a":\n        return {"k": [x, \'y\']}\
 OPENING = '<tool_call>{"name": "write", "arguments": {"content": "x'
 ELEMENT_OPENING = "<write><content>x"
 TOOLS = [Tool("write", "", {"properties": {"content": {"type": "string"}}})]
-
-
-class _Syntax(Struct, frozen=True):
-    starts: tuple[str, ...] = ("<tool_call>",)
-    end: str = "</tool_call>"
-    folds: bool = False
-
-    def body(self, marker: str) -> JSONCallReader:
-        """Read JSON behind *marker*."""
-        del marker
-        return JSONCallReader(self.end)
 
 
 class _Floor:
@@ -79,7 +66,7 @@ def in_text() -> list[Row]:
     """Measure text outside calls."""
     rows = [("prose", PROSE, 3.5), ("markup", MARKUP, 15.0), ("code", CODE, 15.0)]
     return [
-        floors(f"text: {name}", lambda: Machine(_Syntax(), TOOLS), pieces(text, SIZE), bar, "")
+        floors(f"text: {name}", lambda: Parser("hermes", TOOLS), pieces(text, SIZE), bar, "")
         for name, text, bar in rows
     ]
 
@@ -102,8 +89,8 @@ def in_json(what: str, text: str, size: int, mode: Any, bar: float) -> Row:
     """Measure a string argument in JSON."""
     deltas = pieces(json.dumps(text)[1:-1], size)
 
-    def make() -> Machine:
-        return Machine(_Syntax(), TOOLS, arguments=mode)
+    def make() -> Parser:
+        return Parser("hermes", TOOLS, arguments=mode)
 
     return floors(f"call: {what}", make, deltas, bar, OPENING)
 
@@ -111,8 +98,8 @@ def in_json(what: str, text: str, size: int, mode: Any, bar: float) -> Row:
 def in_element(what: str, text: str, size: int, mode: Any, bar: float) -> Row:
     """Measure a string argument between tags."""
 
-    def make() -> Machine:
-        return Machine(ElementCalls.of(TOOLS), TOOLS, arguments=mode)
+    def make() -> Parser:
+        return Parser("morph_xml", TOOLS, arguments=mode)
 
     return floors(f"element: {what}", make, pieces(text, size), bar, ELEMENT_OPENING)
 
@@ -125,7 +112,7 @@ def of_names() -> Row:
     ]
 
     def seconds(names: list[Tool]) -> float:
-        return cost(lambda: Machine(ElementCalls.of(names), names), deltas)
+        return cost(lambda: Parser("morph_xml", names), deltas)
 
     forty, one = zip(*((seconds(tools), seconds(tools[:1])) for _ in range(3)), strict=True)
     ratio = min(forty) / min(one)
@@ -136,7 +123,7 @@ def of_names() -> Row:
 def growth() -> Row:
     """Compare a delta of a call of 100 KB with one of 1 KB."""
     small, large = (
-        cost(lambda: Machine(_Syntax(), TOOLS, arguments="live"), pieces(PROSE, size), OPENING)
+        cost(lambda: Parser("hermes", TOOLS, arguments="live"), pieces(PROSE, size), OPENING)
         for size in (1_000, SIZE)
     )
     ratio = large / small
@@ -149,7 +136,7 @@ def in_one_piece() -> list[Row]:
     rows = []
     for name, text, bar in (("plain text", PROSE, 500), ("markup", MARKUP, 8)):
         answer = "".join(pieces(text, 10 * SIZE))
-        seconds = cost(lambda: Machine(_Syntax(), TOOLS), [answer])
+        seconds = cost(lambda: Parser("hermes", TOOLS), [answer])
         speed = len(answer) / seconds / 1e6
         verdict = "ok" if speed >= bar else "MISSED"
         rows.append((f"one piece: {name}", f"{speed:.0f} MB/s", f"at least {bar} MB/s", verdict))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import formats
 import framing
 import imports
 import incremental
@@ -25,6 +26,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "repair": repair.table,
     "Framing": framing.table,
     "Parsing, 4-character deltas": parsing.table,
+    "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 
 

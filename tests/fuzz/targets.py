@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from laws import one_by_one
-from penstock import MessageBuilder, ToolCall, _json, json_array, ndjson, sse
+from laws import check_chunk_free, check_lossless, check_monotone, one_by_one
+from laws.checks import read
+from penstock import MessageBuilder, Parser, ToolCall, _json, json_array, ndjson, sse
 from penstock.errors import JSONParseError, ParseError
 from penstock.events import ToolCallDelta, ToolCallStart
+from penstock.formats.registry import BUILT_IN
+from penstock.tools import Tool
 from penstock.values import IncrementalJSON, coerce, rjson, rxml
 
 _SCHEMA: dict[str, Any] = {
@@ -27,6 +31,9 @@ _SCHEMA: dict[str, Any] = {
         "f": {"anyOf": [{"type": "number"}, {"type": "null"}]},
     },
 }
+
+
+_TOOLS = [Tool("f", parameters=_SCHEMA), Tool("write_file"), Tool("run_bash")]
 
 
 def seam(text: str) -> None:
@@ -120,6 +127,17 @@ def framing(text: str) -> None:
         assert seen + pieces.finish() == expected
 
 
+def parsed(text: str) -> None:
+    """Every format reads any text, loses nothing of it, and makes the same of it at any cut."""
+    for fmt in BUILT_IN:
+        for mode in ("whole", "live"):
+            make = partial(Parser, fmt, _TOOLS, arguments=mode, repair=len(text) % 2 == 0)
+            for chunks in ([text], one_by_one(text)):
+                check_lossless(make, chunks)
+                check_chunk_free(make, chunks)
+                check_monotone(read(make(), chunks))
+
+
 TARGETS: dict[str, Callable[[str], None]] = {
     target.__name__: target
     for target in (
@@ -134,6 +152,7 @@ TARGETS: dict[str, Callable[[str], None]] = {
         schemas,
         arguments,
         framing,
+        parsed,
     )
 }
 

@@ -91,6 +91,8 @@ class Machine:
         """Where in the answer text was read as calls, markers included."""
         self._syntax = syntax
         self._starts = syntax.starts
+        # A syntax may know what follows no start marker of its own; then it has no other markers.
+        self._unless: str = getattr(syntax, "unless", "")
         self._reasoning = reasoning
         own = reasoning.wrappers if reasoning is not None else ()
         self._wrappers = {wrapper.marker: wrapper.where for wrapper in (*wrappers, *own)}
@@ -471,7 +473,8 @@ class Machine:
             literals += [*channel.ends, *(channel.starts if self._fresh else ())]
         elif reasoning is not None and self._may_think:
             literals += reasoning.starts
-        return markers(*literals, fold=self._syntax.folds)
+        unless = self._unless if literals == [*self._starts] else ""
+        return markers(*literals, fold=self._syntax.folds, unless=unless)
 
     def _drop_stray(self, marker: str) -> None:
         """Expect a marker no more that has come and belonged to what was before."""
@@ -503,10 +506,9 @@ class Machine:
             calls.is_first or self._newlines
         ) and output.kind == "text":  # White space: what follows may be the first.
             return None
-        gate: Callable[[str], object] = self._markers.gate
-        if self._trim and self._may_call:
-            gate = _trimming_gate(self._markers)
-        return TextRun(gate, output.pieces, output.index, DELTAS[output.kind])
+        trims = self._trim and self._may_call
+        delta = DELTAS[output.kind]
+        return TextRun(self._markers, output.pieces, output.index, delta, trims=trims)
 
 
 _NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
@@ -515,7 +517,3 @@ _NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
 def _counted() -> Callable[[], str]:
     numbers = iter(range(1, 1 << 62))
     return lambda: f"call_{next(numbers)}"
-
-
-def _trimming_gate(of: Markers) -> Callable[[str], object]:
-    return lambda text: of.gate(text) or text[-1:].isspace() or None

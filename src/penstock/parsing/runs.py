@@ -6,27 +6,30 @@ straight out. That is most of all deltas, and what makes a call as cheap as text
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from penstock.parsing.bodies.base import Run
+from penstock.parsing.scanner import Markers
 
 
 class TextRun:
     """Text or thinking that goes on: what holds no beginning of a marker goes straight out."""
 
-    __slots__ = ("_before", "_delta", "_gate", "_index", "_pieces")
+    __slots__ = ("_before", "_delta", "_gate", "_index", "_markers", "_pieces", "_trims")
 
     held = ""
 
     def __init__(
         self,
-        gate: Callable[[str], object],
+        markers: Markers,
         pieces: list[str],
         index: int,
         delta: type[TextDelta | ThinkingDelta],
+        *,
+        trims: bool,
     ) -> None:
-        self._gate = gate
+        self._gate = markers.gate
+        self._markers = markers
+        self._trims = trims  # white space at the end may belong to a call that follows
         self._pieces = pieces
         self._before = len(pieces)
         self._index = index
@@ -39,10 +42,14 @@ class TextRun:
 
     def take(self, text: str) -> list[Event] | None:
         """Take *text* if all of it belongs to the run; None tells that it has to be read."""
-        if self._gate(text) is None:
-            self._pieces.append(text)
-            return [self._delta(self._index, text, text)]
-        return None
+        if self._gate(text) is not None:
+            markers = self._markers
+            if markers.find(text) is not None or markers.find_held(text) < len(text):
+                return None
+        if self._trims and text[-1].isspace():
+            return None
+        self._pieces.append(text)
+        return [self._delta(self._index, text, text)]
 
 
 class CallRun:

@@ -11,23 +11,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
+from typing import Final
 
 
 class Markers:
-    """A set of literal markers, compiled; with *fold*, ASCII letters match in either case."""
+    """A set of literal markers, compiled; with *fold*, ASCII letters match in either case.
+
+    A marker that the pattern *unless* follows is none. It has to match within the text that is
+    there: a marker that may yet be none is one, and whoever reads on will tell.
+    """
 
     __slots__ = ("_prefixes", "find", "fold", "gate", "literals", "longest")
 
-    def __init__(self, literals: Iterable[str], *, fold: bool = False) -> None:
+    def __init__(self, literals: Iterable[str], *, fold: bool = False, unless: str = "") -> None:
         self.literals = tuple(dict.fromkeys(literals))
         self.fold = fold
         flags = re.ASCII | re.IGNORECASE if fold else re.NOFLAG
         firsts = "".join(sorted({literal[0] for literal in self.literals}))
         never = r"(?!)"
-        pattern = re.compile(_any_of(self.literals) if firsts else never, flags)
+        behind = f"(?!{unless})" if unless else ""
+        pattern = re.compile(_any_of(self.literals) + behind if firsts else never, flags)
         self.find: Callable[..., re.Match[str] | None] = pattern.search
         if fold and len(firsts) == 1 and not firsts.isalpha():
-            self.find = partial(_find_behind, pattern.match, firsts)
+            self.find = partial(_find_behind, pattern, firsts)
         self.gate = re.compile(f"[{re.escape(firsts)}]" if firsts else never, flags).search
         self.longest = max(map(len, self.literals), default=0)
         self._prefixes = frozenset(
@@ -54,16 +60,21 @@ class Markers:
         return text.lower() if self.fold and text.isascii() else text
 
 
+_SHORT: Final = 64  # characters: in less than this a pattern of any kind is quick
+
+
 def _find_behind(
-    match: Callable[[str, int], re.Match[str] | None], first: str, text: str, at: int = 0
+    pattern: re.Pattern[str], first: str, text: str, at: int = 0
 ) -> re.Match[str] | None:
-    """Find a match that begins with *first*, which is looked for as it is.
+    """Find a match of *pattern* that begins with *first*, which is looked for as it is.
 
     A pattern without regard to case has no such short cut, and is twenty times slower on text.
     """
+    if len(text) - at < _SHORT:
+        return pattern.search(text, at)
     start = text.find(first, at)
     while start != -1:
-        found = match(text, start)
+        found = pattern.match(text, start)
         if found is not None:
             return found
         start = text.find(first, start + 1)
@@ -93,9 +104,9 @@ def _common_beginning(one: str, other: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def markers(*literals: str, fold: bool = False) -> Markers:
+def markers(*literals: str, fold: bool = False, unless: str = "") -> Markers:
     """Give the compiled set of *literals*; the same set is compiled once."""
-    return Markers(literals, fold=fold)
+    return Markers(literals, fold=fold, unless=unless)
 
 
 class Scanner:

@@ -22,7 +22,7 @@ from penstock.parsing.bodies.bare_fences import (
     judge_opening,
 )
 from penstock.parsing.bodies.base import Verdict
-from penstock.parsing.bodies.json_signatures import Signature
+from penstock.parsing.bodies.json_signatures import NO_CALL, Signature
 from penstock.parsing.bodies.json_signed import SignedJSONReader
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
@@ -51,6 +51,7 @@ class BareCalls:
 
     starts: tuple[str, ...] = ("{", "[", FENCE)
     folds = False
+    unless = NO_CALL
 
     def __init__(self) -> None:
         self.fences = Fences()

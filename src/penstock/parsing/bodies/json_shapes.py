@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.parsing.bodies.envelope import Envelope, NotMeantError, Shape
-from penstock.parsing.bodies.json_signatures import Signature
+from penstock.parsing.bodies.json_signatures import NO_CALL, Signature
 from penstock.parsing.bodies.json_signed import SignedJSONReader
 from penstock.parsing.calls import Calls
 from penstock.values.schema import Schema
@@ -36,6 +36,11 @@ class Profile(Struct, frozen=True):
     def folds(self) -> bool:
         """Brackets have no case."""
         return False
+
+    @property
+    def unless(self) -> str:
+        """What may not follow a bracket that opens a call."""
+        return NO_CALL
 
     def body(self, marker: str) -> ShapedCallReader:
         """Give a fresh reader for what follows *marker*."""

@@ -14,6 +14,9 @@ from typing import Final
 MAX_SIGNATURE: Final = 256
 """Within how many characters a signature has to be whole: more white space is no call."""
 
+NO_CALL: Final = r"(?<=[{\[])[ \t\r\n]{0,99}[^ \t\r\n\"'{]"
+"""What behind a bracket says at once that no call begins there."""
+
 _WHITESPACE: Final = " \t\r\n"
 _TOKEN: Final = re.compile(r"""["']\w+["']|.""")
 

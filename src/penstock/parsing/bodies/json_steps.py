@@ -29,7 +29,8 @@ _SPECIAL: Final = {
 """What is not plain in a string that ends with this quote, or has to be escaped in strict JSON."""
 
 _TAME_ESCAPES: Final = re.compile(r'(?:\\["\\/bfnrt]){1,1000}')
-_TAME: Final = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]){0,1000}')
+_TAME: Final = re.compile(r'(?:[^"\\\x00-\x08\x0b\x0c\x0e-\x1f]|\\["\\/bfnrt]){0,1000}')
+_RAW: Final = re.compile(r"[\t\n\r]")
 
 # Behind a high surrogate only what follows tells whether it is half of a pair.
 _HIGH: Final = r"[Dd][89ABab]"
@@ -185,23 +186,26 @@ class JSONSteps(IncrementalJSON):
 def _translate_tame(text: str) -> Translated | None:
     """Read a piece of a string if its escapes are those that strict JSON has too.
 
-    A backslash at its end is left: what it escapes comes next.
+    Line breaks and tabs may stand as they are: many models write code so. A backslash at the end is
+    left: what it escapes comes next.
     """
     if text[-1] == "\\" and text[-2:] != "\\\\":
         text = text[:-1]
     if _TAME.fullmatch(text) is None:
         return None
-    return scanstring(text + '"', 0)[0], text, len(text)
+    written = text
+    if _RAW.search(text):
+        written = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    return scanstring(written + '"', 0)[0], written, len(text)
 
 
 def _translate_nested(text: str) -> Translated | None:
     """Read a piece of a string that is itself inside a string, if both have tame escapes only."""
     outer = _translate_tame(text)
-    if outer is None:
+    if outer is None or outer[1] != text:
         return None
     written, _, size = outer
     if written.endswith("\\") and not written.endswith("\\\\"):
         written, size = written[:-1], size - 2  # the escape that it begins stands as two
-    if _TAME.fullmatch(written) is None:
-        return None
-    return scanstring(written + '"', 0)[0], written, size
+    inner = _translate_tame(written) if written else ("", "", 0)
+    return None if inner is None else (inner[0], inner[1], size)

@@ -1,0 +1,80 @@
+"""Every format, per delta of four characters: in text, and inside a call that streams.
+
+Ratios to a floor, a method that returns a list with one event, measured beside each. A call is
+opened as the format itself writes it, up to the beginning of its long text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parsing import CODE, MARKUP, PROSE, Row, _Floor, cost, pieces
+from penstock import Parser, ToolCall
+from penstock.errors import UsageError
+from penstock.formats import Format
+from penstock.formats.registry import BUILT_IN
+from penstock.tools import Tool
+
+TEXT: dict[str, Any] = {"type": "string"}
+TOOLS = [
+    Tool("write_file", "", {"properties": {"path": TEXT, "content": TEXT}}),
+    Tool("run_bash", "", {"properties": {"command": TEXT}}),
+]
+BARS = {"prose": 3.5, "markup": 15.0, "live": 15.0, "growth": 1.2}
+BRACKETS = ("json_tool", "bare_json")
+"""Formats without a marker: every bracket of the text may begin a call. Their bar is twice that."""
+
+
+def written(fmt: Format, text: str) -> tuple[str, str]:
+    """Give a call up to where its long text goes on, and that *text* as the format writes it."""
+    long = f"xyzzy{text}"
+    for call in (
+        ToolCall("c", "write_file", {"path": "a", "content": long}),
+        ToolCall("c", "run_bash", {"command": long}),
+    ):
+        try:
+            opened, _, rest = fmt.render_call(call).partition("yzzy")
+        except UsageError:
+            continue
+        return opened, rest[: len(text)]
+    raise AssertionError(fmt.name)
+
+
+def measured(fmt: Format) -> Row:
+    """Measure one format: text, then a call of 1, 10 and 100 KB."""
+    begun, prose_in_call = written(fmt, PROSE)
+    code_in_call = written(fmt, CODE * 4)[1]
+    if '\\"' not in code_in_call:
+        code_in_call = CODE  # Models write code as it is, where nothing has to be escaped.
+
+    def make() -> Parser:
+        return Parser(fmt, TOOLS, arguments="live")
+
+    def floors(text: str, size: int, opened: str = "") -> float:
+        deltas = pieces(text, size)
+        return cost(make, deltas, opened) / cost(_Floor, deltas)
+
+    prose, markup = floors(PROSE, 20_000), floors(MARKUP, 20_000)
+    calls = [floors(prose_in_call, size, begun) for size in (1_000, 10_000, 100_000)]
+    code = floors(code_in_call, 10_000, begun)
+    growth = calls[2] / calls[0]
+    is_good = (
+        prose <= BARS["prose"]
+        and markup <= BARS["markup"] * (1 + (fmt.name in BRACKETS))
+        and max(*calls, code) <= BARS["live"]
+        and growth <= BARS["growth"]
+    )
+    shown = (
+        f"{prose:.1f} · {markup:.1f} · {' · '.join(f'{call:.1f}' for call in calls)} · {code:.1f}"
+    )
+    return f"format: {fmt.name}", shown, "3.5 · 15 · 15 each, flat", "ok" if is_good else "MISSED"
+
+
+def table() -> list[Row]:
+    """Return one row per format: prose, markup; calls of 1, 10 and 100 KB of prose; code."""
+    return [measured(fmt) for fmt in BUILT_IN if fmt.name != "none"]
+
+
+if __name__ == "__main__":
+    for cells in table():
+        print(*cells, sep=" | ")
