@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
 
-.PHONY: run test check bench docs fuzz format clean
+.PHONY: run test coverage check bench docs fuzz format clean
 
 run: $(VENV)/.run ## `penstock parse` on a model's answer, as it streams
 	@$(BIN)/python -m penstock parse --demo
 
 test: $(VENV)/.dev ## all tests
+	$(BIN)/python -m pytest -n auto --durations 10 tests
+
+coverage: $(VENV)/.dev ## all tests again, slower, with the branches that none of them takes
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered tests
 
 check: $(VENV)/.dev ## style, types and rooms

@@ -128,8 +128,8 @@ def framing(text: str) -> None:
 
 
 def parsed(text: str) -> None:
-    """Every format reads any text, loses nothing of it, and makes the same of it at any cut."""
-    for fmt in BUILT_IN:
+    """A format reads any text, loses nothing of it, and makes the same of it at any cut."""
+    for fmt in BUILT_IN[len(text) % 5 :: 5]:  # The text chooses: all of them take too long.
         for mode in ("whole", "live"):
             make = partial(Parser, fmt, _TOOLS, arguments=mode, repair=len(text) % 2 == 0)
             for chunks in ([text], one_by_one(text)):

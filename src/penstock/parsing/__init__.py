@@ -4,12 +4,12 @@ from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
 from penstock.parsing.bodies.elements import ElementCallReader, ElementCalls
 from penstock.parsing.bodies.json_calls import JSONCallReader
 from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.lookout import Syntax
 from penstock.parsing.machine import (
     MAX_CALL,
     MAX_READ_AGAIN,
     Arguments,
     Machine,
-    Syntax,
 )
 from penstock.parsing.reasoning import Channel, Reasoning
 from penstock.parsing.refusals import OnError, Segment

@@ -1,29 +1,30 @@
 """The machine behind every parser: text in, blocks out.
 
-Outside calls it shows text, or the model's reasoning, up to the next marker and holds back what may
-begin one; behind a start marker a body reader takes over and says where the call ends. A body that
-turns out to be no call is given back: its marker is text, and reading goes on behind it, so later
-calls are still found. What is given back is read again a limited number of times an answer; then it
-is text. Where calls are to be mended, a broken one is first read up to its end.
+Outside calls `Prose` shows text, or the model's reasoning, up to the next marker; behind a start
+marker a body reader takes over and says where the call ends. A body that turns out to be no call is
+given back: its marker is text, and reading goes on behind it, so later calls are still found. What
+is given back is read again a limited number of times an answer; then it is text. Where calls are to
+be mended, a broken one is first read up to its end.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from penstock.errors import ParseError, UsageError
 from penstock.events import Event
 from penstock.parsing.bodies.base import Body, Mendable, Verdict
 from penstock.parsing.bodies.last_thing import LastThing
 from penstock.parsing.calls import Calls
+from penstock.parsing.lookout import Lookout, Syntax
 from penstock.parsing.mending import Mending, mend
-from penstock.parsing.output import DELTAS, Output
+from penstock.parsing.output import Output
+from penstock.parsing.prose import Opening, Prose
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.refusals import OnError, Refusals
 from penstock.parsing.runs import CallRun, TextRun
-from penstock.parsing.scanner import Markers, Scanner, markers
+from penstock.parsing.scanner import Scanner
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
@@ -33,32 +34,13 @@ MAX_READ_AGAIN: Final = 16
 MAX_CALL: Final = 16 * 1024 * 1024
 """How many characters a call may have: any file that a model writes, and no flood."""
 
-MAX_BLANK: Final = 4096
-"""How much white space is held back before a possible call, or a first thought."""
-
 MAX_PROSE: Final = 256
 """How much text may be read before a marker turns out to be prose, and not count as read again."""
-
-_LEADING_BLANK: Final = re.compile(r"\s*+")
-
 
 Arguments = Literal["whole", "live"]
 """Whether a call comes out when it is complete, or as it arrives."""
 
-
-class Syntax(Protocol):
-    """How calls look in one format: what opens one, and who reads what follows."""
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The markers that open a call, or several."""
-
-    @property
-    def folds(self) -> bool:
-        """Whether the case of a marker does not matter; then `starts` are in lower case."""
-
-    def body(self, marker: str) -> Body:
-        """Give a fresh reader for what follows *marker*, which is as the text has it."""
+_NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
 
 
 class Machine:
@@ -89,41 +71,28 @@ class Machine:
         self.rest = ""
         self.spans: list[tuple[int, int]] = []
         """Where in the answer text was read as calls, markers included."""
-        self._syntax = syntax
-        self._starts = syntax.starts
-        # A syntax may know what follows no start marker of its own; then it has no other markers.
-        self._unless: str = getattr(syntax, "unless", "")
-        self._reasoning = reasoning
-        own = reasoning.wrappers if reasoning is not None else ()
-        self._wrappers = {wrapper.marker: wrapper.where for wrapper in (*wrappers, *own)}
-        self._preface = reasoning.preface if reasoning is not None else ""
         is_live = arguments == "live"
+        schemas = {tool.name: Schema(tool.parameters) for tool in tools}
+        self._syntax = syntax
+        self._repair = repair
         self._scanner = Scanner(keeps=is_live and (repair or on_error is not None))
         self._output = Output(self._scanner)
-        schemas = {tool.name: Schema(tool.parameters) for tool in tools}
         self._calls = Calls(self._output, schemas, ids or _counted(), self._tell, live=is_live)
-        self._trim = trim
-        self._repair = repair
         self._refusals = Refusals(on_error)
-        self._channel: Channel | None = None
-        self._fresh = False  # nothing but white space was shown in the channel
-        self._awaits_thought = reasoning is not None  # nothing has come that is none
-        self._may_think = reasoning is not None and not reasoning.leading
-        self._newlines = 0  # how many may still be dropped
+        self._lookout = Lookout(syntax, reasoning, wrappers)
+        self._prose = Prose(
+            self._scanner, self._output, self._calls, self._lookout, self._refusals, trim=trim
+        )
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
         self._calls_before = 0  # how many had come out when the body was opened
-        self._end = ""  # the end marker that still belongs to the last call
-        self._thought_ends: tuple[str, ...] = ()  # those of reasoning that a call has ended
-        self._follows_call = False
         self._read_again = 0
         self._call_start = 0  # where in the answer the open call begins
         self._finished = False
         self._run: TextRun | CallRun | None = None
-        self._markers = self._look_out()
         opened = reasoning.opened_in(prompt_suffix) if reasoning is not None else None
         if opened is not None:
-            self._read_prompt(*opened)
+            self._prose.read_prompt(*opened)
 
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on: they are part of a longer answer."""
@@ -166,181 +135,45 @@ class Machine:
         self.rest = self._scanner.take_raw()
         return self._output.take()
 
-    # --- text ---
-
     def _read(self, *, final: bool) -> None:
         goes_on = True
         while goes_on:
-            goes_on = (
-                self._read_text(final=final)
-                if self._body is None
-                else self._read_body(self._body, final=final)
-            )
+            if self._body is not None:
+                goes_on = self._read_body(self._body, final=final)
+                continue
+            step = self._prose.read(final=final)
+            if isinstance(step, Opening):
+                self._open_body(step)
+            goes_on = step is not False
 
-    def _read_prompt(self, text: str, channel: Channel) -> None:
-        """Read the end of the prompt as if the model had written it; nothing of it comes out."""
-        self._awaits_thought = False
-        self._may_think = self._reasoning is not None and self._reasoning.recurs
-        self._enter(channel)
-        self._scanner.push(text)
-        while self._read_text(final=False) and self._body is None:
-            pass
-        self._body = None
-        self._output.forget()
-        self._scanner.drop()
-        self._calls.is_first = True
-        self._preface = ""
-
-    def _read_text(self, *, final: bool) -> bool:
-        """Show text up to the next marker and pass it; tell whether there was one."""
-        scanner = self._scanner
-        if self._trim and self._follows_call:
-            self._skip_blank()
-        if self._newlines:
-            self._skip_newlines()
-        if self._awaits_thought and self._reasoning is not None:
-            has_begun = self._find_first_thought(self._reasoning, final=final)
-            if has_begun is not False:
-                return has_begun is True
-        text = scanner.text
-        found = self._markers.find(text, scanner.at)
-        if found is None:
-            end = len(text) if final else self._markers.find_held(text, scanner.at)
-            self._show(end if final else self._before_blank(end))
-            return False
-        self._pass_marker(found, found[0].lower() if self._syntax.folds else found[0])
-        return True
-
-    def _pass_marker(self, found: re.Match[str], marker: str) -> None:
-        channel = self._channel
-        if self._refusals.is_open and marker == self._refusals.end.lower():
-            self._end_refusal(found, marker)
-        elif marker in self._starts and self._may_call:
-            self._open_body(self._before_blank(found.start()), found)
-        elif marker == self._end or marker in self._thought_ends:
-            self._show(found.start())
-            self._scanner.at = found.end()
-            self._drop_stray(marker)
-        elif marker in self._wrappers and (channel is None or marker not in channel.ends):
-            self._pass_wrapper(found, self._wrappers[marker])
-        else:
-            self._pass_reasoning(found, marker)
-
-    def _open_body(self, start: int, found: re.Match[str], body: Body | None = None) -> None:
-        scanner = self._scanner
-        self._show(start)
-        self._refusals.close()
-        scanner.begin_call()
-        self._marker = scanner.text[start : found.end()]
-        self._body = body or self._syntax.body(found[0])
-        self._calls_before = self._output.calls
-        self._call_start = scanner.offset + start
-        scanner.at = found.end()
-
-    def _pass_wrapper(self, found: re.Match[str], where: str) -> None:
-        """Drop a marker that says nothing, if it stands where it says nothing."""
-        if where == "last":
-            self._open_body(found.start(), found, LastThing())
-            return
-        self._show(found.start())
-        if where == "first" and not self._calls.is_first:
-            self._show(found.end())
-        else:
-            self._scanner.at = found.end()
-            self._newlines = self._reasoning.newlines if self._reasoning is not None else 0
-
-    def _find_first_thought(self, reasoning: Reasoning, *, final: bool) -> bool | None:
-        """Begin the thought that is the first thing of the answer; None where text will tell.
-
-        White space before it is nobody's.
-        """
-        scanner = self._scanner
-        blank = _LEADING_BLANK.match(scanner.text, scanner.at)
-        at = blank.end() if blank else scanner.at
-        longest = max(map(len, reasoning.starts), default=0)
-        begin = scanner.text[at : at + longest]
-        start = next((start for start in reasoning.starts if begin.startswith(start)), None)
-        may_come = any(start.startswith(begin) for start in reasoning.starts)
-        if start is None and may_come and not final and at - scanner.at <= MAX_BLANK:
-            return None
-        self._awaits_thought = False
-        if start is not None:
-            scanner.at = at + len(start)
-            self._think(reasoning)
-        return start is not None
-
-    def _think(self, reasoning: Reasoning) -> None:
-        self._awaits_thought = False
-        self._may_think = reasoning.recurs
-        self._enter(reasoning.channel)
-
-    def _pass_reasoning(self, found: re.Match[str], marker: str) -> None:
-        """Pass a marker of the channel, or of reasoning; where it cannot be one it is text."""
-        scanner, channel = self._scanner, self._channel
-        is_first = self._fresh and not scanner.text[scanner.at : found.start()].strip()
-        if channel is not None and marker in channel.starts and not is_first:
-            self._show(found.end())
-            return
-        self._show(found.start())
-        scanner.at = found.end()
-        if channel is not None and marker in channel.ends:
-            self._newlines = channel.newlines
-            self._enter(None)
-        elif channel is None and self._reasoning is not None:
-            self._think(self._reasoning)
-
-    def _enter(self, channel: Channel | None) -> None:
-        self._channel = channel
-        self._fresh = channel is not None
-        self._markers = self._look_out()
-
-    def _show(self, end: int) -> None:
-        scanner = self._scanner
-        if end <= scanner.at:
-            return
-        self._follows_call = False
-        channel = self._channel
-        if self._refusals.is_open:
-            self._refusals.add(scanner.text[scanner.at : end])
-        if self._preface and channel is None:
-            self._output.prefix(self._preface)
-            self._preface = ""
-        is_blank = (self._fresh or self._calls.is_first) and scanner.text[
-            scanner.at : end
-        ].isspace()
-        self._output.show(end, "text" if channel is None else channel.kind)
-        if is_blank:
-            return
-        if self._calls.is_first and (channel is None or channel.kind == "text"):
-            self._calls.is_first = False
-            self._markers = self._look_out()
-        if self._fresh:
-            self._fresh = False
-            self._markers = self._look_out()
-
-    def _before_blank(self, end: int) -> int:
-        """Where the white space begins that `trim` keeps for a call that may follow."""
-        if not self._trim or not self._may_call:
-            return end
-        at = self._scanner.at
-        blank = end - len(self._scanner.text[at:end].rstrip()) - at
-        return end - blank if blank <= MAX_BLANK else end
-
-    def _skip_newlines(self) -> None:
-        """Drop the newlines that belong to a marker; the first other character ends that."""
-        scanner = self._scanner
-        while self._newlines and scanner.text.startswith("\n", scanner.at):
-            scanner.at += 1
-            self._newlines -= 1
+    def _open_run(self) -> TextRun | CallRun | None:
+        """Give the run that is open, if the next text could go straight to it."""
+        scanner, calls = self._scanner, self._calls
         if scanner.at < len(scanner.text):
-            self._newlines = 0
-
-    def _skip_blank(self) -> None:
-        found = _LEADING_BLANK.match(self._scanner.text, self._scanner.at)
-        if found:
-            self._scanner.at = found.end()
+            return None
+        if self._body is None:
+            return self._prose.run()
+        run = self._body.run()
+        if run is None or (calls.live and scanner.has_raw):
+            return None
+        scanner.pass_all()
+        room = self._call_start + MAX_CALL - scanner.offset - scanner.at
+        deltas = None if calls.live else calls.deltas
+        copies = scanner.kept if calls.live else scanner.passed
+        return CallRun(run, self._output.index, room, deltas=deltas, copies=copies)
 
     # --- bodies ---
+
+    def _open_body(self, opening: Opening) -> None:
+        scanner = self._scanner
+        self._prose.show(opening.start)
+        self._prose.end_refusal()
+        scanner.begin_call()
+        self._marker = scanner.text[opening.start : opening.end]
+        self._body = LastThing() if opening.is_wrapper else self._syntax.body(opening.marker)
+        self._calls_before = self._output.calls
+        self._call_start = scanner.offset + opening.start
+        scanner.at = opening.end
 
     def _read_body(self, body: Body, *, final: bool) -> bool:
         """Let the body read on; tell whether it has come to an end."""
@@ -350,8 +183,8 @@ class Machine:
                 return False
             verdict = self._finish_body(body)
         elif verdict is Verdict.BROKEN and self._repair and isinstance(body, Mendable):
-            folds = self._syntax.folds
-            self._body = Mending(body, self._marker, self._starts, folds=folds)
+            starts, folds = self._syntax.starts, self._syntax.folds
+            self._body = Mending(body, self._marker, starts, folds=folds)
             return True
         elif verdict is Verdict.TEXT and self._repair and self._mend(body, ended=False):
             verdict = Verdict.DONE
@@ -365,8 +198,8 @@ class Machine:
         # Cheaper than asking whether it is a `Header`.
         entered: Channel | None = getattr(body, "enters", None)
         if entered is not None and verdict is Verdict.DONE:
-            self._follows_call = False
-            self._enter(entered)
+            self._prose.follows_call = False
+            self._lookout.enter(entered)
         return True
 
     def _finish_body(self, body: Body) -> Verdict:
@@ -406,25 +239,16 @@ class Machine:
 
     def _follow_call(self, end: str) -> None:
         """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""
-        self._follows_call = True
-        if self._channel is not None and self._output.calls > self._calls_before:
-            self._thought_ends = self._channel.ends
-            self._channel = None
-        self._end = end
-        self._markers = self._look_out()
+        self._prose.follows_call = True
+        has_called = self._output.calls > self._calls_before
+        self._lookout.follow_call(end, has_ended_thought=has_called)
 
     def _give_up(self, body: Body, verdict: Verdict) -> None:
         """Handle a body that is no call: as text, or as a call that is not complete."""
         scanner, calls = self._scanner, self._calls
         text, has_started = scanner.read_since_call(), calls.started
         looks_again = verdict not in (Verdict.TEXT, Verdict.LONG)
-        if verdict is Verdict.LONG:
-            body.error = f"a call of more than {MAX_CALL} characters"
-        if not looks_again:
-            self._refusals.tell(body.error, calls.name, text)
-        elif verdict is Verdict.BROKEN:
-            claimed = "".join(scanner.kept or ())
-            self._refusals.begin(body.error, calls.name, claimed, body.end)
+        self._refuse(body, verdict, text)
         if looks_again or not has_started:
             scanner.give_back()
         if self._output.calls > self._calls_before + has_started:
@@ -432,86 +256,30 @@ class Machine:
         calls.drop()
         if has_started or self._output.calls > self._calls_before:
             self._follow_call(body.end)
-        self._markers = self._look_out()
+        if self._refusals.is_open:
+            self._lookout.expect_refusal_end(body.end)
         self._read_again += verdict is Verdict.BROKEN or len(text) > MAX_PROSE
         if has_started:
             return
         if not looks_again or self._read_again > MAX_READ_AGAIN:
-            self._show(scanner.at + len(text))
+            self._prose.show(scanner.at + len(text))
         elif text.startswith(self._marker):  # It has had its chance; behind it may be another.
-            self._show(scanner.at + len(self._marker))
+            self._prose.show(scanner.at + len(self._marker))
 
-    def _end_refusal(self, found: re.Match[str], marker: str) -> None:
-        """Pass the end marker of a call that broke: text, or nobody's if some of it went out."""
-        self._show(found.start())
-        if marker == self._end:
-            self._refusals.add(found[0])
-            self._scanner.at = found.end()
-            self._end = ""
-        else:
-            self._show(found.end())
-        self._refusals.close()
-        self._markers = self._look_out()
+    def _refuse(self, body: Body, verdict: Verdict, text: str) -> None:
+        """Tell of a body that was meant to be a call; of one that broke when its end has come."""
+        name = self._calls.name
+        if verdict is Verdict.LONG:
+            self._refusals.tell(f"a call of more than {MAX_CALL} characters", name, text)
+        elif verdict is Verdict.TEXT:
+            self._refusals.tell(body.error, name, text)
+        elif verdict is Verdict.BROKEN:
+            claimed = "".join(self._scanner.kept or ())
+            self._refusals.begin(body.error, name, claimed)
 
     def _tell(self, why: str | ParseError) -> None:
         """Tell of a call that stands and yet has something wrong."""
         self._refusals.tell(why, self._calls.name, self._scanner.read_since_call())
-
-    # --- what to look out for ---
-
-    @property
-    def _may_call(self) -> bool:
-        return self._channel is None or self._channel.interrupted
-
-    def _look_out(self) -> Markers:
-        """Give the markers that mean something here."""
-        channel, reasoning = self._channel, self._reasoning
-        literals = [*(self._starts if self._may_call else ()), *filter(None, [self._end])]
-        literals += [*filter(None, [self._refusals.end]), *self._wrappers]
-        literals += self._thought_ends
-        if channel is not None:
-            literals += [*channel.ends, *(channel.starts if self._fresh else ())]
-        elif reasoning is not None and self._may_think:
-            literals += reasoning.starts
-        unless = self._unless if literals == [*self._starts] else ""
-        return markers(*literals, fold=self._syntax.folds, unless=unless)
-
-    def _drop_stray(self, marker: str) -> None:
-        """Expect a marker no more that has come and belonged to what was before."""
-        if marker == self._end:
-            self._end = ""
-        else:
-            self._thought_ends = ()
-        self._markers = self._look_out()
-
-    # --- the fast path ---
-
-    def _open_run(self) -> TextRun | CallRun | None:
-        """Give the run that is open, if the next text could go straight to it."""
-        scanner, output, calls = self._scanner, self._output, self._calls
-        if scanner.at < len(scanner.text):
-            return None
-        if self._body is not None:
-            run = self._body.run()
-            if run is None or (calls.live and scanner.has_raw):
-                return None
-            scanner.pass_all()
-            room = self._call_start + MAX_CALL - scanner.offset - scanner.at
-            deltas = None if calls.live else calls.deltas
-            copies = scanner.kept if calls.live else scanner.passed
-            return CallRun(run, output.index, room, deltas=deltas, copies=copies)
-        if output.pieces is None or scanner.has_raw or self._fresh or self._refusals.is_open:
-            return None
-        if (
-            calls.is_first or self._newlines
-        ) and output.kind == "text":  # White space: what follows may be the first.
-            return None
-        trims = self._trim and self._may_call
-        delta = DELTAS[output.kind]
-        return TextRun(self._markers, output.pieces, output.index, delta, trims=trims)
-
-
-_NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
 
 
 def _counted() -> Callable[[], str]:

@@ -30,24 +30,22 @@ OnError = Callable[[str, Segment], object]
 class Refusals:
     """Tells *on_error* of one segment after the other."""
 
-    __slots__ = ("_error", "_name", "_on_error", "_pieces", "end", "is_open")
+    __slots__ = ("_error", "_name", "_on_error", "_pieces", "is_open")
 
     def __init__(self, on_error: OnError | None) -> None:
         self.is_open = False  # more of the segment may come
-        self.end = ""  # the marker that ends it
         self._on_error = on_error
         self._error = ParseError("")
         self._name = ""
         self._pieces: list[str] = []
 
-    def begin(self, why: str | ParseError, name: str, text: str, end: str) -> None:
-        """Begin a segment with the *text* that will not come again; *end* ends it."""
+    def begin(self, why: str | ParseError, name: str, text: str) -> None:
+        """Begin a segment with the *text* that will not come again."""
         if self._on_error is None:
             return
         self._error = why if isinstance(why, ParseError) else ParseError(why)
         self._name = name
         self._pieces = [text]
-        self.end = end
         self.is_open = True
 
     def add(self, text: str) -> None:
@@ -59,7 +57,6 @@ class Refusals:
         if not self.is_open:
             return
         self.is_open = False
-        self.end = ""
         segment = Segment("".join(self._pieces).lstrip(), self._name, self._error)
         self._pieces = []
         if self._on_error is not None:
@@ -69,5 +66,5 @@ class Refusals:
     def tell(self, why: str | ParseError, name: str, text: str) -> None:
         """Tell of a segment that is all there."""
         self.close()
-        self.begin(why, name, text, "")
+        self.begin(why, name, text)
         self.close()

@@ -1,0 +1,219 @@
+"""Text outside of calls: shown up to the next marker, as text or as thinking.
+
+What may begin a marker is held back, and nothing else but white space that may turn out to belong
+to one: before a first thought, and under `trim` next to a call.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from penstock.parsing.calls import Calls
+from penstock.parsing.lookout import Lookout, Role
+from penstock.parsing.output import DELTAS, Output
+from penstock.parsing.reasoning import Channel, Reasoning
+from penstock.parsing.refusals import Refusals
+from penstock.parsing.runs import TextRun
+from penstock.parsing.scanner import Scanner
+
+MAX_BLANK: Final = 4096
+"""How much white space is held back before a possible call, or a first thought."""
+
+_LEADING_BLANK: Final = re.compile(r"\s*+")
+
+
+class Opening(NamedTuple):
+    """A marker that somebody has to read on behind: where it stands, and what it is.
+
+    The white space that `trim` takes along stands before it, from *start* on.
+    """
+
+    start: int
+    end: int
+    marker: str
+    is_wrapper: bool = False  # of the answer: it says nothing where it is the last thing
+
+
+class Prose:
+    """Reads text outside of calls."""
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        output: Output,
+        calls: Calls,
+        lookout: Lookout,
+        refusals: Refusals,
+        *,
+        trim: bool,
+    ) -> None:
+        self.follows_call = False
+        self._scanner = scanner
+        self._output = output
+        self._calls = calls
+        self._lookout = lookout
+        self._refusals = refusals
+        self._trim = trim
+        self._newlines = 0  # how many may still be dropped
+        reasoning = lookout.reasoning
+        self._preface = reasoning.preface if reasoning is not None else ""
+
+    def read(self, *, final: bool) -> Opening | bool:
+        """Show text up to the next marker and pass it.
+
+        Returns what has to be read behind it, or whether there was a marker at all.
+        """
+        scanner, lookout = self._scanner, self._lookout
+        if self._trim and self.follows_call:
+            self._skip_blank()
+        if self._newlines:
+            self._skip_newlines()
+        if lookout.awaits_thought and lookout.reasoning is not None:
+            has_begun = self._find_first_thought(lookout.reasoning, final=final)
+            if has_begun is not False:
+                return has_begun is True
+        text, markers = scanner.text, lookout.markers
+        found = markers.find(text, scanner.at)
+        if found is None:
+            end = len(text) if final else markers.find_held(text, scanner.at)
+            self.show(end if final else self._before_blank(end))
+            return False
+        return self._pass(found, found[0].lower() if lookout.folds else found[0])
+
+    def read_prompt(self, text: str, channel: Channel) -> None:
+        """Read the end of a prompt as if the model had written it; nothing of it comes out."""
+        self._lookout.think(channel)
+        self._scanner.push(text)
+        while self.read(final=False) is True:
+            pass
+        self._output.forget()
+        self._scanner.drop()
+        self._calls.is_first = True
+        self._preface = ""
+
+    def show(self, end: int) -> None:
+        """Show the text up to *end*."""
+        scanner, lookout, calls = self._scanner, self._lookout, self._calls
+        if end <= scanner.at:
+            return
+        self.follows_call = False
+        text, kind = scanner.text[scanner.at : end], lookout.kind
+        if self._refusals.is_open:
+            self._refusals.add(text)
+        if self._preface and kind == "text":
+            self._output.prefix(self._preface)
+            self._preface = ""
+        self._output.show(end, kind)
+        if not (lookout.is_fresh or calls.is_first) or text.isspace():
+            return
+        if kind == "text":
+            calls.is_first = False
+        if lookout.is_fresh:
+            lookout.begin()
+
+    def run(self) -> TextRun | None:
+        """Give the text as a run, if what comes next could go straight out."""
+        output, lookout = self._output, self._lookout
+        waits = lookout.is_fresh or self._refusals.is_open or self._newlines
+        if output.pieces is None or self._scanner.has_raw or waits:
+            return None
+        if self._calls.is_first and output.kind == "text":  # What follows may be the first thing.
+            return None
+        trims = self._trim and lookout.may_call
+        delta = DELTAS[output.kind]
+        return TextRun(lookout.markers, output.pieces, output.index, delta, trims=trims)
+
+    # --- markers ---
+
+    def _pass(self, found: re.Match[str], marker: str) -> Opening | bool:
+        role = self._lookout.role_of(marker)
+        if role is Role.CALL:
+            return Opening(self._before_blank(found.start()), found.end(), found[0])
+        if role is Role.WRAPPER and self._lookout.place_of(marker) == "last":
+            return Opening(found.start(), found.end(), found[0], is_wrapper=True)
+        is_first = not self._scanner.text[self._scanner.at : found.start()].strip()
+        is_data = role is Role.CHANNEL_START and not (self._lookout.is_fresh and is_first)
+        if not is_data:
+            self.show(found.start())
+        if role is Role.WRAPPER and self._lookout.place_of(marker) == "first":
+            is_data = not self._calls.is_first
+        is_shown = role is Role.REFUSAL_END and marker != self._lookout.end
+        if is_data or is_shown:
+            self.show(found.end())
+        else:
+            self._scanner.at = found.end()
+        self._follow(role, found[0], marker)
+        return True
+
+    def _follow(self, role: Role, written: str, marker: str) -> None:
+        """Let a marker that was passed change what to look out for."""
+        lookout = self._lookout
+        match role:
+            case Role.REFUSAL_END:
+                if marker == lookout.end:
+                    self._refusals.add(written)
+                    lookout.drop(marker)
+                self.end_refusal()
+            case Role.STRAY:
+                lookout.drop(marker)
+            case Role.CHANNEL_END if lookout.channel is not None:
+                self._newlines = lookout.channel.newlines
+                lookout.enter(None)
+            case Role.THOUGHT if lookout.reasoning is not None:
+                lookout.think(lookout.reasoning.channel)
+            case Role.WRAPPER if lookout.reasoning is not None:
+                self._newlines = lookout.reasoning.newlines
+            case _:
+                pass
+
+    def end_refusal(self) -> None:
+        """Tell of the call that broke, now that its segment has ended."""
+        if self._refusals.is_open:
+            self._refusals.close()
+            self._lookout.expect_refusal_end("")
+
+    def _find_first_thought(self, reasoning: Reasoning, *, final: bool) -> bool | None:
+        """Begin the thought that is the first thing of the answer; None where text will tell.
+
+        White space before it is nobody's.
+        """
+        scanner = self._scanner
+        at = self._find_blank_end()
+        longest = max(map(len, reasoning.starts), default=0)
+        begin = scanner.text[at : at + longest]
+        start = next((start for start in reasoning.starts if begin.startswith(start)), None)
+        may_come = any(start.startswith(begin) for start in reasoning.starts)
+        if start is None and may_come and not final and at - scanner.at <= MAX_BLANK:
+            return None
+        self._lookout.awaits_thought = False
+        if start is not None:
+            scanner.at = at + len(start)
+            self._lookout.think(reasoning.channel)
+        return start is not None
+
+    # --- white space ---
+
+    def _before_blank(self, end: int) -> int:
+        """Where the white space begins that `trim` keeps for a call that may follow."""
+        if not self._trim or not self._lookout.may_call:
+            return end
+        at = self._scanner.at
+        blank = end - len(self._scanner.text[at:end].rstrip()) - at
+        return end - blank if blank <= MAX_BLANK else end
+
+    def _skip_newlines(self) -> None:
+        """Drop the newlines that belong to a marker; the first other character ends that."""
+        scanner = self._scanner
+        while self._newlines and scanner.text.startswith("\n", scanner.at):
+            scanner.at += 1
+            self._newlines -= 1
+        if scanner.at < len(scanner.text):
+            self._newlines = 0
+
+    def _skip_blank(self) -> None:
+        self._scanner.at = self._find_blank_end()
+
+    def _find_blank_end(self) -> int:
+        found = _LEADING_BLANK.match(self._scanner.text, self._scanner.at)
+        return found.end() if found else self._scanner.at
