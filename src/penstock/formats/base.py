@@ -19,6 +19,7 @@ from penstock.formats import prompts
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.parsing import Arguments, Machine, OnError, Reasoning, Syntax
+from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool, read_tools
 
 Placement = Literal["first", "last"]
@@ -74,6 +75,7 @@ class Format(Struct, frozen=True):
 
     *models* are those that are known to write it, *prompt* tells any other model how to write it.
     *reasoning* is how its models mark their thoughts; None where the format reads them itself.
+    *wrappers* are tokens around its answers that are no content.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Format(Struct, frozen=True):
     prompt: str = ""
     models: tuple[str, ...] = ()
     reasoning: Reasoning | None = THINK
+    wrappers: tuple[Wrapper, ...] = ()
 
     @property
     def usual_reasoning(self) -> Reasoning | None:
@@ -129,7 +132,8 @@ class Format(Struct, frozen=True):
         """Give a fresh parser for one answer; the options are those of `penstock.Parser`."""
         known = read_tools(tools)
         style = reasoning_of(self.usual_reasoning, reasoning)
-        return Machine(self.calls.syntax(known), known, reasoning=style, **options)
+        syntax, wrappers = self.calls.syntax(known), self.wrappers
+        return Machine(syntax, known, reasoning=style, wrappers=wrappers, **options)
 
     def parse(self, text: str, tools: object = ()) -> AssistantMessage:
         """Read a whole answer."""

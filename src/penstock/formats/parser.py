@@ -62,6 +62,7 @@ class Parser(Machine):
             known,
             arguments=arguments,
             reasoning=reasoning_of(found.usual_reasoning, reasoning),
+            wrappers=found.wrappers,
             prompt_suffix=prompt_suffix,
             trim=trim,
             repair=repair,
