@@ -73,7 +73,10 @@ def format_list() -> str:
 def _example_of(format_: Format) -> str:
     for call in _EXAMPLES:
         with suppress(UsageError):
-            return f"````text\n{format_.render_call(call)}\n````"
+            written = format_.render_call(call)
+            if ">>>" in written:  # In a block it would be taken for an example to run.
+                return "\\\n".join(f"`{line}`" for line in written.splitlines())
+            return f"````text\n{written}\n````"
     return "Has no calls."
 
 

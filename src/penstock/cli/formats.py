@@ -14,7 +14,7 @@ from penstock.formats import AnyFormat
 from penstock.messages import ToolCall
 
 EXAMPLE: Final = ToolCall(
-    "", "write_file", {"path": "tides.md", "content": "# Leith\nhigh water: 14:20\n"}
+    "", "write_file", {"path": "tides.md", "content": "# Leith\nhigh water: 14:20"}
 )
 """The call that every format is shown with."""
 

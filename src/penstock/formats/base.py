@@ -17,6 +17,7 @@ from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import prompts
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
+from penstock.formats.turns import TURN_ENDS
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.parsing import Arguments, Machine, OnError, Reasoning, Syntax
 from penstock.parsing.reasoning import Wrapper
@@ -83,7 +84,7 @@ class Format(Struct, frozen=True):
     prompt: str = ""
     models: tuple[str, ...] = ()
     reasoning: Reasoning | None = THINK
-    wrappers: tuple[Wrapper, ...] = ()
+    wrappers: tuple[Wrapper, ...] = TURN_ENDS
 
     @property
     def usual_reasoning(self) -> Reasoning | None:

@@ -12,13 +12,18 @@ from typing import Any, Final, Protocol, runtime_checkable
 from penstock.errors import UsageError
 from penstock.formats.bare_json import BARE_JSON
 from penstock.formats.base import Format, TextParser
+from penstock.formats.channels import FORMATS as CHANNELS
 from penstock.formats.delimited import FORMATS as DELIMITED
 from penstock.formats.file_tags import FILE_TAGS
+from penstock.formats.glm import FORMATS as GLM
+from penstock.formats.invokes import FORMATS as INVOKES
 from penstock.formats.json_tags import GEMMA, HERMES
 from penstock.formats.json_tool import JSON_TOOL
+from penstock.formats.minimax import FORMATS as MINIMAX
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
 from penstock.formats.none import NONE
 from penstock.formats.pythonic import FORMATS as PYTHONIC
+from penstock.formats.qwen3_coder import FORMATS as QWEN3_CODER
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
@@ -34,11 +39,27 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     SENTINEL,
     JSON_TOOL,
     BARE_JSON,
+    *CHANNELS,
     *PYTHONIC,
+    *QWEN3_CODER,
+    *GLM,
+    *INVOKES,
+    *MINIMAX,
     *DELIMITED,
     NONE,
 )
 """The formats that penstock brings, in the order in which they are listed."""
+
+ALIASES: Final = {
+    "json_mix": "hermes",
+    "gpt_oss": "harmony",
+    "openai": "harmony",
+    "qwen3_xml": "qwen3_coder",
+    "glm": "glm45",
+    "hunyuan": "hy_v3",
+    "muse": "muse_glimmer",
+}
+"""Names that formats have elsewhere."""
 
 
 @runtime_checkable
@@ -85,8 +106,9 @@ def get(format: FormatLike) -> AnyFormat:  # noqa: A002 - the word of the whole 
     """
     if not isinstance(format, str):
         return _made(format)
+    key = _key(format)
     try:
-        return _formats[_key(format)]
+        return _formats[_ALIASES.get(key, key)]
     except KeyError:
         raise UsageError(
             f"no format is called {format!r}; there are {', '.join(names())}"
@@ -106,15 +128,19 @@ def register(format: AnyFormat | Callable[[], AnyFormat]) -> None:  # noqa: A002
     made = _made(format)
     if not made.name:
         raise UsageError("a format needs a name")
-    if any(_key(made.name) == _key(own.name) for own in BUILT_IN):
+    if _is_ours(made.name):
         raise UsageError(f"{made.name!r} is a format of penstock's own: choose another name")
     _formats[_key(made.name)] = made
 
 
 def unregister(name: str) -> None:
     """Take a format of one's own out again; nothing happens if there is none."""
-    if not any(_key(name) == _key(own.name) for own in BUILT_IN):
+    if not _is_ours(name):
         _formats.pop(_key(name), None)
+
+
+def _is_ours(name: str) -> bool:
+    return _key(name) in _ALIASES or any(_key(name) == _key(own.name) for own in BUILT_IN)
 
 
 def _made(format: Any) -> AnyFormat:  # noqa: A002
@@ -132,4 +158,5 @@ def _key(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
+_ALIASES: Final = {_key(alias): _key(name) for alias, name in ALIASES.items()}
 _formats.update({_key(own.name): own for own in BUILT_IN})

@@ -19,7 +19,8 @@ from penstock.parsing.scanner import Markers, markers
 class Syntax(Protocol):
     """How calls look in one format: what opens one, and who reads what follows.
 
-    It may also have `unless`, a pattern that follows no start marker of its own.
+    It may also have `unless`, a pattern that follows no start marker of its own, and `opened_in`,
+    which says how a prompt leaves the answer.
     """
 
     @property
@@ -77,12 +78,20 @@ class Lookout:
         """Whether a call may begin here."""
         return self.channel is None or self.channel.interrupted
 
+    @property
+    def _openers(self) -> tuple[str, ...]:
+        """The markers that open a body here."""
+        channel = self.channel
+        if channel is None:
+            return self._starts
+        return (channel.opens or self._starts) if channel.interrupted else ()
+
     def role_of(self, marker: str) -> Role:
         """Tell what *marker* does here; only those of `markers` do anything."""
         channel = self.channel
         if self._refusal_end and marker == self._refusal_end:
             return Role.REFUSAL_END
-        if marker in self._starts and self.may_call:
+        if marker in self._openers:
             return Role.CALL
         if marker == self.end or marker in self._thought_ends:
             return Role.STRAY
@@ -108,6 +117,8 @@ class Lookout:
         """Go to a channel, or out of all of them."""
         self.channel = channel
         self.is_fresh = channel is not None
+        if channel is not None:
+            self._thought_ends = ()
         self.refresh()
 
     def begin(self) -> None:
@@ -142,13 +153,12 @@ class Lookout:
 
     def _gather(self) -> Markers:
         channel, reasoning = self.channel, self.reasoning
-        found = [*(self._starts if self.may_call else ())]
+        found = [*self._openers]
         found += [end for end in (self.end, self._refusal_end) if end]
         found += [*self._thought_ends, *self._wrappers]
         if channel is not None:
             found += [*channel.ends, *(channel.starts if self.is_fresh else ())]
         elif reasoning is not None and self._may_think:
             found += reasoning.starts
-        # What follows no start marker may well follow another.
-        unless = self._unless if found == [*self._starts] else ""
-        return markers(*found, fold=self.folds, unless=unless)
+        guarded = self._openers if self._unless else ()
+        return markers(*found, fold=self.folds, unless=self._unless, guarded=guarded)

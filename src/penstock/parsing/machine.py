@@ -90,9 +90,7 @@ class Machine:
         self._call_start = 0  # where in the answer the open call begins
         self._finished = False
         self._run: TextRun | CallRun | None = None
-        opened = reasoning.opened_in(prompt_suffix) if reasoning is not None else None
-        if opened is not None:
-            self._prose.read_prompt(*opened)
+        self._read_prompt(prompt_suffix)
 
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on: they are part of a longer answer."""
@@ -146,6 +144,36 @@ class Machine:
                 self._open_body(step)
             goes_on = step is not False
 
+    def _read_prompt(self, prompt: str) -> None:
+        """Read the end of the prompt as if the model had written it; nothing of it comes out.
+
+        A syntax with headers may know what every prompt of its models ends with.
+        """
+        reasoning = self._lookout.reasoning
+        opener = getattr(self._syntax, "opened_in", None)
+        opened: tuple[str, Channel | None] | None
+        if opener is not None:
+            opened = opener(prompt)
+        else:
+            opened = reasoning.opened_in(prompt) if reasoning is not None else None
+        if opened is None:
+            return
+        text, channel = opened
+        if opener is None and channel is not None:
+            self._lookout.think(channel)
+        else:
+            self._lookout.enter(channel)
+        self._scanner.push(text)
+        self._read(final=False)
+        if self._calls.writer is not None or opener is None:  # Nothing is known of half a call.
+            self._calls.drop()
+            self._body = None
+        self._marker = ""
+        self._call_start = 0
+        self._prose.forget()
+        self._output.forget()
+        self._scanner.drop()
+
     def _open_run(self) -> TextRun | CallRun | None:
         """Give the run that is open, if the next text could go straight to it."""
         scanner, calls = self._scanner, self._calls
@@ -167,7 +195,6 @@ class Machine:
     def _open_body(self, opening: Opening) -> None:
         scanner = self._scanner
         self._prose.show(opening.start)
-        self._prose.end_refusal()
         scanner.begin_call()
         self._marker = scanner.text[opening.start : opening.end]
         self._body = LastThing() if opening.is_wrapper else self._syntax.body(opening.marker)
@@ -189,6 +216,8 @@ class Machine:
         elif verdict is Verdict.TEXT and self._repair and self._mend(body, ended=False):
             verdict = Verdict.DONE
         self._body = None
+        if verdict is not Verdict.PROSE:
+            self._prose.end_refusal()
         if verdict in _NO_CALLS:
             self._give_up(body, verdict)
         else:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from penstock.parsing.calls import Calls
 from penstock.parsing.lookout import Lookout, Role
 from penstock.parsing.output import DELTAS, Output
-from penstock.parsing.reasoning import Channel, Reasoning
+from penstock.parsing.reasoning import Reasoning
 from penstock.parsing.refusals import Refusals
 from penstock.parsing.runs import TextRun
 from penstock.parsing.scanner import Scanner
@@ -81,14 +81,8 @@ class Prose:
             return False
         return self._pass(found, found[0].lower() if lookout.folds else found[0])
 
-    def read_prompt(self, text: str, channel: Channel) -> None:
-        """Read the end of a prompt as if the model had written it; nothing of it comes out."""
-        self._lookout.think(channel)
-        self._scanner.push(text)
-        while self.read(final=False) is True:
-            pass
-        self._output.forget()
-        self._scanner.drop()
+    def forget(self) -> None:
+        """Let the answer begin here: what was read stood in the prompt."""
         self._calls.is_first = True
         self._preface = ""
 

@@ -19,8 +19,8 @@ class Channel(Struct, frozen=True):
     """Text of one *kind*, up to one of *ends*.
 
     With *interrupted*, a call may begin inside and ends it; otherwise what looks like a call is
-    text. A marker of *starts* is dropped where only white space came before it. Up to *newlines*
-    are dropped behind its end.
+    text. With *opens*, only these markers open a body inside. A marker of *starts* is dropped where
+    only white space came before it. Up to *newlines* are dropped behind its end.
     """
 
     kind: Kind
@@ -28,6 +28,7 @@ class Channel(Struct, frozen=True):
     interrupted: bool = False
     starts: tuple[str, ...] = ()
     newlines: int = 0
+    opens: tuple[str, ...] = ()
 
 
 class Wrapper(Struct, frozen=True):

@@ -17,20 +17,30 @@ from typing import Final
 class Markers:
     """A set of literal markers, compiled; with *fold*, ASCII letters match in either case.
 
-    A marker that the pattern *unless* follows is none. It has to match within the text that is
-    there: a marker that may yet be none is one, and whoever reads on will tell.
+    A marker of *guarded* that the pattern *unless* follows is none. It has to match within the text
+    that is there: a marker that may yet be none is one, and whoever reads on will tell.
     """
 
     __slots__ = ("_prefixes", "find", "fold", "gate", "literals", "longest")
 
-    def __init__(self, literals: Iterable[str], *, fold: bool = False, unless: str = "") -> None:
+    def __init__(
+        self,
+        literals: Iterable[str],
+        *,
+        fold: bool = False,
+        unless: str = "",
+        guarded: tuple[str, ...] = (),
+    ) -> None:
         self.literals = tuple(dict.fromkeys(literals))
         self.fold = fold
         flags = re.ASCII | re.IGNORECASE if fold else re.NOFLAG
         firsts = "".join(sorted({literal[0] for literal in self.literals}))
         never = r"(?!)"
-        behind = f"(?!{unless})" if unless else ""
-        pattern = re.compile(_any_of(self.literals) + behind if firsts else never, flags)
+        free = [literal for literal in self.literals if literal not in guarded]
+        parts = [_any_of(free)] if free else []
+        if guarded:
+            parts.append(f"(?:{_any_of(guarded)})(?!{unless})")
+        pattern = re.compile("|".join(parts) or never, flags)
         self.find: Callable[..., re.Match[str] | None] = pattern.search
         if fold and len(firsts) == 1 and not firsts.isalpha():
             self.find = partial(_find_behind, pattern, firsts)
@@ -104,9 +114,11 @@ def _common_beginning(one: str, other: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def markers(*literals: str, fold: bool = False, unless: str = "") -> Markers:
+def markers(
+    *literals: str, fold: bool = False, unless: str = "", guarded: tuple[str, ...] = ()
+) -> Markers:
     """Give the compiled set of *literals*; the same set is compiled once."""
-    return Markers(literals, fold=fold, unless=unless)
+    return Markers(literals, fold=fold, unless=unless, guarded=guarded)
 
 
 class Scanner:

@@ -1,0 +1,267 @@
+"""Answers in messages with headers, which say what is a thought, what is text and what is a call.
+
+These formats read the thoughts of their models themselves. Calls and results are written as the
+models' own templates write them: each is a whole message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Self
+
+from penstock.errors import UsageError
+from penstock.formats.base import Format
+from penstock.formats.json_tags import as_json
+from penstock.formats.prompts import HEAD, TAIL
+from penstock.formats.proof import proved
+from penstock.messages import ToolCall, ToolResult
+from penstock.parsing.bodies.channels import ATEM, XTML, Harmony, Inkling, Recipients
+from penstock.parsing.bodies.channels.xtml import closing, encoded
+from penstock.tools import Tool
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_NO_TOOLS: Final = frozenset({"self", "user"})
+"""Recipients that are no tools, in one format or another."""
+
+
+class HarmonyCalls(Harmony, frozen=True):
+    """Messages to ``functions.NAME`` with arguments in JSON."""
+
+    def syntax(self, tools: Iterable[Tool]) -> Self:
+        """Give itself: the markers are the same for any *tools*."""
+        del tools
+        return self
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as a message to its tool."""
+        name = _in_header(call)
+        head = f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>"
+        return proved(self, call, f"{head}{as_json(call.arguments)}<|call|>")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a message of its tool, in JSON."""
+        head = f"<|start|>functions.{result.name} to=assistant<|channel|>commentary<|message|>"
+        return f"{head}{as_json(result.content)}<|end|>"
+
+
+class InklingCalls(Inkling, frozen=True):
+    """Blocks that invoke a tool, with the name and the arguments as one JSON object."""
+
+    def syntax(self, tools: Iterable[Tool]) -> Self:
+        """Give itself: the markers are the same for any *tools*."""
+        del tools
+        return self
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as a block of its own."""
+        written = as_json({"name": call.name, "args": call.arguments})
+        head = f"<|message_model|>{_in_header(call)}<|content_invoke_tool_json|>"
+        return proved(self, call, f"{head}{written}<|end_message|>")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a block of its tool."""
+        kind = "tool_error" if result.is_error else "text"
+        return f"<|message_tool|>{result.name}<|content_{kind}|>{_shown(result)}<|end_message|>"
+
+
+class XTMLCalls(XTML, frozen=True):
+    """Calls in the channel of tools, each value with its type beside its key."""
+
+    def syntax(self, tools: Iterable[Tool]) -> Self:
+        """Give itself: the markers are the same for any *tools*."""
+        del tools
+        return self
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* in a channel of its own."""
+        written = "".join(_typed_argument(*item) for item in call.arguments.items())
+        head = f'<|open|>call tool="{encoded(call.name)}" index="1"<|sep|>'
+        inside = f"{head}{written}{closing('call')}"
+        return proved(self, call, f"<|open|>tools<|sep|>{inside}{closing('tools')}")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a message of its tool."""
+        head = f'<|open|>message role="tool" tool="{encoded(result.name)}" index="1"<|sep|>'
+        return f"{head}{_shown(result)}{closing('message')}"
+
+
+class ATEMCalls(ATEM, frozen=True):
+    """Messages to a tool that invoke it, with each value as it stands."""
+
+    def syntax(self, tools: Iterable[Tool]) -> Self:
+        """Give itself: the markers are the same for any *tools*."""
+        del tools
+        return self
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as a message to its tool."""
+        written = "".join(
+            f'<atem:parameter name="{key}">{_raw(value)}</atem:parameter>\n'
+            for key, value in call.arguments.items()
+        )
+        invoke = f'<atem:invoke name="{call.name}">\n{written}</atem:invoke>\n'
+        head = f"<|start|>assistant to={_in_header(call)}<|message|>"
+        section = f"<atem:function_calls>\n{invoke}</atem:function_calls>"
+        return proved(self, call, f"{head}{section}<|eom|>")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a message of its tool."""
+        inside = f'<tool_output name="{result.name}">\n{_shown(result)}\n</tool_output>'
+        return f"<|start|>tool {result.name}<|message|>{inside}<|eot|>"
+
+
+class RecipientCalls(Recipients, frozen=True):
+    """Pieces whose recipient is a tool, with arguments in JSON."""
+
+    def syntax(self, tools: Iterable[Tool]) -> Self:
+        """Give itself: the tools that may be recipients are known where calls are read."""
+        del tools
+        return self
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as a piece to its tool."""
+        return proved(self, call, f">>>{call.name}\n{as_json(call.arguments)}")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a turn of its tool."""
+        head = f"<|start_header_id|>tool<|end_header_id|>\n\nname={result.name}\n"
+        return f"{head}{_shown(result)}<|eot_id|>"
+
+
+def _in_header(call: ToolCall) -> str:
+    """Give the name of *call*; raise `UsageError` for one that a header cannot hold."""
+    if _NAME.fullmatch(call.name) is None or call.name in _NO_TOOLS:
+        raise UsageError(f"no header can hold the name {call.name!r}")
+    return call.name
+
+
+def _shown(result: ToolResult) -> str:
+    return result.content if isinstance(result.content, str) else as_json(result.content)
+
+
+def _raw(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _typed_argument(key: str, value: Any) -> str:
+    head = f'<|open|>argument key="{encoded(key)}" type="{_type_of(value)}"<|sep|>'
+    return f"{head}{_raw(value)}{closing('argument')}"
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            raise UsageError(f"not a JSON value: {type(value).__name__}")
+
+
+_JSON_MESSAGE: Final = (
+    HEAD
+    + """\
+To call a tool, write a message to it. Its header names the tool, and its text is one JSON object \
+with the arguments, like this:
+
+{example}
+
+Keep every mark of it. Write strict JSON: keys and texts in double quotes; inside a text a quote \
+is \\" and a new line is \\n. For several calls, write one message for each.
+"""
+    + TAIL
+)
+
+_JSON_BLOCK: Final = (
+    HEAD
+    + """\
+To call a tool, write a block that invokes it. The tool's name stands before its mark; behind it \
+stands one JSON object with the name and, as `args`, the arguments, like this:
+
+{example}
+
+Keep every mark of it. Write strict JSON: keys and texts in double quotes; inside a text a quote \
+is \\" and a new line is \\n. For several calls, write one block for each.
+"""
+    + TAIL
+)
+
+_RAW_CALLS: Final = (
+    HEAD
+    + """\
+To call a tool, write its name and each of its arguments as in this example, and keep every mark \
+of it:
+
+{example}
+
+A text stands between its marks as it is, with its quotes and its new lines: escape nothing. Write \
+numbers, true, false, null, lists and objects as JSON. For several calls, repeat all of it, one \
+after the other.
+"""
+    + TAIL
+)
+
+_RECIPIENT: Final = (
+    HEAD
+    + """\
+Whatever you write has a recipient: `>>>`, a name, and a new line. What is for the user goes to \
+`all`. To call a tool, write to it: its name, and on the next line one JSON object with the \
+arguments, like this:
+
+{example}
+
+Write strict JSON: keys and texts in double quotes; inside a text a quote is \\" and a new line is \
+\\n. For several calls, repeat that for each.
+"""
+    + TAIL
+)
+
+HARMONY: Final[Format] = Format(
+    name="harmony",
+    models=("gpt-oss-20b", "gpt-oss-120b"),
+    calls=HarmonyCalls(),
+    prompt=_JSON_MESSAGE,
+    reasoning=None,
+)
+
+INKLING: Final[Format] = Format(
+    name="inkling",
+    models=("inkling",),
+    calls=InklingCalls(),
+    prompt=_JSON_BLOCK,
+    reasoning=None,
+)
+
+KIMI_K3: Final[Format] = Format(
+    name="kimi_k3",
+    models=("kimi-k3",),
+    calls=XTMLCalls(),
+    prompt=_RAW_CALLS,
+    reasoning=None,
+)
+
+MUSE_GLIMMER: Final[Format] = Format(
+    name="muse_glimmer",
+    models=("muse-glimmer-30b",),
+    calls=ATEMCalls(),
+    prompt=_RAW_CALLS,
+    reasoning=None,
+)
+
+FUNCTIONARY_V3_2: Final[Format] = Format(
+    name="functionary_v3_2",
+    models=("functionary-small-v3.2", "functionary-medium-v3.2"),
+    calls=RecipientCalls(),
+    prompt=_RECIPIENT,
+)
+
+FORMATS: Final[tuple[Format, ...]] = (HARMONY, INKLING, KIMI_K3, MUSE_GLIMMER, FUNCTIONARY_V3_2)

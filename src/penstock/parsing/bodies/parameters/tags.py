@@ -1,0 +1,182 @@
+r"""Tags of calls, written as they look and compiled once: whole, or begun where the text ends.
+
+A template is a tag as models write it: ``NAME`` stands for the tool, ``KEY`` for a parameter, and
+``name="NAME"`` for attributes in any order and with any quotes. A `Tag` tells two things of a
+place in a text: that the tag stands there, and that more text may make it stand there. So a reader
+never guesses, and what is held back is at most `MAX_TAG` characters.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+MAX_TAG: Final = 1024
+"""How many characters a tag may have, with the name, the key and the blanks in it."""
+
+MAX_GAP: Final = 256
+"""How much white space may stand between two tags, and behind the closing tag of a value."""
+
+MAX_NAME: Final = 256
+"""How many characters the name of a tool or of a parameter may have."""
+
+NAME: Final = re.compile(rf"[\w.:-]{{1,{MAX_NAME}}}+")
+"""What may be the name of a tool: letters, digits and ``_ - . :``."""
+
+_BLANK: Final = r"\s{0,16}+"
+_ATTRIBUTE: Final = re.compile(
+    r"""([^\s"'<>/=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'<>]++))"""
+)
+_PIECES: Final = re.compile(r'( name="(?:NAME|KEY)"|NAME|KEY|[<>/=])')
+
+
+class Spelling(NamedTuple):
+    """How freely tags are written.
+
+    *spaced*: blanks may stand inside. *suffixed*: every tag may end in ``:suffix``. *glued*: no
+    blank has to stand before attributes. *escaped*: a newline between tags may be a backslash and
+    an n. *prefix* stands before every tag, *strict_keys* says that a key is one word.
+    """
+
+    spaced: bool = False
+    suffixed: bool = False
+    glued: bool = False
+    escaped: bool = False
+    prefix: str = ""
+    strict_keys: bool = False
+
+    @property
+    def gap(self) -> _Part:
+        """The white space that may stand between two tags."""
+        if self.escaped:
+            return _Part(rf"(?:\s|\\n){{0,{MAX_GAP}}}", rf"(?:\s|\\n){{0,{MAX_GAP}}}\\?")
+        return _Part(rf"\s{{0,{MAX_GAP}}}+", rf"\s{{0,{MAX_GAP}}}+")
+
+
+class _Part(NamedTuple):
+    """A piece of a tag: a pattern of it, and one of every beginning of it, the empty one too."""
+
+    whole: str
+    begun: str
+
+
+class Tag:
+    """A tag that text may hold; see `tag`."""
+
+    __slots__ = ("_begun", "_whole")
+
+    def __init__(self, parts: list[_Part]) -> None:
+        self._whole = re.compile("".join(part.whole for part in parts))
+        begun = parts[-1].begun
+        for part in reversed(parts[:-1]):
+            begun = f"(?:{part.whole}(?:{begun})|{part.begun})"
+        self._begun = re.compile(begun)
+
+    def match(self, text: str, at: int = 0) -> re.Match[str] | None:
+        """Give the tag that stands at *at*."""
+        return self._whole.match(text, at, at + MAX_TAG)
+
+    def is_begun(self, text: str, at: int = 0) -> bool:
+        """Tell whether *text* ends inside what may become the tag, from *at* on."""
+        return len(text) - at < MAX_TAG and self._begun.fullmatch(text, at) is not None
+
+
+@lru_cache(maxsize=1024)
+def tag(template: str, spelling: Spelling, lead: tuple[str, ...] = ()) -> Tag:
+    """Compile *template*; each piece of *lead* may stand before it, or not."""
+    gap = spelling.gap
+    parts: list[_Part] = []
+    for piece in lead:
+        literal = _literal(piece)
+        parts += [_Part(f"(?:{literal.whole})?", literal.begun), gap]
+    if spelling.prefix:
+        parts += [_literal(spelling.prefix), gap]
+    parts += _parts_of(template, spelling)
+    return Tag(parts)
+
+
+def attributes_of(found: re.Match[str]) -> dict[str, str]:
+    """Give the attributes of a tag as they stand, the first of equal names."""
+    attributes: dict[str, str] = {}
+    for name, double, single, bare in _ATTRIBUTE.findall(found["attributes"].rstrip("/ \t\n")):
+        attributes.setdefault(name, double or single or bare)
+    return attributes
+
+
+def is_self_closing(found: re.Match[str]) -> bool:
+    """Tell whether the opening tag closes itself: nothing follows that belongs to it."""
+    groups = found.groupdict()
+    return bool(groups.get("empty")) or (groups.get("attributes") or "").rstrip().endswith("/")
+
+
+def _parts_of(template: str, spelling: Spelling) -> list[_Part]:
+    """Cut *template* into its parts, with what may stand between them."""
+    pieces = list(filter(None, _PIECES.split(template)))
+    parts: list[_Part] = []
+    for at, piece in enumerate(pieces):
+        if piece.startswith(" name="):
+            parts.append(_attributes(glued=spelling.glued))
+        elif piece == "NAME":
+            parts += _name(pieces, at, spelling)
+        elif piece == "KEY":
+            parts.append(_key(pieces, at, spelling))
+        else:
+            parts += _mark(piece, pieces, at, spelling)
+    return parts
+
+
+def _name(pieces: list[str], at: int, spelling: Spelling) -> list[_Part]:
+    name = _Part(rf"(?P<name>[\w.:-]{{1,{MAX_NAME}}}+)", rf"[\w.:-]{{0,{MAX_NAME}}}+")
+    if pieces[at - 1] == "=":
+        return [name, *([_Part(_BLANK, _BLANK)] if spelling.spaced else ()), _EMPTY]
+    # The name stands bare behind a tag: another tag ends it, or white space does.
+    follows = [spelling.gap] if pieces[at + 1 :] else [_Part(r"(?=[\s\\<])", "")]
+    return [spelling.gap, name, *follows]
+
+
+_EMPTY: Final = _Part("(?P<empty>/)?", "")
+
+
+def _key(pieces: list[str], at: int, spelling: Spelling) -> _Part:
+    if spelling.strict_keys:
+        characters, fewest = r"[^\s<>/=\"']", 1
+    elif pieces[at - 1] == "=":
+        characters, fewest = r"[^<>\n]", 1
+    else:
+        characters, fewest = r"[^<]", 0
+    return _Part(
+        rf"(?P<key>{characters}{{{fewest},{MAX_NAME}}}+)", rf"{characters}{{0,{MAX_NAME}}}+"
+    )
+
+
+def _attributes(*, glued: bool) -> _Part:
+    inside = r"""(?:[^"'<>]++|"[^"]*+"|'[^']*+')*"""
+    first = "" if glued else r"\s"
+    return _Part(
+        f"(?P<attributes>{first}{inside})", rf"""(?:{first}{inside}(?:"[^"]*+|'[^']*+)?)?"""
+    )
+
+
+def _mark(piece: str, pieces: list[str], at: int, spelling: Spelling) -> list[_Part]:
+    """Give a literal piece; blanks and a suffix may stand beside the signs of a tag."""
+    parts: list[_Part] = []
+    blank = [_Part(_BLANK, _BLANK)] if spelling.spaced else []
+    if piece == ">":
+        if spelling.suffixed:
+            parts.append(_Part(r"(?::[^<>\s]{1,64}+)?", r"(?::[^<>\s]{0,64}+)?"))
+        if pieces[at - 1] not in ("KEY", "NAME"):
+            parts += blank
+    elif piece == "=":
+        parts += blank
+    parts.append(_literal(piece))
+    if piece in "</=":
+        parts += blank
+    return parts
+
+
+def _literal(text: str) -> _Part:
+    begun = ""
+    for character in reversed(text[:-1]):
+        begun = f"(?:{re.escape(character)}{begun})?"
+    return _Part(re.escape(text), begun)

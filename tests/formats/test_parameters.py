@@ -1,0 +1,213 @@
+"""Formats of calls with raw values: their vectors, and what they write reads back."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laws import check_monotone, check_round_trip
+from laws.strategies import ARGUMENTS, NAMES
+from parsing.parameter_samples import CUTS, DISTINCT, FORMATS, MODES, NS, Mode, read_at_every_cut
+from penstock.errors import UsageError
+from penstock.formats.base import message_of
+from penstock.formats.proof import schema_of
+from penstock.messages import ToolCall, ToolResult
+from penstock.tools import Tool, read_tools
+
+_VECTORS = Path(__file__).parents[1] / "vectors"
+TOOLSETS = {
+    name: read_tools(tools)
+    for name, tools in json.loads((_VECTORS / "toolsets.json").read_text()).items()
+}
+VECTORS = [
+    vector
+    for line in (_VECTORS / "formats.jsonl").read_text().splitlines()
+    if (vector := json.loads(line))["format"] in FORMATS
+]
+INTERRUPTED = {"qwen3_coder": "qwen3", "nemotron_v3": "nemotron_v3", "glm45": "glm45"}
+
+EVERY = pytest.mark.parametrize("name", DISTINCT)
+
+
+def folded(text: str | None) -> str:
+    return "".join((text or "").split())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
+def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
+    vector: dict[str, Any], mode: Mode
+) -> None:
+    name, expect = vector["format"], vector["expect"]
+    options: dict[str, Any] = {"arguments": mode}
+    if "options" in vector:
+        options["prompt_suffix"] = vector["options"]["prompt_suffix"]
+        options["reasoning"] = INTERRUPTED[name]
+    make = partial(FORMATS[name].parser, TOOLSETS[vector["tools"]], **options)
+    events = read_at_every_cut(make, vector["text"], every=CUTS[mode])
+    check_monotone(events)
+    message = message_of(events)
+    calls = [(call.name, call.arguments) for call in message.tool_calls if call.complete]
+    assert calls == [(call["name"], call["arguments"]) for call in expect["calls"]]
+    assert expect["reasoning"] is None or message.thinking.strip() == expect["reasoning"]
+    if mode == "whole" and vector["content_mode"] == "exact":
+        assert message.text == expect["content"]
+    elif mode == "whole":
+        assert folded(message.text) == folded(expect["content"])
+
+
+CALL = ToolCall("c", "f", {"a": "x\ny", "b": [1, {"k": True}], "n": None})
+BAR = "\uff5c"
+WRITTEN = {
+    "qwen3_coder": "<tool_call>\n<function=f>\n<parameter=a>\nx\ny\n</parameter>\n<parameter=b>\n"
+    '[1,{"k":true}]\n</parameter>\n<parameter=n>\nnull\n</parameter>\n</function>\n</tool_call>',
+    "seed_oss": "<seed:tool_call>\n<function=f>\n<parameter=a>x\ny</parameter>\n<parameter=b>"
+    '[1,{"k":true}]</parameter>\n<parameter=n>null</parameter>\n</function>\n</seed:tool_call>',
+    "glm45": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x\ny</arg_value>\n<arg_key>b</arg_key>"
+    '\n<arg_value>[1,{"k":true}]</arg_value>\n<arg_key>n</arg_key>\n<arg_value>null</arg_value>\n'
+    "</tool_call>",
+    "glm47": "<tool_call>f<arg_key>a</arg_key><arg_value>x\ny</arg_value><arg_key>b</arg_key>"
+    '<arg_value>[1,{"k":true}]</arg_value><arg_key>n</arg_key><arg_value>null</arg_value>'
+    "</tool_call>",
+    "hy_v3": "<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>x\ny"
+    '</arg_value>\n<arg_key>b</arg_key>\n<arg_value>[1,{"k":true}]</arg_value>\n<arg_key>n</arg_key>\n'
+    "<arg_value>null</arg_value>\n</tool_call>\n</tool_calls>",
+    "minimax_m2": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="a">x\ny</parameter>\n'
+    '<parameter name="b">[1,{"k":true}]</parameter>\n<parameter name="n">null</parameter>\n'
+    "</invoke>\n</minimax:tool_call>",
+    "deepseek_v4": f'<{BAR}DSML{BAR}tool_calls>\n<{BAR}DSML{BAR}invoke name="f">\n'
+    f'<{BAR}DSML{BAR}parameter name="a" string="true">x\ny</{BAR}DSML{BAR}parameter>\n'
+    f'<{BAR}DSML{BAR}parameter name="b" string="false">[1,{{"k":true}}]</{BAR}DSML{BAR}parameter>\n'
+    f'<{BAR}DSML{BAR}parameter name="n" string="false">null</{BAR}DSML{BAR}parameter>\n'
+    f"</{BAR}DSML{BAR}invoke>\n</{BAR}DSML{BAR}tool_calls>",
+    "step3": f"<{BAR}tool_calls_begin{BAR}>\n<{BAR}tool_call_begin{BAR}>function"
+    f'<{BAR}tool_sep{BAR}><steptml:invoke name="f">\n'
+    '<steptml:parameter name="a">x\ny</steptml:parameter>\n'
+    '<steptml:parameter name="b">[1,{"k":true}]</steptml:parameter>\n'
+    '<steptml:parameter name="n">null</steptml:parameter>\n</steptml:invoke>'
+    f"<{BAR}tool_call_end{BAR}>\n<{BAR}tool_calls_end{BAR}>",
+    "minicpm5": '<function name="f"><param name="a">x\ny</param><param name="b">[1,{"k":true}]'
+    '</param><param name="n">null</param></function>',
+    "minimax_m3": f'{NS}<tool_call>\n{NS}<invoke name="f">{NS}<a>x\ny{NS}</a>{NS}<b>{NS}<item>1{NS}'
+    f"</item>{NS}<item>{NS}<k>true{NS}</k>{NS}</item>{NS}</b>{NS}<n>null{NS}</n>{NS}</invoke>\n"
+    f"{NS}</tool_call>",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), WRITTEN.items(), ids=WRITTEN)
+def test_calls_are_written_as_the_models_write_them(name: str, text: str) -> None:
+    assert FORMATS[name].render_call(CALL) == text
+
+
+def test_results_are_written_as_the_models_expect_them() -> None:
+    result = ToolResult("c", "f", {"depth": 2.5})
+    results = {name: FORMATS[name].render_result(result) for name in DISTINCT}
+    assert results["qwen3_coder"] == '<tool_response>\n{"depth":2.5}\n</tool_response>'
+    assert results["seed_oss"] == '{"depth":2.5}'
+    assert results["glm47"] == '<tool_response>{"depth":2.5}</tool_response>'
+    assert results["minimax_m2"] == '<response>{"depth":2.5}</response>'
+    assert results["deepseek_v4"] == '<tool_result>{"depth":2.5}</tool_result>'
+    wet = FORMATS["deepseek_v32"].render_result(ToolResult("c", "f", "wet CONTENT"))
+    assert wet == "<function_results>\n<result>wet CONTENT</result>\n</function_results>"
+
+
+@EVERY
+@settings(max_examples=40)
+@given(call_name=NAMES, arguments=ARGUMENTS, around=st.sampled_from(["", "a ", "\n"]))
+def test_a_rendered_call_reads_back_equal(
+    name: str, call_name: str, arguments: dict[str, Any], around: str
+) -> None:
+    fmt = FORMATS[name]
+    tool = Tool(call_name, parameters=schema_of(arguments))
+
+    def read_back(text: str) -> ToolCall:
+        message = fmt.parse(around + text + around, [tool])
+        assert message.text == around + around
+        (call,) = message.tool_calls
+        return call
+
+    check_round_trip(fmt.render_call, read_back, ToolCall("call_1", call_name, arguments))
+
+
+EXPRESSIBLE = {
+    "texts that look like other values": {"a": "5", "b": "null", "c": "[1]", "d": "{}"},
+    "texts that look like places": {"KEY": "VALUE", "NAME": "PARAMETERS"},
+    "texts with tags": {"a": "<b>x</b> </div> <tool_call> </tool_call> & &lt;", "z": "]]> <!["},
+    "numbers": {"a": 10**30, "b": -0.0, "c": 1e300, "d": 1.5e-7},
+    "containers": {"a": [], "b": {}, "c": ["x", "y"], "d": {"k": {"l": [1, 2]}}, "e": ""},
+    "nothing": {},
+}
+
+
+@EVERY
+@pytest.mark.parametrize("arguments", EXPRESSIBLE.values(), ids=EXPRESSIBLE)
+def test_what_might_be_mistaken_reads_back_equal(name: str, arguments: dict[str, Any]) -> None:
+    fmt = FORMATS[name]
+    text = fmt.render_call(ToolCall("c", "f", arguments))
+    (call,) = fmt.parse(text, [Tool("f", parameters=schema_of(arguments))]).tool_calls
+    assert (call.arguments, call.complete) == (arguments, True)
+
+
+NEWLINES = {"a": "\n  x\n", "b": "\n", "c": " "}
+
+
+@pytest.mark.parametrize("name", [name for name in DISTINCT if name != "step3"])
+def test_white_space_at_the_ends_of_a_text_is_kept(name: str) -> None:
+    fmt = FORMATS[name]
+    (call,) = fmt.parse(fmt.render_call(ToolCall("c", "f", NEWLINES))).tool_calls
+    assert call.arguments == NEWLINES
+
+
+def test_white_space_at_the_ends_of_a_text_is_refused_where_it_would_be_lost() -> None:
+    with pytest.raises(UsageError, match="cannot express"):
+        FORMATS["step3"].render_call(ToolCall("c", "f", NEWLINES))
+
+
+@EVERY
+def test_a_text_that_holds_its_structural_end_is_refused(name: str) -> None:
+    fmt = FORMATS[name]
+    ending = fmt.render_call(ToolCall("c", "f", {"a": "@"})).partition("@")[2]
+    for text in (ending, "]]>" + ending):
+        try:
+            written = fmt.render_call(ToolCall("c", "f", {"a": f"x{text}y"}))
+        except UsageError:
+            continue
+        (call,) = fmt.parse(written).tool_calls
+        assert call.arguments == {"a": f"x{text}y"}
+    with pytest.raises(UsageError, match="cannot express"):
+        fmt.render_call(ToolCall("c", "f", {"a": f"x{ending}]]>{ending}y"}))
+
+
+REFUSED = {
+    "a name that is none": ToolCall("c", "a b", {}),
+    "a number that JSON has not": ToolCall("c", "f", {"a": float("nan")}),
+    "no value at all": ToolCall("c", "f", {"a": object()}),
+    "a key that would end its tag": ToolCall("c", "f", {"a\"'><": 1}),
+}
+
+
+@EVERY
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_written_is_refused(name: str, call: ToolCall) -> None:
+    with pytest.raises(UsageError):
+        FORMATS[name].render_call(call)
+
+
+@EVERY
+def test_the_prompt_shows_a_call_that_reads_back(name: str) -> None:
+    tool = Tool("save", "Keep it", {"properties": {"note": {"type": "string"}}})
+    prompt = FORMATS[name].render_tools([tool])
+    (call,) = FORMATS[name].parse(prompt, [tool]).tool_calls
+    assert (call.name, call.arguments) == ("save", {"note": "some text"})
+
+
+@EVERY
+def test_the_segments_of_calls_are_the_exact_pieces_of_the_text(name: str) -> None:
+    written = FORMATS[name].render_call(ToolCall("c", "f", {"a": "x"}))
+    assert FORMATS[name].call_segments(f"so {written} and {written}") == [written, written]

@@ -1,0 +1,166 @@
+"""Calls with raw values that are none, or are cut: what becomes of them, and what is mended."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from parsing.parameter_samples import (
+    DISTINCT,
+    FORMATS,
+    NS,
+    TOOLS,
+    closed,
+    dialect_of,
+    opened,
+    parameter,
+    parse,
+    read_at_every_cut,
+    written,
+)
+from parsing.samples import complete_calls, message_of
+from penstock.parsing import Segment
+
+EVERY = pytest.mark.parametrize("name", DISTINCT)
+
+BROKEN = {
+    "another format's call": ("qwen3_coder", '<tool_call>\n{"name": "ping"}\n</tool_call>'),
+    "a section without a call": ("qwen3_coder", "<tool_call>\n</tool_call>"),
+    "text in a section": ("qwen3_coder", "<tool_call>so</tool_call>"),
+    "text in a call": ("qwen3_coder", "<tool_call><function=ping>so</function></tool_call>"),
+    "no end of the call": (
+        "qwen3_coder", "<tool_call><function=write><parameter=path>a</parameter></tool_call>",
+    ),
+    "a name that is none": ("qwen3_coder", "<tool_call><function=a b></function></tool_call>"),
+    "a marker in prose": ("qwen3_coder", "say <function= or <tool_call to call"),
+    "a bare name that is none": ("glm45", "<tool_call>b@d</tool_call>"),
+    "two bare names": ("glm45", "<tool_call>ping pong</tool_call>"),
+    "no bare name": ("glm45", "<tool_call></tool_call>"),
+    "a value without a key": ("glm45", "<tool_call>ping<arg_value>a</arg_value></tool_call>"),
+    "text behind a key": ("glm45", "<tool_call>ping<arg_key>a</arg_key>so</tool_call>"),
+    "no mark behind the name": ("hy_v3", "<tool_calls><tool_call>ping</tool_call></tool_calls>"),
+    "a tag that is only alike": ("hy_v3", "<tool_callings>ping</tool_callings>"),
+    "no name": ("minimax_m2", "<minimax:tool_call><invoke id=1></invoke></minimax:tool_call>"),
+    "a parameter without a name": (
+        "minimax_m2", '<invoke name="ping"><parameter>a</parameter></invoke>',
+    ),
+    "JSON where there is none": ("minimax_m2", '<invoke name="ping">{}</invoke>'),
+    "JSON that is none": ("dots", '<invoke name="ping">{"a" 1}</invoke>'),
+    "calls that are none": ("dots", '<dots_function_call>{"a": 1}</dots_function_call>'),
+    "text before a first parameter": (
+        "minimax_m3", f'{NS}<invoke name="write">so {NS}<path>a{NS}</path>{NS}</invoke>',
+    ),
+    "text without a parameter": ("minimax_m3", f'{NS}<invoke name="ping">so {NS}</invoke>'),
+    "a token that begins nothing": ("minimax_m3", f"{NS} so {NS}<ping>{NS}</ping>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), BROKEN.values(), ids=BROKEN)
+def test_what_is_no_call_is_text_and_the_next_call_is_found(name: str, text: str) -> None:
+    whole = f"{text} on {written(name, tool='ping')}"
+    message = message_of(read_at_every_cut(partial(FORMATS[name].parser, TOOLS), whole))
+    assert message.text == f"{text} on "
+    assert complete_calls(message) == [("ping", {})]
+
+
+@EVERY
+def test_a_call_that_is_cut_is_text_or_incomplete(name: str) -> None:
+    text = written(name, ("path", "a b"), ("mode", "5"))
+    end = len(text) - len(closed(name)) + len(closed(name).partition(">")[0])
+    for at in range(len(dialect_of(name).starts[0]), end):
+        message = parse(name, text[:at])
+        assert (message.text, message.tool_calls) == (text[:at], [])
+        live = parse(name, text[:at], arguments="live")
+        assert not any(call.complete for call in live.tool_calls)
+        assert not (live.text and live.tool_calls)
+
+
+@EVERY
+def test_a_broken_call_does_not_undo_those_before_it(name: str) -> None:
+    first = written(name, tool="ping")
+    cut = opened(name) + parameter(name, "path") + "a"
+    message = message_of(read_at_every_cut(partial(FORMATS[name].parser, TOOLS), first + cut))
+    assert complete_calls(message) == [("ping", {})]
+    assert message.text == cut
+
+
+def test_a_call_that_breaks_live_is_incomplete_and_its_end_is_dropped() -> None:
+    text = "<tool_call><function=write><parameter=path>a</parameter></tool_call> on"
+    message = parse("qwen3_coder", text, arguments="live")
+    (call,) = message.tool_calls
+    assert (call.arguments, call.complete) == ({"path": "a"}, False)
+    assert message.text == " on"
+
+
+def test_somebody_is_told_of_what_was_meant_to_be_a_call() -> None:
+    told: list[tuple[str, Segment]] = []
+    parse("glm45", "<tool_call>b@d</tool_call>", on_error=lambda *args: told.append(args))
+    ((why, segment),) = told
+    assert why == "no call behind the start marker"
+    assert segment.text == "<tool_call>b@d</tool_call>"
+    told.clear()
+    parse("minimax_m2", "say <invoke name= here", on_error=lambda *args: told.append(args))
+    assert not told
+
+
+# --- mending ---
+
+
+@EVERY
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_a_call_that_the_model_left_open_is_closed(name: str, mode: Any) -> None:
+    text = opened(name) + parameter(name, "mode", "5") + parameter(name, "path", "a\nb")
+    inner = len(parameter(name, "path", "")) - len(parameter(name, "path"))
+    for ended in (
+        text,
+        text[:-inner],
+        text[:-inner] + "\n" * ("qwen" in name),
+        text + "<|im_end|>",
+    ):
+        message = parse(name, ended, cut=False, repair=True, arguments=mode)
+        assert complete_calls(message) == [("write", {"mode": 5, "path": "a\nb"})]
+        assert message.tool_calls[0].repairs == ["closed the call"]
+        assert not complete_calls(parse(name, ended, cut=True, repair=True, arguments=mode))
+
+
+MENDED = {
+    "half an end of a value": (
+        "qwen3_coder", "<function=write><parameter=path>\na\n</para", {"path": "a"},
+    ),
+    "half an end of a call": (
+        "glm45", "<tool_call>write<arg_key>path</arg_key><arg_value>a</arg_value></tool_",
+        {"path": "a"},
+    ),
+    "an end of the section without that of the call": (
+        "qwen3_coder", "<tool_call><function=write><parameter=path>a</parameter></tool_call>",
+        {"path": "a"},
+    ),
+    "an open CDATA section": (
+        "minicpm5", '<function name="write"><param name="path"><![CDATA[a', {"path": "a"},
+    ),
+    "an open object": (
+        "deepseek_v4", '<\uff5cDSML\uff5cinvoke name="write">{"path": "a"', {"path": "a"},
+    ),
+    "an object that was left open": (
+        "dots", ('<dots_function_call><invoke name="write">{"path": "a"</invoke>'
+        "</dots_function_call>"), {"path": "a"},
+    ),
+    "a second call": (
+        "qwen3_coder", "<function=ping></function>\n<function=write><parameter=path>a",
+        {"path": "a"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "arguments"), MENDED.values(), ids=MENDED)
+def test_what_was_forgotten_is_added(name: str, text: str, arguments: dict[str, Any]) -> None:
+    message = parse(name, text, cut=False, repair=True)
+    assert complete_calls(message)[-1] == ("write", arguments)
+    assert message.tool_calls[-1].repairs
+
+
+def test_nothing_is_mended_for_a_tool_that_nobody_knows() -> None:
+    text = "<tool_call><function=other><parameter=path>a"
+    assert parse("qwen3_coder", text, cut=False, repair=True).text == text
