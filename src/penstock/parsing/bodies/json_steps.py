@@ -29,8 +29,8 @@ _SPECIAL: Final = {
 """What is not plain in a string that ends with this quote, or has to be escaped in strict JSON."""
 
 _TAME_ESCAPES: Final = re.compile(r'(?:\\["\\/bfnrt]){1,1000}')
-_TAME: Final = re.compile(r'(?:[^"\\\x00-\x08\x0b\x0c\x0e-\x1f]|\\["\\/bfnrt]){0,1000}')
-_RAW: Final = re.compile(r"[\t\n\r]")
+_TAME: Final = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]){0,1000}')
+_TAME_OR_RAW: Final = re.compile(r'(?:[^"\\\x00-\x08\x0b\x0c\x0e-\x1f]|\\["\\/bfnrt]){0,1000}')
 
 # Behind a high surrogate only what follows tells whether it is half of a pair.
 _HIGH: Final = r"[Dd][89ABab]"
@@ -191,11 +191,11 @@ def _translate_tame(text: str) -> Translated | None:
     """
     if text[-1] == "\\" and text[-2:] != "\\\\":
         text = text[:-1]
-    if _TAME.fullmatch(text) is None:
+    if _TAME.fullmatch(text) is not None:
+        return scanstring(text + '"', 0)[0], text, len(text)
+    if _TAME_OR_RAW.fullmatch(text) is None:
         return None
-    written = text
-    if _RAW.search(text):
-        written = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    written = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     return scanstring(written + '"', 0)[0], written, len(text)
 
 
