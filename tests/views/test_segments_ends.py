@@ -142,8 +142,8 @@ BROKEN = [
         JSON,
         '[{"function": "add"}, oops] b {"function": "Zap"}',
         ["tool_call", "text", "tool_call"],
-        ["Zap"],
-        id="a list that breaks is not run",
+        ["add", "Zap"],
+        id="what breaks in a list undoes no call before it",
     ),
     pytest.param(
         XML,

@@ -36,8 +36,8 @@ class CallPiece(Struct, frozen=True):
         arguments = _first(fields, "arguments", "arguments_delta")
         if not isinstance(arguments, str):
             arguments = _json.encode_strict(arguments).decode()
-        id_ = _first(fields, "id", "call_id")
-        return cls(int(fields.get("index") or 0), id_, fields.get("name") or "", arguments)
+        id_, name = str(_first(fields, "id", "call_id")), str(_first(fields, "name"))
+        return cls(int(fields.get("index") or 0), id_, name, arguments)
 
 
 def _first(fields: Mapping[str, Any], *names: str) -> Any:

@@ -82,6 +82,7 @@ class Handler:
         detectors = detectors_of(strategy) if order is None else tuple(order)
         self._tools = _read_tools(tools)
         may_parse = parse_tool_calls and bool(self._tools)
+        self._may_invoke = may_parse
         self._format = format_of(detectors, provider) if may_parse else None
         self._signature = signature_of(detectors, provider)
         self._reasoning = reasoning
@@ -124,18 +125,23 @@ class Handler:
             self._take_text(piece)
         elif isinstance(piece, Chunk):
             self._take_chunk(piece)
-        else:
+        elif isinstance(piece, Event):
             self._take_event(piece)
+        else:
+            raise UsageError(f"neither text nor a chunk nor an event: {type(piece).__name__}")
         return self.events[before:]
 
-    def finish(self) -> list[SegmentEvent]:
-        """End the answer: end what is open; a second time there is nothing to end."""
+    def finish(self, *, cut: bool = False) -> list[SegmentEvent]:
+        """End the answer: end what is open; a second time there is nothing to end.
+
+        With *cut* the connection broke: arguments that have not come may have been on their way.
+        """
         if self._finished:
             return []
         before = len(self.events)
         self._text.finish()
         self._writer.end_shown()
-        self._calls.finish(cut=self._was_cut)
+        self._calls.finish(cut=cut or self._was_cut)
         self._finished = True
         self.rest = self._writer.rest
         return self.events[before:]
@@ -156,7 +162,7 @@ class Handler:
     def _take_chunk(self, chunk: Chunk) -> None:
         self._take_reasoning(chunk.reasoning)
         self._take_text(chunk.content)
-        for piece in chunk.tool_calls:
+        for piece in chunk.tool_calls or ():
             self._text.finish()
             self._calls.take(CallPiece.read(piece))
         if chunk.usage is not None:
@@ -194,7 +200,7 @@ class Handler:
         if self._on_segment is not None:
             with suppress(Exception):
                 self._on_segment(event)
-        for invocation in self._adapter.add(event, calls):
+        for invocation in self._adapter.add(event, calls) if self._may_invoke else ():
             self.invocations.append(invocation)
             if self._on_invocation is not None:
                 with suppress(Exception):

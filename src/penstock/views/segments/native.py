@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock import _json
 from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats.tool_readers import registered_tool
 from penstock.messages import ToolCall
+from penstock.parsing.bodies.opening_tags import known_name
 from penstock.values.incremental import IncrementalJSON
 from penstock.values.schema import Schema
 from penstock.views.segments.chunks import CallPiece
@@ -53,7 +56,7 @@ class NativeCalls:
         else:
             call = self._open.pop(key, None) or _Call(self._writer)
             call.take(CallPiece(event.index, event.call.id, event.call.name))
-            call.end(event.call)
+            call.end(structs.replace(event.call, name=self._known(event.call.name)))
 
     def settle(self) -> None:
         """End the calls whose arguments are whole: something else begins.
@@ -90,7 +93,13 @@ class NativeCalls:
     def _end(self, key: _Key, *, cut: bool = False) -> None:
         call = self._open.pop(key, None)
         if call is not None:
-            call.end(call.made(self._schemas.get(call.name), cut=cut))
+            name = self._known(call.name)
+            made = call.made(self._schemas.get(name), cut=cut)
+            call.end(structs.replace(made, name=name))
+
+    def _known(self, name: str) -> str:
+        """Give the tool's own name, whatever case the model has written it in."""
+        return known_name(name, self._schemas) or name
 
 
 class _Call:

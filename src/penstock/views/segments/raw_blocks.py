@@ -52,11 +52,13 @@ class RawBlock:
         return self._find_end(text) is None
 
     def leave(self, text: str) -> str:
-        """End the segment; give what of *text* does not belong to it any more."""
+        """End the segment; give what of *text* does not belong to it any more.
+
+        A list that goes on with something else than a call ends there: its calls are good.
+        """
         end = self._find_end(text)
         if end is None:
-            self.cut()
-            return text
+            end = 0
         self._show(text[:end])
         self._writer.end(self._id, {}, self._held, self._calls)
         return text[end:]
