@@ -13,6 +13,7 @@ from laws import check_monotone
 from laws.merging import merged
 from laws.strategies import event_sequences
 from penstock import EventParser, MessageBuilder, parse, parse_events
+from penstock.errors import UsageError
 from penstock.events import (
     Done,
     Event,
@@ -219,3 +220,13 @@ def test_cuts_between_deltas_and_blocks_do_not_matter(cuts: list[int]) -> None:
 def test_an_empty_answer_ends_as_stop(reason: Any) -> None:
     _, message = answer(done(reason))
     assert message.stop_reason == "stop"
+
+
+def test_an_id_that_the_provider_has_given_is_not_given_again() -> None:
+    _, message = answer(*native_call(0, "call_1"), *text_block(1, CALL), done("tool_use"))
+    assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]
+
+
+def test_a_piece_of_a_block_that_was_not_started_is_the_callers_fault() -> None:
+    with pytest.raises(UsageError, match="block 5"):
+        EventParser("hermes").add(ToolCallDelta(5, "{}"))

@@ -71,8 +71,8 @@ def test_a_tool_that_speaks_of_places_fills_none() -> None:
     assert "puts {example} and {tools} in" in HERMES.render_tools([tool])
 
 
-def test_a_prompt_without_tools_has_no_example() -> None:
-    assert "<tool_call>" not in HERMES.render_tools([])
+def test_without_tools_there_is_nothing_to_tell() -> None:
+    assert HERMES.render_tools([], system="Be kind.") == "Be kind."
 
 
 def test_calls_and_results_mirror_each_other() -> None:

@@ -30,7 +30,7 @@ from penstock.errors import UsageError
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.parsing import MAX_READ_AGAIN, Machine, Segment
 from penstock.parsing import machine as machine_module
-from penstock.tools import read_tools
+from penstock.tools import Tool, read_tools
 
 Mode = Literal["whole", "live"]
 MODES: tuple[Mode, ...] = ("whole", "live")
@@ -348,3 +348,42 @@ def test_time_grows_with_the_text_and_no_faster(make: Any, mode: Mode) -> None:
         )
 
     check_linear(run, 400, 4000, at_most=3, tries=3)
+
+
+def test_text_that_no_schema_speaks_of_stays_text() -> None:
+    tool = Tool(
+        "env", parameters={"properties": {"vars": {"type": "object"}, "l": {"type": "array"}}}
+    )
+    body = '{"name": "env", "arguments": {"vars": {"PORT": "8080", "on": "true"}, "l": ["5"]}}'
+    machine = Machine(HERMES, [tool])
+    message = message_of(read(machine, [f"<tool_call>{body}</tool_call>"]))
+    expected = {"vars": {"PORT": "8080", "on": "true"}, "l": ["5"]}
+    assert message.tool_calls[0].arguments == expected
+
+
+def test_an_end_marker_behind_the_next_start_marker_is_not_the_last_calls() -> None:
+    text = '<tool_call>[{"name": "write"}<tool_call></tool_call>x'
+    for chunks in chunkings(text):
+        message = message_of(read(Machine(HERMES, TOOLS), chunks))
+        assert message.text == "<tool_call></tool_call>x"
+
+
+@pytest.mark.parametrize("body", ["bad", "{}", " y "])
+def test_many_broken_calls_in_one_piece_stay_linear(body: str) -> None:
+    def run(size: int) -> None:
+        machine = Machine(HERMES, TOOLS)
+        machine.feed(f"<tool_call>{body}</tool_call>" * size)
+        machine.finish()
+
+    check_linear(run, 200, 2_000, at_most=4, tries=3)
+
+
+def test_a_mode_that_is_none_is_refused() -> None:
+    wrong: Any = "Live"
+    with pytest.raises(UsageError, match="Live"):
+        Machine(HERMES, TOOLS, arguments=wrong)
+
+
+def test_a_piece_of_a_cut_fence_is_no_content() -> None:
+    message = message_of(read(Machine(FENCES, TOOLS), ['```tool_call\n{"name": "write"}\n``']))
+    assert (message.text, len(message.tool_calls)) == ("", 1)

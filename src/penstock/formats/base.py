@@ -102,9 +102,13 @@ class Format(Struct, frozen=True):
         """Write the system prompt that shows *tools* and tells how to call them.
 
         *template* takes the place of the format's own words; *system* is what else the prompt is to
-        say, behind the tools or, with *placement* ``last``, before them.
+        say, behind the tools or, with *placement* ``last``, before them. Without tools there is
+        nothing to tell.
         """
-        shown = prompts.fill(template or self.prompt, read_tools(tools), self.calls.render_call)
+        known = read_tools(tools)
+        shown = ""
+        if known or template is not None:
+            shown = prompts.fill(template or self.prompt, known, self.calls.render_call)
         parts = [shown, system] if placement == "first" else [system, shown]
         return "\n\n".join(part for part in parts if part)
 

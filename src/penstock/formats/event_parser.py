@@ -15,6 +15,7 @@ from typing import Any, Final, Unpack
 
 from msgspec import structs
 
+from penstock.errors import UsageError
 from penstock.events import (
     Done,
     Event,
@@ -66,13 +67,14 @@ class EventParser:
         if reasoning is not None:
             self._options["reasoning"] = reasoning
         if isinstance(self._format, Format):  # Any other makes ids as it likes.
-            numbers = count(1)
-            self._options.setdefault("ids", lambda: f"call_{next(numbers)}")
+            self._options.setdefault("ids", self._next_id)
         self._parser: Parser | None = None  # of the text that is being read
         self._content: dict[int, Content] = {}  # what has come out whole, by index
         self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
         self._next = 0  # the index of the next block
         self._rest = ""  # text that no event has claimed
+        self._ids: set[str] = set()  # that the provider has given
+        self._numbers = count(1)
 
     def add(self, event: Event) -> list[Event]:
         """Take one event; give those that it makes certain."""
@@ -145,6 +147,10 @@ class EventParser:
         self._content[index] = block
         self._next = max(self._next, index + 1)
 
+    def _next_id(self) -> str:
+        """Make an id that the provider has not given to a call of its own."""
+        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self._ids)
+
     # --- what is no text ---
 
     def _pass(self, event: Block) -> list[Event]:
@@ -154,6 +160,10 @@ class EventParser:
             before = self._finish_text(cut=True)
             self._indexes[event.index] = self._next
             self._next += 1
+        if event.index not in self._indexes:
+            raise UsageError(f"block {event.index} has not been started")
+        if isinstance(event, ToolCallStart):
+            self._ids.add(event.id)
         index = self._indexes[event.index]
         passed = event if index == event.index else structs.replace(event, index=index)
         return before + self._put([passed])

@@ -18,7 +18,7 @@ from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.glm import FORMATS as GLM
 from penstock.formats.invokes import FORMATS as INVOKES
 from penstock.formats.json_tags import GEMMA, HERMES
-from penstock.formats.json_tool import JSON_TOOL
+from penstock.formats.json_tool import JSON_TOOL, json_tool
 from penstock.formats.minimax import FORMATS as MINIMAX
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
 from penstock.formats.none import NONE
@@ -38,6 +38,8 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     FILE_TAGS,
     SENTINEL,
     JSON_TOOL,
+    json_tool("openai"),
+    json_tool("gemini"),
     BARE_JSON,
     *CHANNELS,
     *PYTHONIC,

@@ -67,7 +67,7 @@ class ArgumentWriter:
         """Write a whole value, coerced by its schema."""
         child = self.child(key)
         if child is not None:
-            value = coerce(value, child)
+            value = coerce(value, child, typed=True)
         self.write(key, value)
 
     def write(self, key: str, value: Any) -> None:

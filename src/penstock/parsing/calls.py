@@ -101,11 +101,11 @@ class Calls:
         *open_text* is what went out of a string that is not closed yet.
         """
         schema = self.schemas.get(call.name)
-        if schema is None or not schema.accepts(coerce(call.arguments, schema)):
+        if schema is None or not schema.accepts(coerce(call.arguments, schema, typed=True)):
             return False
         if not self.started or self.writer is None:
             return True
-        arguments = coerce(call.arguments, schema)
+        arguments = coerce(call.arguments, schema, typed=True)
         return call.name == self.name and self.writer.agrees_with(arguments, open_text)
 
     def mend(self, call: Mended, open_text: str | None) -> None:
@@ -113,7 +113,7 @@ class Calls:
         writer = self.writer if self.started else None
         if writer is None:
             writer = self.open(call.name, call.id)
-        writer.complete(coerce(call.arguments, self.schemas[call.name]), open_text)
+        writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
         self._repairs = call.repairs
         self.close()
 

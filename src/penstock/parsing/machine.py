@@ -71,6 +71,8 @@ class Machine:
         self.rest = ""
         self.spans: list[tuple[int, int]] = []
         """Where in the answer text was read as calls, markers included."""
+        if arguments not in ("whole", "live"):
+            raise UsageError(f"arguments come `whole` or `live`, not {arguments!r}")
         is_live = arguments == "live"
         schemas = {tool.name: Schema(tool.parameters) for tool in tools}
         self._syntax = syntax
@@ -198,6 +200,8 @@ class Machine:
         scanner.begin_call()
         self._marker = scanner.text[opening.start : opening.end]
         self._body = LastThing() if opening.is_wrapper else self._syntax.body(opening.marker)
+        if self._lookout.end and not opening.is_wrapper:
+            self._lookout.drop(self._lookout.end)  # from here on it would be another call's
         self._calls_before = self._output.calls
         self._call_start = scanner.offset + opening.start
         scanner.at = opening.end

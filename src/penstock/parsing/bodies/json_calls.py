@@ -45,7 +45,7 @@ class JSONCallReader(JSONValueReader):
             self.error = "the call was cut"
             scanner.at = len(scanner.text)
             return Verdict.TEXT  # What looks like a call in it may stand in a string.
-        if self.end.startswith(scanner.unread.lstrip()):
+        if self.end.lstrip().startswith(scanner.unread.lstrip()):
             scanner.at = len(scanner.text)  # the piece of a cut marker is no content
         return Verdict.DONE
 

@@ -46,6 +46,9 @@ _LONGEST: Final = 12  # characters of an escape: both halves of a surrogate pair
 _OFFSET: Final = " at offset "
 _WORD_CHARACTERS: Final = "".join(char for char in map(chr, range(128)) if WORD.match(char))
 
+MAX_STEP: Final = 4096
+"""How much text between two strings is read in one step."""
+
 MAX_WORD: Final = 64
 """How long a number or a word is read as one: a mistake in it is found where it begins."""
 
@@ -98,8 +101,10 @@ class JSONSteps(IncrementalJSON):
                 self._is_entered = False
                 if text.startswith(BYTE_ORDER_MARK, at):
                     return self._skip_mark(at)
-            quote = _QUOTE.search(text, at)
-            end = quote.end() if quote else self._find_word(text, at)
+            # Within a window: behind a call that breaks soon all of the text would be searched.
+            window = at + MAX_STEP
+            quote = _QUOTE.search(text, at, window)
+            end = quote.end() if quote else self._find_word(text[:window], at)
             return self._read(text, at, end) if end > at else ([], at)
         if not self._is_entered:
             return self._enter(*opened, text, at)

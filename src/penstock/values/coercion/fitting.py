@@ -52,15 +52,18 @@ MAX_TRIES: Final = 1000
 """How many alternatives one value is tried against, nested ones included."""
 
 
-def coerce(value: Any, schema: object = None) -> Any:
+def coerce(value: Any, schema: object = None, *, typed: bool = False) -> Any:
     """Return *value* as *schema* wants it, or as it is where it cannot be read so.
 
     *schema* is a JSON Schema (dict or bool, also wrapped in ``{"jsonSchema": …}``), a `Schema`, or
-    None. Nothing is raised, whatever value or schema, and neither is changed.
+    None. Text that no schema speaks of is read for what it looks like (``"5"`` is 5), unless the
+    value is *typed*: then what is text is meant to be. Nothing is raised, whatever value or schema,
+    and neither is changed.
     """
     wanted = Schema.of(schema)
     try:
-        return _without_schema(value) if wanted.absent else _Coercion().coerce(value, wanted, 0)
+        round_ = _Coercion(typed=typed)
+        return round_.read_freely(value) if wanted.absent else round_.coerce(value, wanted, 0)
     except RecursionError:  # the caller's own stack was nearly full
         return value
 
@@ -68,12 +71,18 @@ def coerce(value: Any, schema: object = None) -> Any:
 class _Coercion:
     """One round of coercion, with what was tried in it."""
 
-    __slots__ = ("_known", "_tries", "_validation")
+    __slots__ = ("_known", "_tries", "_typed", "_validation")
 
-    def __init__(self) -> None:
+    def __init__(self, *, typed: bool) -> None:
+        self._typed = typed
         self._known: dict[tuple[int, int], tuple[Any, Any, Schema]] = {}
         self._tries: dict[int, int] = {}
         self._validation = Validation()
+
+    def read_freely(self, value: Any) -> Any:
+        """Read text that no schema speaks of for what it looks like."""
+        found = read_freely(value) if isinstance(value, str) and not self._typed else UNREAD
+        return value if found is UNREAD else found
 
     def coerce(self, value: Any, schema: Schema, depth: int) -> Any:
         if schema.free or not schema.types or depth > MAX_DEPTH:
@@ -143,7 +152,7 @@ class _Coercion:
             if child is not None:
                 found = self.coerce(inner, child, depth + 1)
             else:
-                found = inner if schema.closed else _without_schema(inner)
+                found = inner if schema.closed else self.read_freely(inner)
             if found is not inner:
                 changed[name] = found
         return {**named, **changed} if changed else named
@@ -153,7 +162,7 @@ class _Coercion:
         for at, inner in enumerate(value):
             item = schema.item(at)
             found.append(
-                _without_schema(inner) if item is None else self.coerce(inner, item, depth + 1)
+                self.read_freely(inner) if item is None else self.coerce(inner, item, depth + 1)
             )
         return value if all(map(is_, found, value)) else found
 
@@ -193,11 +202,6 @@ class _Coercion:
             if self._validation.accepts(element, item):
                 return [element]
         return shaping.elements_of(value, item)
-
-
-def _without_schema(value: Any) -> Any:
-    found = read_freely(value) if isinstance(value, str) else UNREAD
-    return value if found is UNREAD else found
 
 
 def _means_null(value: object, schema: Schema) -> bool:
