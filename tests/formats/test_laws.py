@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from laws import (
     check_chunk_free,
@@ -218,7 +219,7 @@ def test_a_rendered_call_reads_back_equal_or_is_refused(
 
     def read_back(text: str) -> ToolCall:
         (call,) = fmt.parse(text, [tool]).tool_calls
-        return call
+        return structs.replace(call, id="call_1")  # Some formats write an id of their own.
 
     check_round_trip(fmt.render_call, read_back, ToolCall("call_1", name, arguments))
 

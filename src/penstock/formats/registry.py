@@ -21,6 +21,7 @@ from penstock.formats.json_tags import GEMMA, HERMES
 from penstock.formats.json_tool import JSON_TOOL, json_tool
 from penstock.formats.minimax import FORMATS as MINIMAX
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
+from penstock.formats.named_json import FORMATS as NAMED_JSON
 from penstock.formats.none import NONE
 from penstock.formats.pythonic import FORMATS as PYTHONIC
 from penstock.formats.qwen3_coder import FORMATS as QWEN3_CODER
@@ -41,6 +42,7 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     json_tool("openai"),
     json_tool("gemini"),
     BARE_JSON,
+    *NAMED_JSON,
     *CHANNELS,
     *PYTHONIC,
     *QWEN3_CODER,

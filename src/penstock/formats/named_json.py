@@ -1,0 +1,221 @@
+"""The name outside and JSON inside: Mistral, DeepSeek up to 3.1, Kimi K2, Functionary 3.1."""
+
+# ruff: noqa: RUF001 - DeepSeek writes a wide bar
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.formats import prompts
+from penstock.formats.base import Format
+from penstock.formats.json_tags import as_json
+from penstock.formats.proof import proved
+from penstock.formats.thinking import STYLES
+from penstock.formats.turns import TURN_ENDS
+from penstock.messages import ToolCall, ToolResult
+from penstock.parsing.bodies.named_heads import name_in_id
+from penstock.parsing.bodies.named_json import Dialect, NamedSyntax
+from penstock.tools import Tool
+
+_MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+_PLACES: Final = re.compile("(?<!_)(?:NAME|ARGUMENTS|CONTENT|ID)")  # [TOOL_CONTENT] is none
+
+
+class NamedCalls(Struct, frozen=True):
+    """Calls of *dialect*, and how they and their results are written.
+
+    *call* and *result* are text with the places NAME, ARGUMENTS, CONTENT and ID. Where a call or a
+    result has an id that its models know, *call_with_id* and *result_with_id* go before.
+    """
+
+    dialect: Dialect
+    call: str
+    call_with_id: str = ""
+    result: str = "CONTENT"
+    result_with_id: str = ""
+
+    def syntax(self, tools: Iterable[Tool]) -> NamedSyntax:
+        """Give the syntax of one answer: the markers are the same for any *tools*."""
+        del tools
+        return NamedSyntax(self.dialect)
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call*; raise `UsageError` for a name or arguments that would not read back."""
+        id_ = self._id(call.id, call.name)
+        template = self.call_with_id if id_ and self.call_with_id else self.call
+        places = {"NAME": call.name, "ARGUMENTS": as_json(call.arguments), "ID": id_}
+        return proved(self, call, _filled(template, places))
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result: text as it is, any other value as JSON."""
+        id_ = self._id(result.id, result.name)
+        content = result.content
+        template = self.result_with_id if id_ and self.result_with_id else self.result
+        shown = content if isinstance(content, str) else as_json(content)
+        if '"content": CONTENT' in template:
+            shown = as_json(content)
+        return _filled(template, {"NAME": result.name, "CONTENT": shown, "ID": id_})
+
+    def _id(self, id: str, name: str) -> str:  # noqa: A002 - the field's name
+        """Give *id* if the models know ids like it, or one that they do; empty for neither."""
+        if self.dialect.ids:
+            is_own = id.startswith("functions.") and name_in_id(id, {}) == name
+            return id if is_own else f"functions.{name}:0"
+        return id if _MISTRAL_ID.fullmatch(id) else ""
+
+
+def _filled(template: str, places: dict[str, str]) -> str:
+    """Fill the places of *template*, all at once: what is put in may hold the name of a place."""
+    return _PLACES.sub(lambda place: places[place[0]], template)
+
+
+_MISTRAL: Final = Dialect(
+    call="[TOOL_CALLS]",
+    id="[CALL_ID]",
+    arguments=("[ARGS]", "{"),
+    json=True,
+)
+_DEEPSEEK: Final = Dialect(
+    sections=("<｜tool▁calls▁begin｜>",),
+    section_ends=("<｜tool▁calls▁end｜>",),
+    call="<｜tool▁call▁begin｜>",
+    kind="function",
+    arguments=("<｜tool▁sep｜>",),
+    wholes=("<｜tool▁call▁end｜>",),
+    call_end="<｜tool▁call▁end｜>",
+)
+_KIMI: Final = Dialect(
+    sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+    section_ends=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
+    silent=True,
+    call="<|tool_call_begin|>",
+    ids=True,
+    arguments=("<|tool_call_argument_begin|>",),
+    wholes=("<|tool_call_end|>",),
+    call_end="<|tool_call_end|>",
+)
+_FUNCTIONARY: Final = Dialect(
+    call="<function=",
+    arguments=(">",),
+    wholes=("/>",),
+    call_end="</function>",
+    code="<|python_tag|>",
+)
+
+_RESULTS: Final = "[TOOL_RESULTS]CONTENT[/TOOL_RESULTS]"
+_LISTED_RESULT: Final = '[TOOL_RESULTS] {"content": CONTENT}[/TOOL_RESULTS]'
+_MISTRAL_ARRAY: Final = NamedCalls(
+    _MISTRAL,
+    call='[TOOL_CALLS] [{"name": "NAME", "arguments": ARGUMENTS}]',
+    call_with_id='[TOOL_CALLS] [{"name": "NAME", "arguments": ARGUMENTS, "id": "ID"}]',
+    result=_LISTED_RESULT,
+    result_with_id='[TOOL_RESULTS] {"content": CONTENT, "call_id": "ID"}[/TOOL_RESULTS]',
+)
+_MISTRAL_ARGS: Final = NamedCalls(_MISTRAL, call="[TOOL_CALLS]NAME[ARGS]ARGUMENTS", result=_RESULTS)
+_MISTRAL_V11: Final = NamedCalls(
+    _MISTRAL,
+    call="[TOOL_CALLS]NAMEARGUMENTS",
+    result=_RESULTS,
+    result_with_id="[TOOL_RESULTS]ID[TOOL_CONTENT]CONTENT[/TOOL_RESULTS]",
+)
+_DEEPSEEK_V3: Final = NamedCalls(
+    _DEEPSEEK,
+    call="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n"
+    "```json\nARGUMENTS\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    result="<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>CONTENT"
+    "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
+)
+_DEEPSEEK_V31: Final = NamedCalls(
+    _DEEPSEEK,
+    call="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>ARGUMENTS"
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    result="<｜tool▁output▁begin｜>CONTENT<｜tool▁output▁end｜>",
+)
+_KIMI_K2: Final = NamedCalls(
+    _KIMI,
+    call="<|tool_calls_section_begin|><|tool_call_begin|>ID<|tool_call_argument_begin|>ARGUMENTS"
+    "<|tool_call_end|><|tool_calls_section_end|>",
+    result="## Return of ID\nCONTENT",
+)
+_FUNCTIONARY_V3_1: Final = NamedCalls(_FUNCTIONARY, call="<function=NAME>ARGUMENTS</function>")
+
+
+def _prompt(how: str) -> str:
+    """Give the prompt of a format; *how* says what a call is made of."""
+    return prompts.HEAD + f"To call a tool, {how}, like this:\n\n{{example}}\n\n{_JSON}" + _END
+
+
+_JSON: Final = """\
+Write strict JSON: keys and texts in double quotes; inside a text a quote is \\" and a new line is \
+\\n. """
+_END: Final = "For several calls, repeat all of it, one after the other.\n" + prompts.TAIL
+
+_LISTED: Final = _prompt("write the marker and a list with its name and its arguments")
+_NAMED: Final = _prompt("write the marker, its name and its arguments as one JSON object")
+_MARKED: Final = _prompt("write its name and its arguments as one JSON object between the markers")
+_COUNTED: Final = _prompt(
+    "write its name behind `functions.` and the number of the call, counted from 0, behind a "
+    "colon; then its arguments as one JSON object, all between the markers"
+)
+_TAGGED: Final = _prompt("write its arguments as one JSON object in a tag that has its name")
+
+FORMATS: Final[tuple[Format, ...]] = (
+    Format(
+        "mistral_array",
+        _MISTRAL_ARRAY,
+        _LISTED,
+        models=("mistral-7b-instruct-v0.3", "mistral-nemo", "mistral-large-2", "mistral-small-3.1"),
+        reasoning=STYLES["mistral"],
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        "mistral_args",
+        _MISTRAL_ARGS,
+        _NAMED,
+        models=("mistral-small-3.2", "ministral-3", "devstral"),
+        reasoning=STYLES["mistral"],
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        "magistral",
+        _MISTRAL_ARGS,
+        _NAMED,
+        models=("magistral",),
+        reasoning=STYLES["mistral"],
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        "mistral_v11",
+        _MISTRAL_V11,
+        _NAMED,
+        models=("mistral-medium-3",),
+        reasoning=STYLES["mistral"],
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        "deepseek_v3",
+        _DEEPSEEK_V3,
+        _MARKED,
+        models=("deepseek-v3", "deepseek-r1-0528"),
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        "deepseek_v31",
+        _DEEPSEEK_V31,
+        _MARKED,
+        models=("deepseek-v3.1",),
+        reasoning=STYLES["deepseek_v3"],
+        wrappers=TURN_ENDS,
+    ),
+    Format("kimi_k2", _KIMI_K2, _COUNTED, models=("kimi-k2",), wrappers=TURN_ENDS),
+    Format(
+        "functionary_v3_1",
+        _FUNCTIONARY_V3_1,
+        _TAGGED,
+        models=("functionary-v3.1", "functionary-small-v3.1", "functionary-medium-v3.1"),
+        wrappers=TURN_ENDS,
+    ),
+)

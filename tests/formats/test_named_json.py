@@ -1,0 +1,209 @@
+"""The formats with the name outside and JSON inside: their vectors, and what they render."""
+
+# ruff: noqa: RUF001 - DeepSeek writes a wide bar
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laws import check_monotone, check_round_trip, one_by_one
+from laws.checks import read
+from laws.cutting import single_cuts
+from laws.merging import merged, raw_by_block
+from laws.strategies import ANY_TEXT, JSON_VALUES, NAMES
+from penstock.errors import UsageError
+from penstock.formats.base import Format, message_of
+from penstock.formats.named_json import FORMATS
+from penstock.formats.proof import schema_of
+from penstock.messages import ToolCall, ToolResult
+from penstock.tools import Tool
+
+Mode = Literal["whole", "live"]
+
+HERE = Path(__file__).parents[1] / "vectors"
+TOOLSETS = json.loads((HERE / "toolsets.json").read_text())
+BY_NAME = {fmt.name: fmt for fmt in FORMATS}
+VECTORS = [
+    vector
+    for vector in map(json.loads, (HERE / "formats.jsonl").read_text().splitlines())
+    if vector["format"] in BY_NAME
+]
+ONLY_IN_LLAMA_CPP = {"functionary_v3_1", "magistral"}
+
+any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+
+
+def test_every_format_has_vectors() -> None:
+    assert {vector["format"] for vector in VECTORS} == set(BY_NAME) - ONLY_IN_LLAMA_CPP
+
+
+@pytest.mark.parametrize("mode", ["whole", "live"])
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
+def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
+    vector: dict[str, Any], mode: Mode
+) -> None:
+    suffix = vector.get("options", {}).get("prompt_suffix", "")
+    make = partial(
+        BY_NAME[vector["format"]].parser,
+        TOOLSETS[vector["tools"]],
+        arguments=mode,
+        prompt_suffix=suffix,
+    )
+    text, expect = vector["text"], vector["expect"]
+    whole = read(make(), [text])
+    step = 1 if mode == "whole" else 5  # readers do not know the mode
+    for chunks in ([text], one_by_one(text), *islice(single_cuts(text), 0, None, step)):
+        parser = make()
+        events = read(parser, chunks)
+        assert "".join(event.raw for event in events) + parser.rest == text
+        assert (merged(events), raw_by_block(events)) == (merged(whole), raw_by_block(whole))
+    check_monotone(whole)
+    message = message_of(whole)
+    calls = [call for call in message.tool_calls if call.complete]
+    assert [{"name": c.name, "arguments": c.arguments} for c in calls] == expect["calls"]
+    assert message.thinking.split() == (expect["reasoning"] or "").split()
+    if mode == "live" and vector["id"].endswith("-cut"):
+        assert not message.tool_calls[0].complete
+    elif vector["content_mode"] == "exact":
+        assert message.text == (expect["content"] or "")
+    else:
+        assert message.text.split() == (expect["content"] or "").split()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("mistral_array", '[TOOL_CALLS] [{"name": "f", "arguments": {"a":[1,null]}}]'),
+        ("mistral_args", '[TOOL_CALLS]f[ARGS]{"a":[1,null]}'),
+        ("magistral", '[TOOL_CALLS]f[ARGS]{"a":[1,null]}'),
+        ("mistral_v11", '[TOOL_CALLS]f{"a":[1,null]}'),
+        (
+            "deepseek_v3",
+            (
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
+                '{"a":[1,null]}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+            ),
+        ),
+        (
+            "deepseek_v31",
+            (
+                '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a":[1,null]}'
+                "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+            ),
+        ),
+        (
+            "kimi_k2",
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+                '<|tool_call_argument_begin|>{"a":[1,null]}<|tool_call_end|>'
+                "<|tool_calls_section_end|>"
+            ),
+        ),
+        ("functionary_v3_1", '<function=f>{"a":[1,null]}</function>'),
+    ],
+)
+def test_a_call_is_written_as_its_models_write_it(name: str, written: str) -> None:
+    assert BY_NAME[name].render_call(ToolCall("call_1", "f", {"a": [1, None]})) == written
+
+
+def test_an_id_is_written_only_if_the_models_know_ids_like_it() -> None:
+    array, kimi = BY_NAME["mistral_array"], BY_NAME["kimi_k2"]
+    assert '"id": "abc123XYZ"' in array.render_call(ToolCall("abc123XYZ", "f"))
+    assert '"id"' not in array.render_call(ToolCall("call_12345", "f"))
+    assert ">functions.f:7<" in kimi.render_call(ToolCall("functions.f:7", "f"))
+    assert ">functions.f:0<" in kimi.render_call(ToolCall("functions.g:7", "f"))
+
+
+@settings(max_examples=150)
+@given(
+    fmt=st.sampled_from(FORMATS),
+    name=NAMES,
+    arguments=st.dictionaries(NAMES | ANY_TEXT, JSON_VALUES | ANY_TEXT, max_size=3),
+)
+def test_what_can_be_written_reads_back(fmt: Format, name: str, arguments: dict[str, Any]) -> None:
+    id_ = f"functions.{name}:0" if fmt.name == "kimi_k2" else "call_1"
+
+    def read_back(text: str) -> ToolCall:
+        message = fmt.parse(text, [Tool(name, parameters=schema_of(arguments))])
+        assert message.text == ""
+        (call,) = message.tool_calls
+        return call
+
+    check_round_trip(fmt.render_call, read_back, ToolCall(id_, name, arguments))
+
+
+@any_format
+def test_what_would_not_read_back_is_refused(fmt: Format) -> None:
+    for name, arguments in (
+        ('f"', {}),
+        ("n" * 300, {"a": float("nan")}),
+        ("f", {"a": float("nan")}),
+        ("f", {"a": "\ud83d\ude00"}),
+    ):
+        with pytest.raises(UsageError):
+            fmt.render_call(ToolCall("", name, arguments))
+
+
+@any_format
+def test_strings_full_of_markup_read_back(fmt: Format) -> None:
+    marks = [*fmt.calls.dialect.openers, *fmt.calls.dialect.closers]  # type: ignore[attr-defined]
+    text = "".join(marks) + '"}]} ``` \n```\n [ARGS]{ \\" \r\n\t\x00 \u2028 </s> 日本 😀'
+    (call,) = fmt.parse(fmt.render_call(ToolCall("", "f", {"a": text})), [Tool("f")]).tool_calls
+    assert call.arguments == {"a": text}
+
+
+@any_format
+def test_the_prompt_shows_a_call_that_reads_back(fmt: Format) -> None:
+    tool = Tool("tide_at", "", {"properties": {"port": {"type": "string"}}, "required": ["port"]})
+    prompt = fmt.render_tools([tool])
+    example = fmt.render_call(ToolCall("", "tide_at", {"port": "some text"}))
+    assert f"\n\n{example}\n\n" in prompt
+
+
+def test_a_result_stands_in_the_markers_that_its_models_know() -> None:
+    def rendered(id_: str, content: Any) -> dict[str, str]:
+        result = ToolResult(id_, "f", content)
+        return {fmt.name: fmt.render_result(result) for fmt in FORMATS}
+
+    plain, with_id = rendered("call_1", "4 m"), rendered("abc123XYZ", {"tide": 4})
+    assert plain["mistral_array"] == '[TOOL_RESULTS] {"content": "4 m"}[/TOOL_RESULTS]'
+    assert with_id["mistral_array"] == (
+        '[TOOL_RESULTS] {"content": {"tide":4}, "call_id": "abc123XYZ"}[/TOOL_RESULTS]'
+    )
+    assert plain["mistral_v11"] == plain["mistral_args"] == "[TOOL_RESULTS]4 m[/TOOL_RESULTS]"
+    assert with_id["mistral_args"] == '[TOOL_RESULTS]{"tide":4}[/TOOL_RESULTS]'
+    assert with_id["mistral_v11"] == (
+        '[TOOL_RESULTS]abc123XYZ[TOOL_CONTENT]{"tide":4}[/TOOL_RESULTS]'
+    )
+    output = "<｜tool▁output▁begin｜>4 m<｜tool▁output▁end｜>"
+    assert plain["deepseek_v31"] == output
+    assert plain["deepseek_v3"] == f"<｜tool▁outputs▁begin｜>{output}<｜tool▁outputs▁end｜>"
+    assert plain["kimi_k2"] == "## Return of functions.f:0\n4 m"
+    assert plain["functionary_v3_1"] == "4 m"
+
+
+@any_format
+def test_a_token_that_ends_the_turn_is_no_content(fmt: Format) -> None:
+    call = fmt.render_call(ToolCall("", "f", {}))
+    for token in ("<|im_end|>", "<|eom_id|>", "<｜end▁of▁sentence｜>", "</s>"):
+        message = fmt.parse(f"Hi.{call}{token}", [Tool("f")])
+        assert (message.text, len(message.tool_calls)) == ("Hi.", 1)
+
+
+@any_format
+def test_a_call_inside_a_thought_is_one_only_for_kimi(fmt: Format) -> None:
+    call = fmt.render_call(ToolCall("", "f", {}))
+    style = fmt.usual_reasoning
+    assert style is not None
+    message = fmt.parse(f"{style.starts[0]}So{call}{style.ends[0]}Done.", [Tool("f")])
+    is_call = fmt.name == "kimi_k2"
+    assert len(message.tool_calls) == is_call
+    assert message.thinking == ("So" if is_call else f"So{call}")
+    assert message.text == "Done."
