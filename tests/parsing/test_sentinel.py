@@ -99,6 +99,7 @@ PIECES = soup(
     '{"type":"dance"}]]',
     '{"a": "3", "s": "x [[SEG_END]] \\n"}',
     '[{"name":"add","arguments":{"s":"q"}}]',
+    '{"tools":[{"function":{"name":"add","arguments":{"s":"q"}}},{"a":1}]}',
     '<arg name="s">x</arg>',
 )
 
@@ -342,6 +343,19 @@ def test_a_file_that_is_cut_is_shown_up_to_the_cut_and_is_no_call(held: str) -> 
         pytest.param("", '{"name": "add", "arguments": {"a": 2}}', {"a": 2}, id="an envelope"),
         pytest.param("", '[{"name": "add", "arguments": {"a": 2}}]', {"a": 2}, id="a list"),
         pytest.param("", '[{"a": "2"}]', {"a": 2}, id="a list of arguments"),
+        pytest.param(
+            "", '{"tool": {"function": "x", "parameters": {"a": 2}}}', {"a": 2}, id="a tool"
+        ),
+        pytest.param(
+            "", '{"function": {"name": "x", "arguments": {"a": 2}}}', {"a": 2}, id="a function"
+        ),
+        pytest.param(
+            "", '{"function": "x", "parameters": {"a": 2}}', {"a": 2}, id="beside a function"
+        ),
+        pytest.param(
+            "", '{"tool_calls": [{"name": "x", "args": {"a": 2}}]}', {"a": 2}, id="tool calls"
+        ),
+        pytest.param("", '{"tools": [{"name": "x"}]}', {"tools": [{"name": "x"}]}, id="tools"),
         pytest.param(
             "",
             '<arguments><arg name="a">2</arg><s> x </s></arguments>',

@@ -26,10 +26,19 @@ from laws import (
 from laws.checks import read
 from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
-from parsing.tool_tag_samples import MODES, Mode, check_calls, check_cut, deltas, make, parse
+from parsing.tool_tag_samples import (
+    MODES,
+    Mode,
+    check_calls,
+    check_cut,
+    deltas,
+    make,
+    parse,
+    read_every_way,
+)
 from penstock.events import ToolCallStart
 from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies.closers import MAX_GAP
+from penstock.parsing.bodies.closers import MAX_COMMENTS, MAX_GAP, MAX_REMARK
 from penstock.parsing.bodies.open_strings import MAX_TAIL
 from penstock.parsing.bodies.opening_tags import MAX_TAG
 
@@ -147,6 +156,35 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "JSON with the name inside": ('{"name": "plant", "arguments": {"bed": "B"}}', {"bed": "B"}),
     "JSON with another name inside": ('{"name": "x", "parameters": {"bed": "B"}}', {"bed": "B"}),
     "JSON with arguments in a string": ('{"arguments": "{\\"rows\\": \\"4\\"}"}', {"rows": 4}),
+    "JSON in a tool": ('{"tool": {"function": "x", "parameters": {"rows": 1}}}', {"rows": 1}),
+    "JSON in a function": (
+        '{"id": "7", "type": "function", "function": {"name": "x", "arguments": {"rows": 1}}}',
+        {"rows": 1},
+    ),
+    "JSON beside a function": ('{"function": "x", "parameters": {"bed": "B"}}', {"bed": "B"}),
+    "JSON in a list": ('[{"name": "x", "arguments": {"rows": 1}}]', {"rows": 1}),
+    "JSON in tool_calls": ('{"tool_calls": [{"name": "x", "args": {"rows": 1}}]}', {"rows": 1}),
+    "JSON whose tools are an argument": (
+        '{"tools": [{"name": "rake"}], "rows": 1}',
+        {"tools": [{"name": "rake"}], "rows": 1},
+    ),
+    "JSON whose only tools are an argument": (
+        '{"tools": [{"name": "rake"}]}',
+        {"tools": [{"name": "rake"}]},
+    ),
+    "JSON whose function is an argument": ('{"function": {"x": 1}}', {"function": {"x": 1}}),
+    "a comma between": (
+        '<arg name="bed">1</arg>,\n<arg name="rows">2</arg>;',
+        {"bed": "1", "rows": 2},
+    ),
+    "a comment between": (
+        '<arg name="bed">1</arg> <!-- </arg> --> <!----> <arg name="rows">2</arg><!-- -->',
+        {"bed": "1", "rows": 2},
+    ),
+    "a remark and a comment between": (
+        '<arg name="rows">2</arg> and <!-- so --> <arg name="bed"><![CDATA[1]]></arg>.',
+        {"bed": "1", "rows": 2},
+    ),
     "JSON with nothing but the name": ('{"name": "plant"}', {}),
     "JSON whose name is an argument": ('{"name": "Ida", "hue": 1}', {"name": "Ida", "hue": 1}),
     "JSON whose arguments are one": ('{"args": [1], "bed": "B"}', {"args": [1], "bed": "B"}),
@@ -174,6 +212,11 @@ STRICT = {
     "an unknown tag": "a</arg><b>c",
     "the end of a call": "see </tool> and </arguments>",
     "its own end before text": "</arg> </arg >x",
+    "arguments with a comma between": '<arg name="x">1</arg>, <arg name="y">2</arg>, z',
+    "a tag behind a remark": "a</arg>, <b>c",
+    "a long remark": f"a</arg>{'.' * (MAX_REMARK + 1)}</tool> b",
+    "a long comment": f"a</arg><!--{'.' * MAX_COMMENTS}--></tool> b",
+    "an unknown call": 'a</arg> <tool name="nobody"> b',
     "too much white space": f"a</arg>{' ' * (MAX_GAP + 1)}</tool> b",
 }
 
@@ -182,6 +225,32 @@ STRICT = {
 def test_a_closing_tag_is_data_unless_something_structural_follows(value: str) -> None:
     text = f'<tool name="plant"><arg name="bed">{value}</arg>\n<arg name="rows">1</arg></tool>'
     check_calls(text, [("plant", {"bed": value, "rows": 1})])
+
+
+def test_content_is_not_cut_at_a_remark_behind_its_closing_tag() -> None:
+    content = '<arg name="a">1</arg>, <arg name="b">2</arg>. </tool>x'
+    text = f'<tool name="write_file"><arg name="content">{content}</arg></tool>'
+    check_calls(text, [("write_file", {"content": content})])
+
+
+def test_a_list_of_calls_is_as_many_calls() -> None:
+    items = '[{"name": "plant", "arguments": {"rows": 1}}, {"rows": 2}]'
+    for body in (items, f"<arguments>{items}</arguments>"):
+        check_calls(
+            f'<tool name="plant">{body}</tool>!',
+            [("plant", {"rows": 1}), ("plant", {"rows": 2})],
+            "!",
+        )
+
+
+@pytest.mark.parametrize("closing", ["</arg>", "</arg>\n"])
+@pytest.mark.parametrize("opening", ['plant"><arg name="bed">', 'write_file"><arg name="content">'])
+def test_a_call_that_follows_a_value_is_found(opening: str, closing: str) -> None:
+    broken = f'<tool name="{opening}x{closing}'
+    for mode in MODES:
+        message = message_of(read_every_way(f'{broken}<tool name="NOTE"></tool>', mode))
+        assert complete_calls(message) == [("note", {})]
+        assert message.text == (broken if mode == "whole" else closing[len("</arg>") :])
 
 
 def test_white_space_beyond_the_limit_is_no_margin() -> None:
@@ -360,6 +429,10 @@ PIECES = soup(
     "__START_CONTENT__\n",
     "__END_CONTENT__",
     '{"bed": "x", "rows": "3"}',
+    '{"function": {"name": "x", "arguments": {"rows": 1}}}',
+    '[{"rows": 1}, {"tool": {"parameters": {"rows": 2}}}]',
+    "<!-- so -->",
+    ", ",
     "</arg></arguments></tool>",
 )
 OPENED = st.sampled_from(['<tool name="plant">', '<tool name="write_file"><arg name="content">'])
@@ -400,6 +473,9 @@ def test_a_complete_call_is_the_same_in_both_modes(text: str) -> None:
         "<tool ",
         '<tool name="',
         '</arg><x a="',
+        "</arg>, ",
+        "</arg><!--",
+        '</arg><tool name="x">',
         "</arg>",
         " ",
         "<k>",

@@ -8,7 +8,8 @@ the tool's own schema declares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from penstock.errors import JSONParseError
@@ -17,10 +18,15 @@ from penstock.parsing.bodies.opening_tags import known_name
 from penstock.values import rjson
 from penstock.values.schema import Schema
 
+WRAPPERS: Final = ("tool", "function")
+"""Keys of an object around the call, or of the tool's name."""
+
+LISTS: Final = ("tool_calls", "tools")
+"""Keys of a list of calls."""
+
 _NAMES: Final = ("name", "tool_name", "function", "tool")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
-_LISTS: Final = ("tool_calls", "tools")
-_ENVELOPE: Final = frozenset({*_NAMES, *_ARGUMENTS, *_LISTS, "id", "tool_call_id", "type"})
+_ENVELOPE: Final = frozenset({*_NAMES, *_ARGUMENTS, *LISTS, "id", "tool_call_id", "type"})
 
 Found = tuple[str, dict[str, Any]]
 """A call: the tool's name as it is known, and the arguments."""
@@ -50,30 +56,49 @@ def read_arguments(fields: dict[str, Any]) -> dict[str, Any] | None:
     return arguments
 
 
-def find_calls(value: Any, name: str, schemas: Mapping[str, Schema]) -> list[Found]:
-    """Give the calls that *value* is: of the tool *name*, or of those that it names itself.
+def find_calls(value: Any, schemas: Mapping[str, Schema]) -> list[Found]:
+    """Give the calls that *value* is, of the tools that it names itself.
 
     Raises `NoCallError`, or `JSONParseError`, where it is none.
     """
+    return [_named(_flat(item), schemas) for item in _items(value)]
+
+
+def unwrap(value: Any, declared: Collection[str]) -> list[dict[str, Any]]:
+    """Give the arguments of each call that *value* is, of a tool that has those *declared*.
+
+    An object in which anything is no envelope holds the arguments itself. Raises `NoCallError` for
+    a list of something else than calls.
+    """
+    if isinstance(value, list):
+        return [_inside(item, declared) for item in _items(value)]
+    try:
+        items = _items(value)
+    except NoCallError:
+        return [value]
+    found = [_inside(item, declared) for item in items]
+    return [value] if any(map(operator.is_, found, items)) else found
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    """Give the objects in a list of calls, or in an envelope around one; or the one object."""
     items = value
     if isinstance(value, dict) and len(value) == 1:
-        items = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), value)
+        items = next((value[key] for key in LISTS if isinstance(value.get(key), list)), value)
     if not isinstance(items, list):
         items = [items]
     if not items or not all(isinstance(item, dict) for item in items):
         raise NoCallError("a list of something else than calls")
-    if name:
-        return [(name, _inside(item, schemas[name])) for item in items]
-    return [_named(_flat(item), schemas) for item in items]
+    return items
 
 
 def _named(fields: dict[str, Any], schemas: Mapping[str, Schema]) -> Found:
     return find_tool(_name_in(fields), schemas), read_arguments(fields) or {}
 
 
-def _inside(item: dict[str, Any], schema: Schema) -> dict[str, Any]:
+def _inside(item: dict[str, Any], declared: Collection[str]) -> dict[str, Any]:
     """Give the arguments in the envelope *item*, or *item* itself where it is none."""
-    if not all(_may_envelop(key, schema) for key in item):
+    if not all(key in _ENVELOPE and key not in declared for key in item):
         return item
     fields = _flat(item)
     is_named = _name_in(fields) != ""
@@ -86,15 +111,10 @@ def _inside(item: dict[str, Any], schema: Schema) -> dict[str, Any]:
     return item if arguments is None else arguments
 
 
-def _may_envelop(key: str, schema: Schema) -> bool:
-    """Tell whether *key* may stand around the arguments of a tool with this *schema*."""
-    return key in _ENVELOPE and key not in schema.properties
-
-
 def _flat(item: dict[str, Any]) -> dict[str, Any]:
     """Put what stands in an inner ``tool`` or ``function`` beside what stands around it."""
     fields = dict(item)
-    for wrapper in ("tool", "function"):
+    for wrapper in WRAPPERS:
         if isinstance(fields.get(wrapper), dict):
             fields |= fields.pop(wrapper)
     return fields

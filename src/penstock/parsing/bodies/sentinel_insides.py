@@ -206,9 +206,10 @@ class ToolInside:
         """Tell from how the body begins who reads it; None where it cannot be a call."""
         if window == END or window[0] not in "{[":
             return TaggedInside(self._name) if self._name else None
-        if window[0] == "[" or not self._name:
-            return JSONInside(NamedCalls(self._name))
-        return JSONInside(JSONArgumentReader(self._name, calls.schemas[self._name]))
+        if not self._name:
+            return JSONInside(NamedCalls())
+        schema = calls.schemas[self._name]
+        return JSONInside(JSONArgumentReader(self._name, schema, several=True))
 
 
 class TaggedInside(Skipped):
@@ -226,21 +227,22 @@ class TaggedInside(Skipped):
         self._pieces.append(text[at : scanner.at])
         if found is None:
             return Verdict.MORE
-        if not self._read_elements("".join(self._pieces), calls):
+        owner = Owner(self._name, calls.schemas[self._name], GENERIC, {})
+        arguments = TaggedArguments(owner, _writer_of(calls))
+        if not self._read_elements("".join(self._pieces), arguments, calls):
             self.error = "arguments that are neither JSON nor elements"
             return Verdict.BROKEN
         scanner.at = found.end()
-        calls.close()
+        arguments.close(calls)
         return Verdict.DONE
 
-    def _read_elements(self, text: str, calls: Calls) -> bool:
-        """Write the arguments in *text*; a tool is not to run without what was meant."""
+    def _read_elements(self, text: str, arguments: TaggedArguments, calls: Calls) -> bool:
+        """Read the *arguments* in *text*; a tool is not to run without what was meant."""
         if "<" not in text:
             return not text.strip()
         inside = Scanner()
         inside.push(text + "</tool>")
-        owner = Owner(self._name, calls.schemas[self._name], GENERIC, {})
-        return TaggedArguments(owner, _writer_of(calls)).read(inside, calls) is Verdict.DONE
+        return arguments.read(inside, calls) is Verdict.DONE
 
 
 class JSONInside:
@@ -296,9 +298,6 @@ class JSONInside:
         return self._close(calls, Verdict.STANDS)
 
     def _close(self, calls: Calls, verdict: Verdict) -> Verdict:
-        if not isinstance(self._value, NamedCalls):
-            calls.close()
-            return verdict
         try:
             self._value.close(calls)
         except (NoCallError, JSONParseError) as exc:
@@ -308,14 +307,13 @@ class JSONInside:
 
 
 class NamedCalls:
-    """One call, or a list of calls, that say themselves what they are, or are of the tool *name*.
+    """One call, or a list of calls, that say themselves what they are.
 
     They are read when the JSON is whole.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         self.error: str | ParseError = ""
-        self._name = name
         self._json = IncrementalJSON(lenient=True)
 
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
@@ -335,8 +333,8 @@ class NamedCalls:
 
     def close(self, calls: Calls) -> None:
         """Write the calls; raise `NoCallError`, or `JSONParseError`, where there are none."""
-        for name, arguments in find_calls(self._json.value, self._name, calls.schemas):
-            writer = calls.writer or calls.open(name)
+        for name, arguments in find_calls(self._json.value, calls.schemas):
+            writer = calls.open(name)
             for key, value in arguments.items():
                 writer.put(key, value)
             calls.close()

@@ -9,7 +9,7 @@ everything up to the end of the call is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from msgspec import Struct
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import Run, Verdict
+from penstock.parsing.bodies.closers import CallCloser, MarkerCloser
 from penstock.parsing.bodies.json_arguments import JSONArgumentReader
 from penstock.parsing.bodies.open_strings import read_value
 from penstock.parsing.bodies.opening_tags import MAX_TAG, attributes_of
@@ -61,6 +62,8 @@ class TaggedArguments:
         self._passes = False  # the arguments have ended
         self._in_comment = False
         self._json: JSONArgumentReader | None = None
+        self._whole: JSONArgumentReader | None = None  # has read all of its value
+        self._tools: Collection[str] = ()  # whose calls may follow
         self._argument: Argument | None = None  # opened; how its value begins is not known
         self._value: Value | None = None  # that is open
         self._children: dict[str, list[Any]] = {}
@@ -79,6 +82,13 @@ class TaggedArguments:
             if verdict is not None:
                 return verdict
         return Verdict.MORE
+
+    def close(self, calls: Calls) -> None:
+        """Close the call, whose end tag has been read, and put out those that came with it."""
+        if self._whole is not None:
+            self._whole.close(calls)
+        else:
+            calls.close()
 
     def cut(self, scanner: Scanner) -> None:
         """Say that the text has ended: an open string takes what was held back."""
@@ -105,6 +115,7 @@ class TaggedArguments:
         if self._value is not None:
             return None if self._read_value(self._value, scanner) else Verdict.MORE
         if self._argument is not None:
+            self._tools = calls.schemas
             is_decided = self._begin_value(self._argument, scanner)
             return None if is_decided else Verdict.MORE
         if self._json is not None:
@@ -124,7 +135,8 @@ class TaggedArguments:
             return Verdict.MORE
         if self._begins and text[at] in "{[":
             scanner.at = at
-            self._json = JSONArgumentReader(self._owner.name, self._owner.schema)
+            owner = self._owner
+            self._json = JSONArgumentReader(owner.name, owner.schema, several=True)
             return None
         found = text.find("<", at)
         self._begins = self._begins and found == at
@@ -203,7 +215,10 @@ class TaggedArguments:
 
     def _read_value(self, value: Value, scanner: Scanner, *, final: bool = False) -> bool:
         """Read on in the open value; tell whether it has ended."""
-        if not read_value(value.string, value.closer, scanner, final=final):
+        closer = value.closer
+        if not isinstance(closer, MarkerCloser):
+            closer = CallCloser(closer, value.argument.tag, self._tools)
+        if not read_value(value.string, closer, scanner, final=final):
             return False
         self._value = None
         if value.collected is not None:
@@ -228,7 +243,7 @@ class TaggedArguments:
         if verdict is not Verdict.DONE:
             self.error = json.error
             return verdict
-        self._json = None
+        self._json, self._whole = None, json
         self._begins, self._passes = False, True
         return None
 

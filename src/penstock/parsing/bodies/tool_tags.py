@@ -137,7 +137,7 @@ class ToolTagReader:
         verdict = arguments.read(scanner, calls)
         self.error = arguments.error
         if verdict is Verdict.DONE:
-            calls.close()
+            arguments.close(calls)
         return verdict
 
     def _delegated(self, body: Body, verdict: Verdict) -> Verdict:
