@@ -147,7 +147,7 @@ def test_text_that_is_no_marker_leaves_at_once(fmt: Format) -> None:
 HEADED = {"inkling"}
 """Formats whose answers may begin inside a header: a first word may be a name."""
 
-LEADING = {"pythonic"}
+LEADING = {"generic_json", "granite", "llama3_json", "pythonic", "xlam"}
 """Formats whose calls, without any marker, can only be the first thing of an answer."""
 
 

@@ -17,6 +17,8 @@ from penstock.formats.delimited import FORMATS as DELIMITED
 from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.glm import FORMATS as GLM
 from penstock.formats.invokes import FORMATS as INVOKES
+from penstock.formats.json_leading import FORMATS as JSON_LEADING
+from penstock.formats.json_models import FORMATS as JSON_MODELS
 from penstock.formats.json_tags import GEMMA, HERMES
 from penstock.formats.json_tool import JSON_TOOL, json_tool
 from penstock.formats.minimax import FORMATS as MINIMAX
@@ -42,6 +44,8 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     json_tool("openai"),
     json_tool("gemini"),
     BARE_JSON,
+    *JSON_MODELS,
+    *JSON_LEADING,
     *NAMED_JSON,
     *CHANNELS,
     *PYTHONIC,
@@ -58,6 +62,10 @@ ALIASES: Final = {
     "json_mix": "hermes",
     "gpt_oss": "harmony",
     "openai": "harmony",
+    "qwen": "qwen25",
+    "llama3": "llama3_json",
+    "llama4_json": "llama3_json",
+    "interns1": "internlm",
     "qwen3_xml": "qwen3_coder",
     "glm": "glm45",
     "hunyuan": "hy_v3",

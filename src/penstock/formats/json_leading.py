@@ -1,0 +1,92 @@
+"""Calls in JSON that an answer may begin with, without any marker; a marker may stand there too."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.formats.base import Format
+from penstock.formats.json_models import LISTED, SINGLE, MarkedJSON, told
+from penstock.formats.turns import TURN_ENDS
+from penstock.parsing import Body, JSONCallReader
+from penstock.parsing.bodies.envelope import CALL, Shape
+from penstock.parsing.bodies.json_leading import LabelledJSONReader, LeadingJSONReader
+from penstock.parsing.bodies.json_unclosed import UnclosedJSONReader
+
+_BRACKETS: Final = ("{", "[")
+_FENCE: Final = "```"
+
+
+class LeadingJSON(MarkedJSON, frozen=True):
+    """Calls of *shape* behind a bracket that begins the answer, or behind a marker of *starts*.
+
+    A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
+    marker of a ``[``. With *only_first* markers too count only where the answer begins.
+    """
+
+    shape: Shape = CALL
+    only_first: bool = False
+
+    def body(self, marker: str) -> Body:
+        """Give a fresh reader for what follows *marker*."""
+        if marker == "[" and self.label:
+            return LabelledJSONReader(marker, self.label)
+        if marker in _BRACKETS:
+            return LeadingJSONReader(marker, self.shape)
+        if marker == _FENCE:
+            return LabelledJSONReader(marker, "json", _FENCE, known=True)
+        if self.end:
+            return JSONCallReader(self.end)
+        return UnclosedJSONReader(leading=self.only_first)
+
+
+_GENERIC: Final = Shape(wrappers=frozenset({"tool_call"}), lists=frozenset({"tool_calls"}))
+
+_ROW: Final = (SINGLE[0], "write one object after the other, with a semicolon between them")
+_MEMBER: Final = (
+    "one JSON object with a call in it that has the name and the arguments",
+    'give a list of such calls under the key "tool_calls" instead',
+)
+
+FORMATS: Final[tuple[Format, ...]] = (
+    Format(
+        name="llama3_json",
+        models=("llama-3.1", "llama-3.2", "llama-3.3", "llama-4"),
+        calls=LeadingJSON(starts=("<|python_tag|>", "{"), keys=("name", "parameters")),
+        prompt=told(*_ROW, first=True),
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        name="xlam",
+        models=("xlam", "llama-xlam-2"),
+        calls=LeadingJSON(
+            starts=("[", "{", _FENCE, "<tool_call>"),
+            label="TOOL_CALLS]",
+            end="</tool_call>",
+            written="[{call}]",
+        ),
+        prompt=told(*LISTED, first=True),
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        name="granite",
+        models=("granite-3.0", "granite-3.1", "granite-3.2", "granite-3.3"),
+        calls=LeadingJSON(
+            starts=("<|tool_call|>", "<tool_call>", "[", "{"),
+            only_first=True,
+            written="<|tool_call|>[{call}]",
+        ),
+        prompt=told(*LISTED, first=True),
+        wrappers=TURN_ENDS,
+    ),
+    Format(
+        name="generic_json",
+        calls=LeadingJSON(
+            starts=("{",),
+            shape=_GENERIC,
+            written='{"tool_call": {call}}',
+        ),
+        prompt=told(*_MEMBER, first=True),
+        wrappers=TURN_ENDS,
+    ),
+)
+"""The formats that may do without a marker."""
