@@ -314,3 +314,14 @@ def test_of_several_calls_only_the_broken_one_is_mended(first: str, last: str, m
         assert (one.arguments, one.repairs) == ({"path": "a"}, [])
         assert two.arguments == {"path": "b", "mode": 1}
         assert two.repairs
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_value_that_is_no_call_breaks_at_the_same_place_at_any_cut(mode: Mode) -> None:
+    text = "<tool_call>5/*><tool_call>{'name''write"
+    found = []
+    for chunks in chunkings(text):
+        machine = Machine(HERMES, TOOLS, arguments=mode, repair=True)
+        events = [event for chunk in chunks for event in machine.feed(chunk)]
+        found.append(message_of([*events, *machine.finish(cut=False)]))
+    assert all(message == found[0] for message in found)
