@@ -71,6 +71,17 @@ def decode(data: bytes | str) -> Any:
     return value
 
 
+def decode_strict(data: bytes | str) -> Any:
+    """Read one JSON value that any reader accepts; no NaN, no lone surrogate, no ``1e999``."""
+    try:
+        value = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
+        raise JSONParseError(str(exc)) from exc
+    if _count_brackets(data) > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+        raise JSONParseError(f"containers nested more than {MAX_DEPTH} deep")
+    return value
+
+
 def decode_as(data: bytes | str, type_: Any) -> Any:
     """Read one JSON value as *type_* (a Struct or a union of them)."""
     try:

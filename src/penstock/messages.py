@@ -88,10 +88,10 @@ class ToolCall(Block, tag="tool_call"):
         return cls(id, name, arguments, complete=complete, repairs=repairs, signature=signature)
 
 
-class ToolResult(Struct):
-    """What a call gave back: *content* is text or any JSON value; *is_error* says it failed.
+class ToolResult(Struct, tag="tool", tag_field="role"):
+    """What a call gave back: *content* is text, a list of blocks or any JSON value.
 
-    *id* and *name* are those of the call.
+    *id* and *name* are those of the call; *is_error* says that it failed.
     """
 
     id: str
@@ -140,7 +140,7 @@ class ErrorInfo(Struct):
     retryable: bool = False
 
 
-class AssistantMessage(Struct):
+class AssistantMessage(Struct, tag="assistant", tag_field="role"):
     """A whole answer, or as much of it as has arrived."""
 
     id: str = ""

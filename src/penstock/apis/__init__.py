@@ -1,0 +1,52 @@
+"""Every provider's API, both ways: streams, requests and whole answers.
+
+An API is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from penstock.apis.base import Api
+from penstock.errors import UsageError
+
+__all__ = ["Api", "check", "get", "names"]
+
+_ROOMS: Final = {
+    "openai-chat": "openai_chat",
+    "openai-responses": "openai_responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "ollama": "ollama",
+    "qwen": "qwen",
+}
+_ALIASES: Final = {
+    "openai": "openai-chat",
+    "chat": "openai-chat",
+    "responses": "openai-responses",
+    "anthropic-messages": "anthropic",
+    "messages": "anthropic",
+    "google": "gemini",
+    "qwen-web": "qwen",
+}
+
+
+def names() -> list[str]:
+    """Give the names of all APIs."""
+    return [*_ROOMS]
+
+
+def get(name: str) -> Api:
+    """Give the API called *name*, without regard to case, ``-`` or ``_``."""
+    key = name.lower().replace("_", "-")
+    room = _ROOMS.get(_ALIASES.get(key, key))
+    if room is None:
+        raise UsageError(f"no API is called {name!r}; there are {', '.join(_ROOMS)}")
+    api: Api = import_module(f"penstock.apis.{room}").API
+    return api
+
+
+def check(name: str, data: bytes) -> list[str]:
+    """List every way in which the stream *data* breaks the grammar of the API called *name*."""
+    return get(name).check(data)

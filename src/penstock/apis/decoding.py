@@ -1,0 +1,201 @@
+"""The life of a decoder: bytes to frames to JSON to events, whatever the provider.
+
+An API says by `_read` what one JSON object of its stream means, and by `_read_end` what it means
+that the bytes end. All else is the same everywhere:
+
+* a frame that is no JSON is read line by line, since some servers leave the blank lines out; a
+  line that is none either is skipped and counted, and no call that was open then is complete;
+* a body that is no stream at all (an error as plain JSON, a whole answer, a page of HTML) is read
+  as what it is;
+* a frame over its limit, and bytes that hold no frame, end in `Failed` of kind ``malformed``;
+* what comes after the terminal event is ignored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock import _json, sse
+from penstock.apis.replay import events_of
+from penstock.apis.shapes import Shape
+from penstock.apis.transcript import Transcript
+from penstock.errors import JSONParseError, LimitError, UsageError
+from penstock.events import Event
+from penstock.frames import Frame, FrameDecoder
+from penstock.messages import AssistantMessage, ErrorInfo
+
+MAX_BODY: Final = 8 * 1024 * 1024
+"""How many bytes of a body without frames are kept, to say what it was."""
+
+_DONE: Final = "[DONE]"
+_SHOWN: Final = 200  # characters of a body that is shown in an error
+
+
+class StreamDecoder(ABC):
+    """Bytes of a provider's stream in, events out."""
+
+    def __init__(
+        self, frames: FrameDecoder | None = None, *, ids: Callable[[], str] | None = None
+    ) -> None:
+        self.skipped = 0
+        self._frames = frames or sse.Decoder()
+        self._transcript = Transcript(ids)
+        self._shape = Shape()
+        self._body: bytearray | None = bytearray()  # as long as there was no frame
+        self._finished = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take more bytes; give the events that they make certain."""
+        if self._finished:
+            raise UsageError("the stream is finished: make a new decoder for a new one")
+        if self._transcript.ended:
+            return []
+        try:
+            frames = self._frames.feed(data)
+        except LimitError as exc:
+            return self._refuse(str(exc))
+        if self._body is not None:
+            self._keep(data, found=bool(frames))
+        for frame in frames:
+            self._read_frame(frame)
+        return self._transcript.take()
+
+    def finish(self) -> list[Event]:
+        """End the stream; give what was held back, and the terminal event if none has come."""
+        if self._finished:
+            raise UsageError("the stream is finished: make a new decoder for a new one")
+        self._finished = True
+        if self._transcript.ended:
+            return self._transcript.take()
+        try:
+            frames = self._frames.finish()
+        except LimitError as exc:
+            return self._refuse(str(exc))
+        for frame in frames:
+            self._read_frame(frame)
+        if self._body and not self.has_read:
+            self._read_body(bytes(self._body))
+        if not self._transcript.ended:
+            self._read_end()
+        return self._transcript.take()
+
+    def read_whole(self, data: Mapping[str, Any]) -> AssistantMessage:
+        """Read a whole answer as a stream of one frame, and give its message."""
+        self.has_read = True
+        self._read(dict(data), "")
+        if not self._transcript.ended:
+            self._read_end()
+        return self._transcript.message
+
+    # --- what an API says ---
+
+    has_read = False
+    """Whether any frame was lawful."""
+
+    @abstractmethod
+    def _read(self, data: dict[str, Any], event: str) -> None:
+        """Read one JSON object of the stream; *event* is the name that its frame had."""
+
+    def _read_done(self) -> None:  # noqa: B027 - most streams have no such mark
+        """Read the mark ``[DONE]``."""
+
+    def _read_end(self) -> None:
+        """Read the end of the bytes before any terminal event: the stream was cut."""
+        self.fail_truncated()
+
+    @abstractmethod
+    def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
+        """Read a body that is no stream: an answer, an error, or neither."""
+
+    # --- frames ---
+
+    def _read_frame(self, frame: Frame) -> None:
+        data = frame.data
+        passage, text = self._shape.match(data)
+        if passage is not None:
+            passage.add(text)
+            return
+        try:
+            value = _json.decode(data)
+        except JSONParseError:
+            self._read_lines(frame)
+            return
+        pending = self._transcript.pending
+        self._read_value(value, frame)
+        spoken = self._transcript.spoke_since(pending)
+        if spoken is not None:
+            self._shape.learn(data, spoken.last, spoken)
+
+    def _read_value(self, value: object, frame: Frame) -> None:
+        if self._transcript.ended:
+            return
+        if isinstance(value, dict):
+            self.has_read = True
+            self._body = None
+            self._read(value, frame.event)
+        else:
+            self._skip(frame)
+
+    def _read_lines(self, frame: Frame) -> None:
+        """Read a frame that is no JSON as a whole: a mark, several frames in one, or garbage."""
+        for line in frame.data.split("\n"):
+            text = line.strip()
+            if text == _DONE:
+                self.has_read = True
+                self._read_done()
+            elif text:
+                try:
+                    value = _json.decode(text)
+                except JSONParseError:
+                    self._skip(frame)
+                else:
+                    self._read_value(value, frame)
+
+    def _skip(self, frame: Frame) -> None:
+        if not frame.unfinished:  # What the end cut off is no fault of the line.
+            self.skipped += 1
+        self._transcript.damage()
+
+    # --- ends ---
+
+    def fail_truncated(self) -> None:
+        """End the answer as one that was cut, or that never was one."""
+        if self.skipped and not self.has_read:
+            self._transcript.fail(ErrorInfo("the stream holds no JSON", "malformed"))
+        else:
+            message = "the stream ended before the answer did"
+            self._transcript.fail(ErrorInfo(message, "truncated", retryable=True))
+
+    def _refuse(self, reason: str) -> list[Event]:
+        self._transcript.fail(ErrorInfo(reason, "malformed"))
+        return self._transcript.take()
+
+    # --- a body that is no stream ---
+
+    def _keep(self, data: bytes, *, found: bool) -> None:
+        if self._body is None or found or len(self._body) > MAX_BODY:
+            self._body = None
+        else:
+            self._body += data
+
+    def _read_body(self, body: bytes) -> None:
+        try:
+            value = _json.decode(body)
+        except JSONParseError:
+            value = None
+        found = self._read_whole(value) if isinstance(value, Mapping) else None
+        if isinstance(found, AssistantMessage):
+            self._replay(found)
+        elif isinstance(found, ErrorInfo):
+            self._transcript.fail(found)
+        elif body.strip():
+            text = body.decode("utf-8", "replace").strip()[:_SHOWN]
+            self._transcript.fail(ErrorInfo(f"no stream but: {text}", "malformed"))
+
+    def _replay(self, message: AssistantMessage) -> None:
+        transcript = self._transcript
+        for event in events_of(message):
+            transcript.emit(event)
+        transcript.ended = True

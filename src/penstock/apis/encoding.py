@@ -1,0 +1,177 @@
+"""The life of an encoder: events in, bytes of one API's stream out.
+
+An API says by its `_write_…` methods how its wire says each event. All else is the same everywhere:
+the answer begins once, has one end, and nothing follows it; a sequence that stops without its end
+is one that was cut. `OneByOne` serves the APIs in which one block has to end before another begins.
+
+How an answer ends is decided here for all (`ending`): an incomplete call never ends in anything
+that would make a client run it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from typing import Literal
+
+from penstock.errors import UsageError
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.messages import AssistantMessage, ErrorInfo, StopReason
+
+BlockEvent = (
+    TextStart
+    | TextDelta
+    | TextEnd
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | Part
+)
+"""An event of a block."""
+
+Ending = Literal["stop", "length", "tool_use", "refusal", "filter"]
+"""How an answer ends, where it does not end in an error."""
+
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd, Part)
+
+
+class StreamEncoder(ABC):
+    """Events of one answer in, bytes out; `finish` after the last."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._ended = False
+        self._finished = False
+        self._calls: list[bool] = []  # whether each is complete
+
+    def encode(self, event: Event) -> bytes:
+        """Write what *event* means to a client; nothing is written after the terminal event."""
+        if self._finished:
+            raise UsageError("the stream is finished: make a new encoder for a new one")
+        if self._ended:
+            return b""
+        match event:
+            case MessageStart():
+                return self._begin(event)
+            case Done() | Failed():
+                return self._end(event)
+            case _:
+                if isinstance(event, ToolCallEnd):
+                    self._calls.append(event.call.complete)
+                head = b"" if self._begun else self._begin(MessageStart())
+                return head + self._write(event)
+
+    def finish(self) -> bytes:
+        """End the stream; without a terminal event before, it ends as one that was cut."""
+        data = b""
+        if not self._ended:
+            cut = ErrorInfo("the stream ended before the answer did", "truncated", retryable=True)
+            data = self.encode(Failed("error", cut, AssistantMessage()))
+        self._finished = True
+        return data
+
+    def keep_alive(self) -> bytes:
+        """Write a sign of life that means nothing to a client."""
+        return b": keep-alive\n\n"
+
+    def _begin(self, event: MessageStart) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        return self._write_start(event)
+
+    def _end(self, event: Done | Failed) -> bytes:
+        head = (
+            b"" if self._begun else self._begin(MessageStart(event.message.id, event.message.model))
+        )
+        self._ended = True
+        return head + self._write_end(event, self._ending(event))
+
+    def _ending(self, event: Done | Failed) -> Ending | ErrorInfo:
+        """Say how the answer ends: a word of the model's side, or an error.
+
+        An incomplete call ends at the limit, if the limit cut it, and else in an error.
+        """
+        error = event.error if isinstance(event, Failed) else None
+        return _ending(event.reason, error, self._calls)
+
+    @abstractmethod
+    def _write_start(self, event: MessageStart) -> bytes:
+        """Write the beginning of the answer."""
+
+    @abstractmethod
+    def _write(self, event: BlockEvent) -> bytes:
+        """Write an event of a block."""
+
+    @abstractmethod
+    def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
+        """Write the end of the answer, which is *ending*."""
+
+
+def ending_of(message: AssistantMessage) -> Ending | ErrorInfo:
+    """Say how a whole *message* ended, by the same rules."""
+    calls = [call.complete for call in message.tool_calls]
+    return _ending(message.stop_reason, message.error, calls)
+
+
+def _ending(
+    reason: StopReason | None, error: ErrorInfo | None, calls: list[bool]
+) -> Ending | ErrorInfo:
+    if error is not None and error.kind in ("refusal", "filter"):
+        return "refusal" if error.kind == "refusal" else "filter"
+    if reason not in ("stop", "length", "tool_use"):
+        return error or ErrorInfo("the answer has no end", "truncated", retryable=True)
+    if reason == "length":
+        return reason
+    if not all(calls):
+        return ErrorInfo("the answer holds a call that is not complete", "malformed")
+    return "tool_use" if calls else "stop"
+
+
+class OneByOne:
+    """Puts the events of blocks that are open side by side into an order of one block at a time.
+
+    The block that opened first goes on; what comes for the others waits until it ends. `current` is
+    the block whose turn it is.
+    """
+
+    def __init__(self) -> None:
+        self.current: int | None = None
+        self._waiting: dict[int, deque[BlockEvent]] = {}
+
+    def put(self, event: BlockEvent) -> Iterator[BlockEvent]:
+        """Take one more event; give those whose turn it is."""
+        if self.current is None:
+            self.current = event.index
+        if event.index != self.current:
+            self._waiting.setdefault(event.index, deque()).append(event)
+            return
+        yield event
+        while isinstance(event, _ENDS):
+            if not self._waiting:
+                self.current = None
+                return
+            self.current = min(self._waiting)
+            waiting = self._waiting.pop(self.current)
+            while waiting:
+                event = waiting.popleft()
+                yield event

@@ -1,0 +1,54 @@
+"""Ids of calls that a client can rely on: none empty, no two the same."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import Final
+
+_ANY: Final = re.compile(r"(?s).+")
+
+
+class Ids:
+    """Gives each call of one answer or one conversation an id that its API allows.
+
+    *allowed* is what an id may look like, *prefix* begins those that are made here. Of an id of
+    the Responses API (``call_id|item_id``) the first half is the call's.
+    """
+
+    def __init__(self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_") -> None:
+        self._allowed = allowed
+        self._prefix = prefix
+        self._given: set[str] = set()
+        self._numbers = count(1)
+
+    def give(self, wanted: str) -> str:
+        """Give *wanted* if the API allows it and nobody has it yet, else one of our own."""
+        id_ = wanted.partition("|")[0]
+        if not self._allowed.fullmatch(id_):
+            id_ = re.sub(r"[^A-Za-z0-9_-]", "_", id_)
+        while not id_ or id_ in self._given or not self._allowed.fullmatch(id_):
+            id_ = f"{self._prefix}{next(self._numbers)}"
+        self._given.add(id_)
+        return id_
+
+
+class SentIds:
+    """Gives the calls and the results of a conversation ids that an API allows, each pair its own.
+
+    A call that has the id of an earlier one gets another, and the result that follows it goes
+    along.
+    """
+
+    def __init__(self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_") -> None:
+        self._ids = Ids(allowed, prefix)
+        self._sent: dict[str, str] = {}
+
+    def of_call(self, id: str) -> str:  # noqa: A002 - the field's name
+        """Give the id under which a call is sent."""
+        self._sent[id] = self._ids.give(id)
+        return self._sent[id]
+
+    def of_result(self, id: str) -> str:  # noqa: A002 - the field's name
+        """Give the id under which the call's result is sent."""
+        return self._sent.get(id) or self.of_call(id)

@@ -1,0 +1,246 @@
+"""Chat completion chunks to events.
+
+The first choice alone counts. Calls are told apart by their `index`, whatever else repeats, comes
+late or is missing; a call ends when its arguments are whole and the next begins, or with the
+answer. The terminal event waits for ``[DONE]`` or the end of the bytes, since the usage comes after
+the finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock import _json
+from penstock.apis.decoding import StreamDecoder
+from penstock.apis.numbers import index_of
+from penstock.apis.openai_chat import tables
+from penstock.apis.openai_chat.response import read_response
+from penstock.apis.transcript import CallPassage, Passage
+from penstock.messages import AssistantMessage, ErrorInfo
+
+REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
+"""Where servers put thoughts; the first that is not empty counts."""
+
+_LEGACY: Final = -1  # the key of the one call that `function_call` can say
+
+
+class Decoder(StreamDecoder):
+    """Bytes of a chat completion stream in, events out."""
+
+    _finish = ""
+    _passage: Passage | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._calls: dict[int, CallPassage] = {}
+        self._by_id: dict[str, CallPassage] = {}
+        self._annotations: list[Any] = []
+
+    def _read(self, data: dict[str, Any], event: str) -> None:
+        del event  # The API names no frames.
+        if data.get("error"):
+            self._transcript.fail(tables.read_error(data["error"]), self._finish)
+            return
+        id_, model = data.get("id"), data.get("model")
+        self._transcript.begin(
+            id_ if isinstance(id_, str) else "", model if isinstance(model, str) else ""
+        )
+        self._read_usage(data)
+        choices = data.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, Mapping) and not index_of(choice):
+                self._read_choice(choice)
+
+    def _read_usage(self, data: Mapping[str, Any]) -> None:
+        if isinstance(data.get("usage"), Mapping):
+            self._transcript.usage = tables.read_usage(data["usage"])
+
+    def _read_choice(self, choice: Mapping[str, Any]) -> None:
+        self._read_usage(choice)  # Some servers put it here.
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, Mapping):
+            self._read_delta(delta)
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str) and finish:
+            self._finish = self._finish or finish
+            for call in self._calls.values():
+                call.close()
+
+    def _read_delta(self, delta: Mapping[str, Any]) -> None:
+        for key in REASONING:
+            if isinstance(delta.get(key), str) and delta[key]:
+                self._thinking().add(delta[key])
+                break
+        self._read_details(delta.get("reasoning_details"))
+        self._read_content(delta.get("content"))
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._text().add(refusal)
+        calls = delta.get("tool_calls")
+        for position, call in enumerate(calls if isinstance(calls, list) else ()):
+            if isinstance(call, Mapping):
+                self._read_call(call, position)
+        if isinstance(delta.get("function_call"), Mapping):
+            self._read_function(self._call(_LEGACY), delta["function_call"])
+        if isinstance(delta.get("annotations"), list):
+            self._annotations += delta["annotations"]
+
+    # --- text and thinking ---
+
+    def _read_content(self, content: object) -> None:
+        if isinstance(content, str):
+            if content:
+                self._text().add(content)
+        elif isinstance(content, list):
+            for part in content:
+                if isinstance(part, Mapping):
+                    self._read_part(part)
+
+    def _read_part(self, part: Mapping[str, Any]) -> None:
+        """Read content that comes in parts, as Mistral's does."""
+        if part.get("type") == "thinking":
+            thoughts = part.get("thinking")
+            for thought in thoughts if isinstance(thoughts, list) else [{"text": thoughts}]:
+                text = thought.get("text") if isinstance(thought, Mapping) else None
+                if isinstance(text, str) and text:
+                    self._thinking().add(text)
+        elif isinstance(part.get("text"), str) and part["text"]:
+            self._text().add(part["text"])
+
+    def _read_details(self, details: object) -> None:
+        """Read OpenRouter's details: signatures of thoughts, and of calls by their id."""
+        for detail in details if isinstance(details, list) else ():
+            if not isinstance(detail, Mapping):
+                continue
+            call = self._by_id.get(str(detail.get("id")))
+            data, signature = detail.get("data"), detail.get("signature")
+            if call is not None and isinstance(data, str):
+                call.signature = data
+            elif isinstance(signature, str) and self._passage and not self._passage.is_text:
+                self._passage.signature = signature
+
+    def _text(self) -> Passage:
+        return self._open(is_text=True)
+
+    def _thinking(self) -> Passage:
+        return self._open(is_text=False)
+
+    def _open(self, *, is_text: bool) -> Passage:
+        """Give the passage that is open, if it is of this kind; else end it and begin another."""
+        passage = self._passage
+        if passage is not None and passage.is_open and passage.is_text == is_text:
+            return passage
+        self._close_passage()
+        make = self._transcript.text if is_text else self._transcript.thinking
+        self._passage = make()
+        return self._passage
+
+    def _close_passage(self) -> None:
+        if self._passage is not None:
+            self._passage.close()
+
+    # --- calls ---
+
+    def _read_call(self, data: Mapping[str, Any], position: int) -> None:
+        id_ = data.get("id")
+        id_ = id_ if isinstance(id_, str) else ""
+        call = self._call(self._key_of(data, id_, position), id_)
+        if id_:
+            self._by_id.setdefault(id_, call)
+        signature = _google_signature(data)
+        if signature:
+            call.signature = signature
+        if isinstance(data.get("function"), Mapping):
+            self._read_function(call, data["function"])
+        elif isinstance(data.get("custom"), Mapping):
+            self._read_custom(call, data["custom"])
+
+    def _key_of(self, data: Mapping[str, Any], id_: str, position: int) -> int:
+        """Tell calls apart by index; without one by id, and without that by their order."""
+        index = index_of(data)
+        if index is not None:
+            return index
+        for key, call in self._calls.items():
+            if id_ and self._by_id.get(id_) is call:
+                return key
+        has_name = isinstance(data.get("function"), Mapping) and data["function"].get("name")
+        if id_ or has_name:
+            return max(self._calls, default=-1) + 1
+        return max(self._calls, default=position)
+
+    def _call(self, key: int, id_: str = "") -> CallPassage:
+        call = self._calls.get(key)
+        if call is None:
+            self._close_passage()
+            self._close_whole_calls()
+            call = self._calls[key] = self._transcript.call(id=id_)
+        elif id_:
+            call.add_id(id_)
+        return call
+
+    def _close_whole_calls(self) -> None:
+        """End the call before, if its arguments are whole: the next one has begun."""
+        if self._calls:
+            last = [*self._calls.values()][-1]
+            if last.is_open and last.is_whole:
+                last.close()
+
+    def _read_function(self, call: CallPassage, function: Mapping[str, Any]) -> None:
+        name, arguments = function.get("name"), function.get("arguments")
+        if isinstance(name, str):
+            call.add_name(name)
+        if isinstance(arguments, str):
+            call.add(arguments)
+        elif isinstance(arguments, dict):
+            call.add(_json.encode(arguments).decode())
+
+    def _read_custom(self, call: CallPassage, custom: Mapping[str, Any]) -> None:
+        """Read a call of a tool that takes free text: to us, an object with the text in it."""
+        name, text = custom.get("name"), custom.get("input")
+        if isinstance(name, str):
+            call.add_name(name)
+        if isinstance(text, str):
+            call.add_free_text(text)
+
+    # --- ends ---
+
+    def _read_done(self) -> None:
+        self._conclude(self._finish or "stop")
+
+    def _read_end(self) -> None:
+        if self._finish:
+            self._conclude(self._finish)
+        else:
+            self.fail_truncated()
+
+    def _conclude(self, finish: str) -> None:
+        transcript = self._transcript
+        self._close_passage()
+        if self._annotations:
+            transcript.part(tables.NAME, {"annotations": self._annotations})
+        word = finish.lower()
+        if word in tables.STOP or word in tables.TOOL_USE:
+            transcript.done("stop", finish)
+        elif word in tables.LENGTH:
+            transcript.done("length", finish)
+        elif word in tables.FILTER:
+            error = ErrorInfo(f"the provider ended the answer: {finish}", "filter", finish)
+            transcript.fail(error, finish)
+        else:
+            message = f"the provider ended the answer with finish_reason {finish}"
+            error = ErrorInfo(message, "provider", finish, retryable=word in tables.FAILURES)
+            transcript.fail(error, finish)
+
+    def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
+        if data.get("error"):
+            return tables.read_error(data["error"])
+        return read_response(data) if isinstance(data.get("choices"), list) else None
+
+
+def _google_signature(call: Mapping[str, Any]) -> str:
+    """Give the thought signature that Gemini's own chat endpoint puts beside a call."""
+    found: object = call
+    for key in ("extra_content", "google", "thought_signature"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,140 @@
+"""Events to chat completion chunks.
+
+Calls are numbered in the order in which they start, and their deltas may interleave as they come.
+Text has no blocks here: of two passages that are open side by side, one goes out after the other.
+A text delta is the hot path: two fixed pieces of bytes around the quoted text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock import _json
+from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
+from penstock.apis.ids import Ids
+from penstock.apis.openai_chat import tables
+from penstock.apis.openai_chat.response import signed
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.messages import ErrorInfo, Usage
+
+_TAIL: Final = b'},"logprobs":null,"finish_reason":null}]}\n\n'
+_DONE: Final = b"data: [DONE]\n\n"
+
+
+class Encoder(StreamEncoder):
+    """Events in, the bytes of a chat completion stream out."""
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        id: str = "",  # noqa: A002 - the field's name
+        created: int = 0,
+        usage: bool = True,
+    ) -> None:
+        super().__init__()
+        self._model, self._id, self._created = model, id, created
+        self._asked_for_usage = usage
+        self._speech = OneByOne()
+        self._ids = Ids()
+        self._numbers: dict[int, int] = {}  # of calls: the block's index, and theirs
+        self._said: set[int] = set()  # blocks of calls whose arguments have begun
+        self._head = self._text_head = self._thinking_head = b""
+
+    def encode(self, event: Event) -> bytes:
+        """Write what *event* means to a client; nothing is written after the terminal event."""
+        if type(event) is TextDelta and event.index == self._speech.current and event.text:
+            return self._text_head + _json.encode(event.text) + _TAIL
+        return super().encode(event)
+
+    def _write_start(self, event: MessageStart) -> bytes:
+        chunk = _json.encode(
+            {
+                "id": self._id or event.id or "chatcmpl-1",
+                "object": "chat.completion.chunk",
+                "created": self._created,
+                "model": self._model or event.model,
+            }
+        )
+        self._head = b"data: " + chunk[:-1]
+        choice = self._head + b',"choices":[{"index":0,"delta":{'
+        self._text_head = choice + b'"content":'
+        self._thinking_head = choice + b'"reasoning_content":'
+        return choice + b'"role":"assistant","content":""' + _TAIL
+
+    def _write(self, event: BlockEvent) -> bytes:
+        match event:
+            case ToolCallStart():
+                return self._write_call(event)
+            case ToolCallDelta():
+                return self._write_arguments(event.index, event.arguments)
+            case ToolCallEnd():
+                return self._write_call_end(event)
+            case Part() if event.part.provider == tables.NAME and isinstance(event.part.data, dict):
+                return self._write_delta(event.part.data)
+            case Part():
+                return b""
+        return b"".join(map(self._write_speech, self._speech.put(event)))
+
+    def _write_speech(self, event: BlockEvent) -> bytes:
+        if not isinstance(event, TextDelta | ThinkingDelta) or not event.text:
+            return b""
+        head = self._text_head if isinstance(event, TextDelta) else self._thinking_head
+        return head + _json.encode(event.text) + _TAIL
+
+    def _write_delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return self._head + b',"choices":' + _json.encode([choice]) + b"}\n\n"
+
+    # --- calls ---
+
+    def _write_call(self, event: ToolCallStart) -> bytes:
+        number = self._numbers[event.index] = len(self._numbers)
+        call = {
+            "index": number,
+            "id": self._ids.give(event.id),
+            "type": "function",
+            "function": {"name": event.name, "arguments": ""},
+        }
+        return self._write_delta({"tool_calls": [call]})
+
+    def _write_arguments(self, index: int, arguments: str, **more: Any) -> bytes:
+        if not arguments and not more:
+            return b""
+        if arguments:
+            self._said.add(index)
+        call = {"index": self._numbers[index], "function": {"arguments": arguments}, **more}
+        return self._write_delta({"tool_calls": [call]})
+
+    def _write_call_end(self, event: ToolCallEnd) -> bytes:
+        """Write what the deltas left out: arguments that came whole, and the signature."""
+        rest = ""
+        if event.index not in self._said and event.call.complete:
+            rest = _json.encode(event.call.arguments).decode()
+        return self._write_arguments(event.index, rest, **signed(event.call.signature))
+
+    # --- the end ---
+
+    def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
+        if isinstance(ending, ErrorInfo):
+            error = _json.encode({"error": tables.write_error(ending)})
+            return b"data: " + error + b"\n\n" + _DONE
+        finish = self._write_delta({}, tables.FINISH_REASONS[ending])
+        return finish + self._write_usage(event.message.usage) + _DONE
+
+    def _write_usage(self, usage: Usage) -> bytes:
+        if not self._asked_for_usage or usage == Usage():
+            return b""
+        written = _json.encode(tables.write_usage(usage))
+        return self._head + b',"choices":[],"usage":' + written + b"}\n\n"

@@ -1,0 +1,237 @@
+"""What a chat client asks, read into a `Request`.
+
+Clients send fields that no specification knows; they are kept aside in `Request.extra`, and only
+what cannot be a request raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock import _json
+from penstock.apis.openai_chat import tables
+from penstock.apis.reading import (
+    clean,
+    integer,
+    number,
+    object_at,
+    sorted_tools,
+    strings,
+    text_at,
+    the_rest,
+)
+from penstock.errors import UsageError
+from penstock.messages import (
+    AssistantMessage,
+    Content,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from penstock.requests import (
+    Image,
+    Message,
+    ReasoningOptions,
+    Request,
+    ResponseFormat,
+    SystemMessage,
+    ToolChoice,
+    UserContent,
+    UserMessage,
+)
+
+KNOWN: Final = frozenset(
+    {
+        "model", "messages", "tools", "functions", "tool_choice", "function_call",
+        "parallel_tool_calls", "max_tokens", "max_completion_tokens", "temperature", "top_p",
+        "top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "n", "response_format",
+        "reasoning_effort", "reasoning", "stream", "stream_options", "metadata", "user",
+    }
+)  # fmt: skip
+_MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+_SYSTEM: Final = ("system", "developer")
+
+
+def read_request(data: Mapping[str, Any]) -> Request:
+    """Read what a client sent; raise `UsageError` for what is no request."""
+    messages = data.get("messages")
+    if not isinstance(messages, list):
+        raise UsageError("`messages` must be a list")
+    reader = _Conversation()
+    for message in messages:
+        reader.read(message)
+    tools, foreign = sorted_tools([*_list(data, "tools"), *_list(data, "functions")])
+    return Request(
+        model=text_at(data, "model"),
+        system="\n\n".join(reader.system),
+        messages=reader.messages,
+        tools=tools,
+        tool_choice=_read_choice(data.get("tool_choice") or data.get("function_call")),
+        parallel_tool_calls=_flag(data.get("parallel_tool_calls")),
+        max_tokens=integer(data, "max_completion_tokens") or integer(data, "max_tokens"),
+        temperature=number(data, "temperature"),
+        top_p=number(data, "top_p"),
+        top_k=integer(data, "top_k"),
+        seed=integer(data, "seed"),
+        presence_penalty=number(data, "presence_penalty"),
+        frequency_penalty=number(data, "frequency_penalty"),
+        stop=strings(data.get("stop")),
+        n=integer(data, "n"),
+        response_format=_read_format(data.get("response_format")),
+        reasoning=_read_reasoning(data),
+        stream=data.get("stream") is True,
+        include_usage=object_at(data, "stream_options").get("include_usage") is True,
+        metadata=dict(object_at(data, "metadata")),
+        user=text_at(data, "user"),
+        source=tables.NAME,
+        extra={**the_rest(data, KNOWN), **({"tools": foreign} if foreign else {})},
+        raw=dict(data),
+    )
+
+
+class _Conversation:
+    """Reads messages in order: those in front that instruct are the system prompt."""
+
+    def __init__(self) -> None:
+        self.system: list[str] = []
+        self.messages: list[Message] = []
+        self._names: dict[str, str] = {}  # of calls, by id
+
+    def read(self, data: object) -> None:
+        if not isinstance(data, Mapping):
+            raise UsageError("a message is a JSON object")
+        role = data.get("role")
+        if role in _SYSTEM:
+            self._read_system(_text_of(data.get("content")))
+        elif role == "user":
+            self.messages.append(UserMessage(read_content(data.get("content"))))
+        elif role == "assistant":
+            self._read_assistant(data)
+        elif role in ("tool", "function"):
+            self._read_result(data)
+        else:
+            raise UsageError(f"a message has the role {role!r}")
+
+    def _read_system(self, text: str) -> None:
+        if self.messages:
+            self.messages.append(SystemMessage(text))
+        elif text:
+            self.system.append(text)
+
+    def _read_assistant(self, data: Mapping[str, Any]) -> None:
+        content: list[Content] = []
+        thoughts = text_at(data, "reasoning_content") or text_at(data, "reasoning")
+        if thoughts:
+            content.append(Thinking(thoughts))
+        text = _text_of(data.get("content")) or text_at(data, "refusal")
+        if text:
+            content.append(Text(text))
+        for call in _calls_of(data):
+            self._names[call.id] = call.name
+            content.append(call)
+        self.messages.append(AssistantMessage(content=content))
+
+    def _read_result(self, data: Mapping[str, Any]) -> None:
+        id_ = text_at(data, "tool_call_id") or text_at(data, "name")
+        name = text_at(data, "name") or self._names.get(id_, "")
+        content = data.get("content")
+        blocks = read_content(content) if isinstance(content, list) else []
+        plain = all(isinstance(block, Text) for block in blocks)
+        self.messages.append(ToolResult(id_, name, _text_of(content) if plain else blocks))
+
+
+def read_content(content: object) -> list[UserContent]:
+    """Read what a user says: text, or a list of parts."""
+    if isinstance(content, str):
+        return [Text(clean(content))] if content else []
+    return [_read_part(part) for part in content] if isinstance(content, list) else []
+
+
+def _read_part(part: object) -> UserContent:
+    if isinstance(part, str):
+        return Text(clean(part))
+    fields = part if isinstance(part, Mapping) else {}
+    if isinstance(fields.get("text"), str):
+        return Text(clean(fields["text"]))
+    picture = fields.get("image_url")
+    if fields.get("type") == "image_url" and isinstance(picture, Mapping | str):
+        return _read_image(picture)
+    return Opaque(tables.NAME, part)
+
+
+def _read_image(picture: Mapping[str, Any] | str) -> Image:
+    url = picture if isinstance(picture, str) else text_at(picture, "url")
+    detail = "" if isinstance(picture, str) else text_at(picture, "detail")
+    head, comma, data = url.partition(";base64,")
+    if comma and head.startswith("data:"):
+        return Image(media_type=head.removeprefix("data:"), data=data, detail=detail)
+    return Image(url=url, detail=detail)
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, str):
+        return clean(content)
+    return "\n".join(block.text for block in read_content(content) if isinstance(block, Text))
+
+
+def _calls_of(data: Mapping[str, Any]) -> list[ToolCall]:
+    calls = []
+    for position, call in enumerate(_list(data, "tool_calls")):
+        if isinstance(call, Mapping):
+            function = object_at(call, "function") or object_at(call, "custom")
+            calls.append(_read_call(function, text_at(call, "id") or f"call_{position}", call))
+    legacy = data.get("function_call")
+    if isinstance(legacy, Mapping):
+        calls.append(_read_call(legacy, text_at(legacy, "name"), {}))
+    return calls
+
+
+def _read_call(function: Mapping[str, Any], id_: str, call: Mapping[str, Any]) -> ToolCall:
+    name, arguments = text_at(function, "name"), function.get("arguments")
+    signature = text_at(object_at(object_at(call, "extra_content"), "google"), "thought_signature")
+    if isinstance(function.get("input"), str):
+        arguments = _json.encode({"input": function["input"]}).decode()
+    if isinstance(arguments, dict):
+        return ToolCall(id_, name, arguments, signature=signature)
+    text = arguments if isinstance(arguments, str) else ""
+    return ToolCall.from_text(id_, name, text, signature=signature)
+
+
+def _read_choice(choice: object) -> ToolChoice | None:
+    if isinstance(choice, str) and choice in _MODES:
+        mode: Any = _MODES[choice]
+        return ToolChoice(mode)
+    if isinstance(choice, Mapping):
+        inner = object_at(choice, "function") or object_at(choice, "custom") or choice
+        name = text_at(inner, "name")
+        return ToolChoice("tool", name) if name else None
+    return None
+
+
+def _read_format(data: object) -> ResponseFormat | None:
+    if not isinstance(data, Mapping):
+        return None
+    if data.get("type") == "json_schema":
+        inner = object_at(data, "json_schema")
+        schema = dict(object_at(inner, "schema"))
+        return ResponseFormat("schema", schema, text_at(inner, "name"), _flag(inner.get("strict")))
+    return ResponseFormat("json" if data.get("type") == "json_object" else "text")
+
+
+def _read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
+    inner = object_at(data, "reasoning")
+    effort = text_at(data, "reasoning_effort") or text_at(inner, "effort")
+    budget = integer(inner, "max_tokens")
+    return ReasoningOptions(effort, budget) if effort or budget is not None else None
+
+
+def _list(data: Mapping[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

@@ -1,0 +1,75 @@
+"""Whole chat completions, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock import _json
+from penstock.apis.encoding import ending_of
+from penstock.apis.ids import Ids
+from penstock.apis.openai_chat import tables
+from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, ErrorInfo, Opaque
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole answer, by the rules of the stream: one chunk that says it all."""
+    from penstock.apis.openai_chat.decode import Decoder  # noqa: PLC0415 - it reads bodies by us
+
+    return Decoder().read_whole(data)
+
+
+def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
+    """Write a whole answer; `UsageError` for one that failed."""
+    ending = ending_of(message)
+    if isinstance(ending, ErrorInfo):
+        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    return {
+        "id": message.id or "chatcmpl-1",
+        "object": "chat.completion",
+        "created": created,
+        "model": message.model,
+        "choices": [
+            {
+                "index": 0,
+                "message": write_message(message),
+                "logprobs": None,
+                "finish_reason": tables.FINISH_REASONS[ending],
+            }
+        ],
+        "usage": tables.write_usage(message.usage),
+    }
+
+
+def write_message(message: AssistantMessage) -> dict[str, Any]:
+    """Write the blocks of *message*; calls that are not complete are left out."""
+    calls = [call for call in message.tool_calls if call.complete]
+    fields: dict[str, Any] = {"role": "assistant", "content": message.text or None, "refusal": None}
+    if message.thinking:
+        fields["reasoning_content"] = message.thinking
+    ids = Ids()
+    if calls:
+        fields["tool_calls"] = [
+            {
+                "id": ids.give(call.id),
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": _json.encode(call.arguments).decode(),
+                },
+                **signed(call.signature),
+            }
+            for call in calls
+        ]
+    for block in message.content:
+        if isinstance(block, Opaque) and block.provider == tables.NAME:
+            fields |= block.data if isinstance(block.data, dict) else {}
+    return fields
+
+
+def signed(signature: str) -> dict[str, Any]:
+    """Write a call's signature where Gemini's own chat endpoint has it."""
+    if not signature:
+        return {}
+    return {"extra_content": {"google": {"thought_signature": signature}}}

@@ -1,0 +1,143 @@
+"""The words of the API beside ours: why an answer ended, what it cost, what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.apis.encoding import Ending
+from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.numbers import count_of, counts_of
+from penstock.messages import ErrorInfo, ErrorKind, Usage
+
+NAME: Final = "openai-chat"
+
+STOP: Final = frozenset({"stop", "end", "eos", "stop_sequence", "end_turn"})
+LENGTH: Final = frozenset({"length", "max_tokens", "model_length"})
+TOOL_USE: Final = frozenset({"tool_calls", "function_call", "tool_use"})
+FILTER: Final = frozenset({"content_filter", "safety", "refusal"})
+FAILURES: Final = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
+"""Values of `finish_reason` in the field, without regard to case; any other is a failure too."""
+
+FINISH_REASONS: Final[dict[Ending, str]] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+    "filter": "content_filter",
+}
+
+RETRYABLE: Final = frozenset(
+    {
+        "server_error",
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        "overloaded",
+        "overloaded_error",
+        "timeout",
+        "api_error",
+        "internal_error",
+        "internal_server_error",
+        "service_unavailable",
+        "engine_overloaded",
+    }
+)
+"""Values of an error's `type` or `code` that another try may change."""
+
+ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
+    "provider": (502, "api_error"),
+    "transport": (502, "connection_error"),
+    "truncated": (502, "stream_error"),
+    "malformed": (502, "stream_error"),
+    "refusal": (400, "refusal"),
+    "filter": (400, "content_filter"),
+    "aborted": (499, "aborted"),
+}
+"""The status and the type of an error that has none of its own."""
+
+
+def read_usage(data: Mapping[str, Any]) -> Usage:
+    """Read tokens: the prompt's count includes the cache, the answer's includes the reasoning."""
+    prompt, completion = count_of(data, "prompt_tokens"), count_of(data, "completion_tokens")
+    details = counts_of(data, "prompt_tokens_details")
+    cached = (
+        count_of(details, "cached_tokens")
+        or count_of(data, "cached_tokens")
+        or count_of(data, "prompt_cache_hit_tokens")
+    )
+    written = count_of(details, "cache_write_tokens")
+    return Usage(
+        input=max(0, prompt - cached - written),
+        output=completion,
+        cache_read=cached,
+        cache_write=written,
+        reasoning=count_of(counts_of(data, "completion_tokens_details"), "reasoning_tokens"),
+        total=count_of(data, "total_tokens") or prompt + completion,
+        raw=dict(data),
+    )
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Write tokens as the API counts them."""
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total or prompt + usage.output,
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cache_read,
+            "cache_write_tokens": usage.cache_write,
+        },
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
+    """Read the object under ``error``, or a bare message; *wait* is what the headers asked for."""
+    fields = data if isinstance(data, Mapping) else {}
+    code = fields.get("code")
+    if status is None and isinstance(code, int) and 400 <= code < 600:  # noqa: PLR2004
+        status = code
+    words = [word for word in (fields.get("type"), code) if isinstance(word, str) and word]
+    message = message_of(data)
+    raw = _raw_of(fields)
+    known = [word for word in words if word.lower() in RETRYABLE]
+    return error_info(
+        message if not raw or raw in message else f"{message}: {raw}",
+        type=(known or words or [""])[0],
+        status=status,
+        retry_after=wait or delay_of(fields.get("retry_after")),
+        retryable=True if known else None,
+    )
+
+
+def write_error(error: ErrorInfo) -> dict[str, Any]:
+    """Write *error* as the object under ``error``."""
+    _, type_ = ERRORS[error.kind]
+    return {
+        "message": error.message,
+        "type": error.type or type_,
+        "param": None,
+        "code": error.status if error.status is not None else error.type or type_,
+    }
+
+
+def read_error_response(
+    status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
+) -> ErrorInfo:
+    """Read the answer of a server that refused."""
+    data = body_of(body)
+    inner = data.get("error") if isinstance(data, Mapping) else None
+    return read_error(inner or data, status, retry_after(headers, now))
+
+
+def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
+    """Give the status and the body that tell a client of *error*."""
+    return error.status or ERRORS[error.kind][0], {"error": write_error(error)}
+
+
+def _raw_of(fields: Mapping[str, Any]) -> str:
+    """Give what OpenRouter's upstream said, in its own words."""
+    metadata = fields.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    return raw if isinstance(raw, str) else ""

@@ -1,0 +1,85 @@
+"""Fields of a request that may be missing, `null` or of another type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from penstock.errors import UsageError
+from penstock.tools import Tool
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def text_at(data: Mapping[str, Any], key: str) -> str:
+    """Give the text at *key*, and none for what is no text."""
+    value = data.get(key)
+    return clean(value) if isinstance(value, str) else ""
+
+
+def clean(text: str) -> str:
+    """Join the halves of surrogate pairs, and leave out a half that has no other.
+
+    No encoding could carry one on.
+    """
+    if text.isascii() or _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+
+
+def number(data: Mapping[str, Any], key: str) -> float | None:
+    """Give the number at *key*; anything else but nothing raises `UsageError`."""
+    value = data.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"`{key}` must be a number")
+    return value
+
+
+def integer(data: Mapping[str, Any], key: str) -> int | None:
+    """Give the whole number at *key*; anything else but nothing raises `UsageError`."""
+    value = number(data, key)
+    if value is None or isinstance(value, int):
+        return value
+    if not value.is_integer():
+        raise UsageError(f"`{key}` must be a whole number")
+    return int(value)
+
+
+def strings(value: object) -> list[str]:
+    """Give one text or a list of texts as a list."""
+    if isinstance(value, str):
+        return [value]
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def object_at(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Give the object at *key*, and an empty one for what is none."""
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def the_rest(data: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Give the fields that are not *known*."""
+    return {key: value for key, value in data.items() if key not in known}
+
+
+def only_set(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the fields that have a value; the others are left to the server."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def sorted_tools(tools: Iterable[object]) -> tuple[list[Tool], list[object]]:
+    """Part tools that a model calls from those that a provider runs by itself."""
+    own: dict[str, Tool] = {}
+    foreign: list[object] = []
+    for data in tools:
+        try:
+            tool = Tool.read(data)
+        except UsageError:
+            foreign.append(data)
+        else:
+            own.setdefault(tool.name, tool)
+    return [*own.values()], foreign

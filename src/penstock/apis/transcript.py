@@ -1,0 +1,457 @@
+"""Lawful events out of what a provider says, in whatever order it says it.
+
+A decoder tells the transcript what happened: a passage of text or thinking begins, grows and ends,
+a call is named, gets arguments and ends, the answer is done or has failed. The transcript numbers
+the blocks, keeps the message, and sees to it that every block is closed before the one terminal
+event. A decoder holds the passages and calls that it opened under the provider's own keys; what
+comes for one that has ended is dropped.
+
+A call ends as complete only when its arguments are a whole JSON object. Text that is none stays in
+doubt until it is known what followed: if the answer went on or ended well, the model meant it so,
+and it is mended; if the limit or the connection cut the answer, it cut the call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import count
+from typing import Final, Literal
+
+from penstock import _json, values
+from penstock.errors import JSONParseError
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.messages import (
+    AssistantMessage,
+    Content,
+    ErrorInfo,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SPEECH: Final = (TextDelta, ThinkingDelta)
+_NAMELESS: Final = "unknown"
+
+
+class Transcript:
+    """The events of one answer, as they become certain.
+
+    *ids* gives an id to a call that brings none, or one that another call has.
+    """
+
+    def __init__(self, ids: Callable[[], str] | None = None) -> None:
+        self.usage = Usage()
+        self.raw_stop_reason = ""
+        self.ended = False
+        self._ids = ids or (f"call_{number}" for number in count(1)).__next__
+        self._given: set[str] = set()
+        self._events: list[Event] = []
+        self.message = AssistantMessage()
+        self._begun = False
+        self._content: list[Content] = []
+        self._open: list[Passage | CallPassage] = []
+        self.speaker: Passage | None = None  # the passage that grew last
+        self._doubtful: list[CallPassage] = []
+
+    def take(self) -> list[Event]:
+        """Take the events since the last time."""
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def pending(self) -> int:
+        """How many events nobody has taken."""
+        return len(self._events)
+
+    def spoke_since(self, pending: int) -> Passage | None:
+        """Give the passage whose growth is the only event since there were *pending* of them."""
+        if len(self._events) == pending + 1 and type(self._events[-1]) in _SPEECH:
+            return self.speaker
+        return None
+
+    def begin(self, id: str = "", model: str = "") -> None:  # noqa: A002 - the field's name
+        """Begin the answer, once; whatever comes first begins it too, without a name."""
+        if not self._begun:
+            self._begun = True
+            self.message.id, self.message.model = id, model
+            self._events.append(MessageStart(id, model))
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls that have ended."""
+        return [block for block in self._content if isinstance(block, ToolCall)]
+
+    # --- blocks ---
+
+    def text(self) -> Passage:
+        """Begin a passage of text."""
+        return self._passage(Text())
+
+    def thinking(self) -> Passage:
+        """Begin a passage of thinking."""
+        return self._passage(Thinking())
+
+    def call(self, name: str = "", id: str = "") -> CallPassage:  # noqa: A002 - the field's name
+        """Begin a call; it starts to show when its name is known."""
+        call = CallPassage(self, id)
+        self._open.append(call)
+        call.add_name(name)
+        return call
+
+    def part(self, provider: str, data: object) -> None:
+        """Keep a block that only *provider* understands."""
+        part = Opaque(provider, data)
+        self._events.append(Part(self.next_index(part), part))
+
+    def damage(self) -> None:
+        """Note that something was lost: no call that is open now can be complete."""
+        for block in self._open:
+            if isinstance(block, CallPassage):
+                block.is_damaged = True
+
+    def _passage(self, block: Text | Thinking) -> Passage:
+        passage = Passage(self, self.next_index(block), block)
+        self._open.append(passage)
+        start = TextStart if isinstance(block, Text) else ThinkingStart
+        self._events.append(start(passage.index))
+        return passage
+
+    def next_index(self, block: Content) -> int:
+        """Give the next block its number; the answer went on, so calls in doubt are whole."""
+        self.begin()
+        self._settle(cut=False)
+        self._content.append(block)
+        return len(self._content) - 1
+
+    def emit(self, event: Event) -> None:
+        """Add an event of a block that is open."""
+        self._events.append(event)
+
+    def forget(self, block: Passage | CallPassage) -> None:
+        """Note that *block* has ended."""
+        self._open.remove(block)
+
+    def doubt(self, call: CallPassage) -> None:
+        """Keep *call*, which has ended, until it is known whether it was cut."""
+        self._open.remove(call)
+        self._doubtful.append(call)
+
+    def end_call(self, index: int, call: ToolCall) -> None:
+        """Put the finished *call* in its place."""
+        self._content[index] = call
+        self._events.append(ToolCallEnd(index, call))
+
+    def new_id(self, wanted: str) -> str:
+        """Give *wanted*, or an id of our own where that is empty or another call's."""
+        while not wanted or wanted in self._given:
+            wanted = self._ids()
+        self._given.add(wanted)
+        return wanted
+
+    def _settle(self, *, cut: bool) -> None:
+        doubtful, self._doubtful = self._doubtful, []
+        for call in doubtful:
+            call.settle(cut=cut)
+
+    # --- the end ---
+
+    def done(self, reason: Literal["stop", "length", "tool_use"], raw_reason: str = "") -> None:
+        """End the answer as its model meant it, or at its limit.
+
+        Calls make it end as ``tool_use`` whatever the provider calls that; a call whose arguments
+        cannot be read makes it fail.
+        """
+        if self.ended:
+            return
+        self.raw_stop_reason = raw_reason or self.raw_stop_reason
+        self._close(cut=reason == "length")
+        calls = self.calls
+        broken = [call.name for call in calls if not call.complete]
+        if reason == "length":
+            self._end(Done("length", self._final("length")))
+        elif broken:
+            message = f"the arguments of the call of {broken[0]} cannot be read"
+            self.fail(ErrorInfo(message, "malformed", retryable=True))
+        else:
+            end: Literal["stop", "tool_use"] = "tool_use" if calls else "stop"
+            self._end(Done(end, self._final(end)))
+
+    def fail(self, error: ErrorInfo, raw_reason: str = "") -> None:
+        """End the answer in *error*; what was open is closed, and no open call is complete."""
+        if self.ended:
+            return
+        self.raw_stop_reason = raw_reason or self.raw_stop_reason
+        self._settle(cut=True)
+        for block in [*self._open]:
+            block.cut()
+        reason: Literal["aborted", "error"] = "aborted" if error.kind == "aborted" else "error"
+        message = self._final(reason)
+        message.error = error
+        self._end(Failed(reason, error, message))
+
+    def _close(self, *, cut: bool) -> None:
+        for block in [*self._open]:
+            block.close()
+        self._settle(cut=cut)
+
+    def _final(
+        self, reason: Literal["stop", "length", "tool_use", "aborted", "error"]
+    ) -> AssistantMessage:
+        message = self.message
+        message.content = self._content
+        message.stop_reason = reason
+        message.raw_stop_reason = self.raw_stop_reason
+        message.usage = self.usage
+        return message
+
+    def _end(self, event: Done | Failed) -> None:
+        self.begin()
+        self.ended = True
+        self._events.append(event)
+
+
+class Passage:
+    """A passage of text or thinking that grows."""
+
+    __slots__ = (
+        "_block",
+        "_delta",
+        "_held",
+        "_parts",
+        "_transcript",
+        "index",
+        "is_open",
+        "signature",
+    )
+
+    def __init__(self, transcript: Transcript, index: int, block: Text | Thinking) -> None:
+        self.index = index
+        self.is_open = True
+        self.signature = ""
+        self._transcript = transcript
+        self._block = block
+        self._delta: type[TextDelta | ThinkingDelta] = (
+            TextDelta if isinstance(block, Text) else ThinkingDelta
+        )
+        self._parts: list[str] = []
+        self._held = ""
+
+    @property
+    def last(self) -> str:
+        """The text that it grew by last."""
+        return self._parts[-1]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether this is text and no thinking."""
+        return self._delta is TextDelta
+
+    def add(self, text: str) -> None:
+        """Add *text*; half a surrogate pair waits for the other half."""
+        if self._held or not text.isascii():
+            text, self._held = joined(self._held + text)
+        if text and self.is_open:
+            self._parts.append(text)
+            self._transcript.emit(self._delta(self.index, text))
+            self._transcript.speaker = self
+
+    def close(self, signature: str = "") -> None:
+        """End the passage; *signature* is what the provider wants back with it."""
+        if not self.is_open:
+            return
+        if self._held:
+            self._held = ""
+            self.add("\ufffd")
+        self.is_open = False
+        block = self._block
+        block.text = "".join(self._parts)
+        block.signature = signature or self.signature
+        self._transcript.forget(self)
+        end = TextEnd if isinstance(block, Text) else ThinkingEnd
+        self._transcript.emit(end(self.index, block.text, block.signature))
+
+    def cut(self) -> None:
+        """End the passage where the answer was cut."""
+        self.close()
+
+
+class CallPassage:
+    """A call that grows: its name, then its arguments as JSON text."""
+
+    __slots__ = (
+        "_held",
+        "_id",
+        "_is_free",
+        "_name",
+        "_parts",
+        "_transcript",
+        "index",
+        "is_damaged",
+        "is_open",
+        "signature",
+    )
+
+    def __init__(self, transcript: Transcript, id: str) -> None:  # noqa: A002 - the field's name
+        self.index = -1
+        self.is_open = True
+        self.is_damaged = False
+        self.signature = ""
+        self._transcript = transcript
+        self._id = id
+        self._name = ""
+        self._parts: list[str] = []
+        self._held = ""
+        self._is_free = False
+
+    @property
+    def arguments(self) -> str:
+        """The text of the arguments so far."""
+        return "".join(self._parts)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the arguments so far are a JSON object."""
+        return _strict_object(self.arguments) is not None
+
+    def add_id(self, id: str) -> None:  # noqa: A002 - the field's name
+        """Take the id that came late; one that is in use already stays."""
+        if self.index < 0:
+            self._id = self._id or id
+
+    def add_name(self, name: str) -> None:
+        """Name the call, which starts it; a call that has a name keeps it."""
+        if not name or self.index >= 0 or not self.is_open:
+            return
+        transcript = self._transcript
+        self._name = name
+        self._id = transcript.new_id(self._id)
+        self.index = transcript.next_index(ToolCall(self._id, name, complete=False))
+        transcript.emit(ToolCallStart(self.index, self._id, name))
+        if self._parts:
+            transcript.emit(ToolCallDelta(self.index, self.arguments))
+
+    def add(self, arguments: str) -> None:
+        """Add a piece of the arguments; before the name is known it waits."""
+        if self._held or not arguments.isascii():
+            arguments, self._held = joined(self._held + arguments)
+        if arguments and self.is_open:
+            self._parts.append(arguments)
+            if self.index >= 0:
+                self._transcript.emit(ToolCallDelta(self.index, arguments))
+
+    def add_free_text(self, text: str) -> None:
+        """Add to the text of a call that takes no JSON: its arguments are ``{"input": text}``."""
+        if not self._is_free:
+            self._is_free = True
+            self.add('{"input": "')
+        text, self._held = joined(self._held + text)
+        held, self._held = self._held, ""
+        self.add(_json.encode(text)[1:-1].decode())
+        self._held = held
+
+    def close_free_text(self, text: str = "") -> None:
+        """End the text of such a call; *text* is all of it, where the provider repeats it."""
+        self.close(_json.encode({"input": text}).decode() if text and not self._is_free else "")
+
+    def close(self, arguments: str = "") -> None:
+        """End the call; *arguments*, where the provider repeats them whole, have the last word."""
+        if not self.is_open:
+            return
+        self._show_name()
+        if self._is_free:
+            self._held = ""
+            self.add('"}')
+        said = self.arguments
+        if arguments and arguments != said:
+            if arguments.startswith(said):
+                self.add(arguments[len(said) :])
+            else:
+                self._contradict(arguments)
+                return
+        value = None if self.is_damaged else _strict_object(self.arguments)
+        self.is_open = False
+        if value is None:
+            self._transcript.doubt(self)
+        else:
+            self._transcript.forget(self)
+            self._end(ToolCall(self._id, self._name, value))
+
+    def settle(self, *, cut: bool) -> None:
+        """End a call that was in doubt: mended, or as far as it had come."""
+        text = self.arguments
+        complete = not cut and not self.is_damaged and self._name != _NAMELESS and _is_closed(text)
+        self._end(ToolCall.from_text(self._id, self._name, text, complete=complete))
+
+    def cut(self) -> None:
+        """End the call where the answer was cut: it is not complete."""
+        self.is_open = False
+        self._transcript.forget(self)
+        if self._name or self._parts:
+            self._show_name()
+            self._end(ToolCall.from_text(self._id, self._name, self.arguments, complete=False))
+
+    def _contradict(self, arguments: str) -> None:
+        self.is_open = False
+        self._transcript.forget(self)
+        call = ToolCall.from_text(self._id, self._name, arguments)
+        call.repairs.append("the final arguments differ from what was streamed")
+        self._end(call)
+
+    def _show_name(self) -> None:
+        """Start a call that never got a name, so that it can be seen; nobody will run it."""
+        if self.index < 0:
+            self.add_name(_NAMELESS)
+            self.is_damaged = True
+
+    def _end(self, call: ToolCall) -> None:
+        call.signature = self.signature
+        self._transcript.end_call(self.index, call)
+
+
+def joined(text: str) -> tuple[str, str]:
+    """Join the halves of surrogate pairs in *text*; give it, and a half at its end that may wait.
+
+    A half that has no other is U+FFFD: no encoding could carry it on.
+    """
+    if _SURROGATE.search(text) is None:
+        return text, ""
+    held = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+    whole = text[: len(text) - len(held)].encode("utf-16-le", "surrogatepass")
+    return whole.decode("utf-16-le", "replace"), held
+
+
+def _strict_object(text: str) -> dict[str, object] | None:
+    try:
+        value = _json.decode_strict(text)
+    except JSONParseError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_closed(text: str) -> bool:
+    """Tell whether *text* ends where its value does; no text at all is no arguments."""
+    if not text or text.isspace():
+        return True
+    reader = values.IncrementalJSON(recover=True)
+    reader.feed(text)
+    reader.finish()
+    return reader.complete
