@@ -35,6 +35,7 @@ from penstock.messages import (
 )
 from penstock.requests import (
     Image,
+    Message,
     ReasoningOptions,
     Request,
     ResponseFormat,
@@ -369,7 +370,7 @@ def encoded(*events: Event, **options: Any) -> list[Any]:
 
 def test_the_usage_goes_out_alone_and_only_if_it_was_asked_for() -> None:
     message = AssistantMessage(stop_reason="stop", usage=Usage(7, 3, total=10))
-    events = [MessageStart("i", "m"), Done("stop", message)]
+    events: list[Event] = [MessageStart("i", "m"), Done("stop", message)]
     *_, usage, done = encoded(*events)
     assert (usage["choices"], usage["usage"]["prompt_tokens"], done) == ([], 7, "[DONE]")
     assert all("usage" not in chunk for chunk in encoded(*events, usage=False)[:-1])
@@ -485,8 +486,9 @@ def test_fields_that_nobody_knows_go_back_to_the_api_that_they_came_from() -> No
 
 
 def test_a_call_without_a_result_is_sent_with_one() -> None:
-    messages = [UserMessage([Text("Go")]), AssistantMessage(content=[ToolCall("c", "f")])]
-    body = API.write_request(Request("m", messages=[*messages, UserMessage([Text("Well?")])]))
+    called = AssistantMessage(content=[ToolCall("c", "f")])
+    messages: list[Message] = [UserMessage([Text("Go")]), called, UserMessage([Text("Well?")])]
+    body = API.write_request(Request("m", messages=messages))
     assert [m["role"] for m in body["messages"]] == ["user", "assistant", "tool", "user"]
     assert body["messages"][2]["content"] == "No result provided"
 
@@ -565,6 +567,7 @@ def test_the_checker_sees_what_a_client_would_stumble_over(change: Any, complain
     call = ToolCall("x", "f", {"a": 1})
     message = AssistantMessage(content=[call], stop_reason="tool_use")
     encoder = API.encoder()
-    events = [ToolCallStart(0, "x", "f"), ToolCallEnd(0, call), Done("tool_use", message)]
+    end = Done("tool_use", message)
+    events: list[Event] = [ToolCallStart(0, "x", "f"), ToolCallEnd(0, call), end]
     data = b"".join(map(encoder.encode, events)) + encoder.finish()
     assert any(complaint in found for found in API.check(change(data)))

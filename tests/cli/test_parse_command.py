@@ -117,6 +117,14 @@ def test_the_ai_sdk_sees_its_own_parts() -> None:
     assert json.loads(call["input"]) == {"hours": "6"}
 
 
+def test_a_chat_client_sees_its_chunks() -> None:
+    *chunks, done = run("--view", "openai")
+    calls = [c for chunk in chunks for c in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    assert json.loads("".join(call["function"]["arguments"] for call in calls)) == {"hours": "6"}
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert done == "[DONE]"
+
+
 def test_segments_are_shown_where_they_are_asked_for(tools: str) -> None:
     lines = run("--view", "segments", "--tools", tools)
     starts = [line["segment_type"] for line in lines if line["type"] == "SEGMENT_START"]

@@ -16,12 +16,14 @@ import msgspec
 import typer
 from rich.console import Console
 
-from penstock import _json, debug, formats
+from penstock import _json, apis, debug, formats, sse
+from penstock.builder import MessageBuilder
 from penstock.cli.formats import example
 from penstock.cli.screen import refuse, say
 from penstock.errors import PenstockError
-from penstock.events import Event
+from penstock.events import Done, Event
 from penstock.formats import Parser
+from penstock.formats.base import end_of
 from penstock.parsing import Segment
 from penstock.tools import Tool, read_tools
 from penstock.views import ai_sdk
@@ -47,6 +49,7 @@ class View(StrEnum):
     events = "events"
     ai_sdk = "ai-sdk"
     segments = "segments"
+    openai = "openai"
 
 
 class Mode(StrEnum):
@@ -209,7 +212,34 @@ class PlainEvents:
         return []
 
 
+class ChatChunks:
+    """What an OpenAI chat client gets, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._encoder = apis.get("openai-chat").encoder(model="penstock")
+        self._frames = sse.Decoder()
+        self._builder = MessageBuilder()
+
+    def feed(self, event: Event) -> Iterator[Any]:
+        """Give the chunks that *event* makes."""
+        self._builder.add(event)
+        yield from self._chunks(self._encoder.encode(event))
+
+    def finish(self) -> Iterator[Any]:
+        """Give the last chunks: a parser ends no message, so this does."""
+        message = self._builder.message
+        message.stop_reason = end_of(message, "stop")
+        end = self._encoder.encode(Done(message.stop_reason, message))
+        yield from self._chunks(end + self._encoder.finish())
+
+    def _chunks(self, data: bytes) -> Iterator[Any]:
+        for frame in self._frames.feed(data):
+            yield frame.data if frame.data == "[DONE]" else _json.decode(frame.data)
+
+
 def _view(view: View, tools: list[Tool]) -> Shown:
+    if view is View.openai:
+        return ChatChunks()
     if view is View.ai_sdk:
         return ai_sdk.Parts()
     if view is View.segments:
