@@ -308,6 +308,7 @@ class CallPassage:
         "is_damaged",
         "is_open",
         "signature",
+        "wanted_id",
     )
 
     def __init__(self, transcript: Transcript, id: str) -> None:  # noqa: A002 - the field's name
@@ -316,6 +317,7 @@ class CallPassage:
         self.is_damaged = False
         self.signature = ""
         self._transcript = transcript
+        self.wanted_id = id
         self._id = id
         self._name = ""
         self._parts: list[str] = []
@@ -328,12 +330,18 @@ class CallPassage:
         return "".join(self._parts)
 
     @property
+    def is_named(self) -> bool:
+        """Whether the call has a name, and so has started."""
+        return self.index >= 0
+
+    @property
     def is_whole(self) -> bool:
         """Whether the arguments so far are a JSON object."""
         return _strict_object(self.arguments) is not None
 
     def add_id(self, id: str) -> None:  # noqa: A002 - the field's name
         """Take the id that came late; one that is in use already stays."""
+        self.wanted_id = self.wanted_id or id
         if self.index < 0:
             self._id = self._id or id
 

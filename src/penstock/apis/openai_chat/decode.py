@@ -16,23 +16,25 @@ from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.response import read_response
-from penstock.apis.transcript import CallPassage, Passage
+from penstock.apis.speech import Speech
+from penstock.apis.transcript import CallPassage
 from penstock.messages import AssistantMessage, ErrorInfo
 
 REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
 """Where servers put thoughts; the first that is not empty counts."""
 
 _LEGACY: Final = -1  # the key of the one call that `function_call` can say
+_PAST: Final = -2  # from here down are keys of calls whose index another one took
 
 
 class Decoder(StreamDecoder):
     """Bytes of a chat completion stream in, events out."""
 
     _finish = ""
-    _passage: Passage | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self._speech = Speech(self._transcript)
         self._calls: dict[int, CallPassage] = {}
         self._by_id: dict[str, CallPassage] = {}
         self._annotations: list[Any] = []
@@ -69,14 +71,12 @@ class Decoder(StreamDecoder):
 
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
         for key in REASONING:
-            if isinstance(delta.get(key), str) and delta[key]:
-                self._thinking().add(delta[key])
+            if delta.get(key):
+                self._speech.think(delta[key])
                 break
         self._read_details(delta.get("reasoning_details"))
         self._read_content(delta.get("content"))
-        refusal = delta.get("refusal")
-        if isinstance(refusal, str) and refusal:
-            self._text().add(refusal)
+        self._speech.say(delta.get("refusal"))
         calls = delta.get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else ()):
             if isinstance(call, Mapping):
@@ -89,24 +89,22 @@ class Decoder(StreamDecoder):
     # --- text and thinking ---
 
     def _read_content(self, content: object) -> None:
-        if isinstance(content, str):
-            if content:
-                self._text().add(content)
-        elif isinstance(content, list):
-            for part in content:
-                if isinstance(part, Mapping):
-                    self._read_part(part)
+        if not isinstance(content, list):
+            self._speech.say(content)
+            return
+        for part in content:
+            if isinstance(part, Mapping):
+                self._read_part(part)
 
     def _read_part(self, part: Mapping[str, Any]) -> None:
         """Read content that comes in parts, as Mistral's does."""
         if part.get("type") == "thinking":
             thoughts = part.get("thinking")
             for thought in thoughts if isinstance(thoughts, list) else [{"text": thoughts}]:
-                text = thought.get("text") if isinstance(thought, Mapping) else None
-                if isinstance(text, str) and text:
-                    self._thinking().add(text)
-        elif isinstance(part.get("text"), str) and part["text"]:
-            self._text().add(part["text"])
+                if isinstance(thought, Mapping):
+                    self._speech.think(thought.get("text"))
+        else:
+            self._speech.say(part.get("text"))
 
     def _read_details(self, details: object) -> None:
         """Read OpenRouter's details: signatures of thoughts, and of calls by their id."""
@@ -114,38 +112,20 @@ class Decoder(StreamDecoder):
             if not isinstance(detail, Mapping):
                 continue
             call = self._by_id.get(str(detail.get("id")))
-            data, signature = detail.get("data"), detail.get("signature")
-            if call is not None and isinstance(data, str):
-                call.signature = data
-            elif isinstance(signature, str) and self._passage and not self._passage.is_text:
-                self._passage.signature = signature
-
-    def _text(self) -> Passage:
-        return self._open(is_text=True)
-
-    def _thinking(self) -> Passage:
-        return self._open(is_text=False)
-
-    def _open(self, *, is_text: bool) -> Passage:
-        """Give the passage that is open, if it is of this kind; else end it and begin another."""
-        passage = self._passage
-        if passage is not None and passage.is_open and passage.is_text == is_text:
-            return passage
-        self._close_passage()
-        make = self._transcript.text if is_text else self._transcript.thinking
-        self._passage = make()
-        return self._passage
-
-    def _close_passage(self) -> None:
-        if self._passage is not None:
-            self._passage.close()
+            if call is not None and isinstance(detail.get("data"), str):
+                call.signature = detail["data"]
+            else:
+                self._speech.sign(detail.get("signature"), is_text=False)
 
     # --- calls ---
 
     def _read_call(self, data: Mapping[str, Any], position: int) -> None:
         id_ = data.get("id")
         id_ = id_ if isinstance(id_, str) else ""
-        call = self._call(self._key_of(data, id_, position), id_)
+        key = self._key_of(data, id_, position)
+        if self._is_another(key, id_, data):
+            self._calls[_PAST - len(self._calls)] = self._calls.pop(key)
+        call = self._call(key, id_)
         if id_:
             self._by_id.setdefault(id_, call)
         signature = _google_signature(data)
@@ -169,10 +149,19 @@ class Decoder(StreamDecoder):
             return max(self._calls, default=-1) + 1
         return max(self._calls, default=position)
 
+    def _is_another(self, key: int, id_: str, data: Mapping[str, Any]) -> bool:
+        """Tell a new call from more of the one at *key*: Ollama gives all of them the index 0."""
+        before, function = self._calls.get(key), data.get("function")
+        if before is None or not isinstance(function, Mapping) or not function.get("name"):
+            return False
+        if id_:
+            return before.wanted_id not in ("", id_) and before.is_named
+        return bool(function.get("arguments")) and before.is_whole
+
     def _call(self, key: int, id_: str = "") -> CallPassage:
         call = self._calls.get(key)
         if call is None:
-            self._close_passage()
+            self._speech.close()
             self._close_whole_calls()
             call = self._calls[key] = self._transcript.call(id=id_)
         elif id_:
@@ -216,7 +205,7 @@ class Decoder(StreamDecoder):
 
     def _conclude(self, finish: str) -> None:
         transcript = self._transcript
-        self._close_passage()
+        self._speech.close()
         if self._annotations:
             transcript.part(tables.NAME, {"annotations": self._annotations})
         word = finish.lower()
