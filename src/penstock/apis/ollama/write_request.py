@@ -1,0 +1,134 @@
+"""A `Request` as Ollama wants it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.apis.history import repaired, replayable, text_of
+from penstock.apis.ids import SentIds
+from penstock.apis.ollama import tables
+from penstock.apis.reading import clean, only_set
+from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, ToolResult
+from penstock.requests import Image, Message, ReasoningOptions, Request, SystemMessage, UserMessage
+from penstock.tools import Tool
+
+_LEFT_OUT: Final = ("tool_choice", "parallel_tool_calls", "n")
+_LEVELS: Final = frozenset({"low", "medium", "high"})
+
+
+def write_request(request: Request) -> dict[str, Any]:
+    """Write *request*; what the API has no word for is left out."""
+    own = request.extra if request.source == tables.NAME else {}
+    options = only_set(
+        {
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "top_k": request.top_k,
+            "seed": request.seed,
+            "presence_penalty": request.presence_penalty,
+            "frequency_penalty": request.frequency_penalty,
+            "stop": request.stop or None,
+            "num_predict": request.max_tokens,
+        }
+    )
+    body = {
+        "model": request.model,
+        "messages": _messages(request),
+        "tools": [*map(_tool, request.tools), *own.get("tools", [])] or None,
+        "think": _think(request.reasoning) if request.reasoning else None,
+        "format": _format(request),
+        "options": {**own.get("options", {}), **options} or None,
+        "stream": request.stream,
+    }
+    return {**own, **only_set(body)}
+
+
+def left_out(request: Request) -> list[str]:
+    """Name the fields of *request* that `write_request` leaves out."""
+    missing = [name for name in _LEFT_OUT if getattr(request, name) is not None]
+    missing += [name for name in ("metadata", "user") if getattr(request, name)]
+    if request.source != tables.NAME:
+        missing += sorted(request.extra)
+    return missing
+
+
+def _messages(request: Request) -> list[dict[str, Any]]:
+    ids = SentIds()
+    written: list[dict[str, Any]] = []
+    if request.system:
+        written.append({"role": "system", "content": clean(request.system)})
+    return written + [_message(message, request, ids) for message in repaired(request.messages)]
+
+
+def _message(message: Message, request: Request, ids: SentIds) -> dict[str, Any]:
+    if isinstance(message, SystemMessage):
+        return {"role": "system", "content": clean(message.text)}
+    if isinstance(message, UserMessage):
+        return _user(message)
+    if isinstance(message, ToolResult):
+        return {
+            "role": "tool",
+            "tool_name": message.name,
+            "tool_call_id": ids.of_result(message.id),
+            "content": clean(text_of(message.content)),
+        }
+    return _assistant(message, request, ids)
+
+
+def _user(message: UserMessage) -> dict[str, Any]:
+    """Write what the user says; a picture that is elsewhere can only be named."""
+    fields: dict[str, Any] = {"role": "user", "content": clean(message.text)}
+    pictures = [block for block in message.content if isinstance(block, Image)]
+    data = [picture.data for picture in pictures if picture.data]
+    if data:
+        fields["images"] = data
+    links = [picture.url for picture in pictures if not picture.data]
+    if links:
+        named = [f"[image: {clean(url)}]" for url in links]
+        fields["content"] = "\n".join([fields["content"], *named]).strip("\n")
+    return fields
+
+
+def _assistant(message: AssistantMessage, request: Request, ids: SentIds) -> dict[str, Any]:
+    blocks = replayable(message, request.model, tables.NAME)
+    texts = [clean(block.text) for block in blocks if isinstance(block, Text)]
+    thoughts = [clean(block.text) for block in blocks if isinstance(block, Thinking)]
+    calls = [block for block in blocks if isinstance(block, ToolCall)]
+    fields: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if any(thoughts):
+        fields["thinking"] = "".join(thoughts)
+    if calls:
+        fields["tool_calls"] = [
+            {
+                "id": ids.of_call(call.id),
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in calls
+        ]
+    return fields
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    parameters = tool.parameters or {"type": "object", "properties": {}}
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+    }
+    return {"type": "function", "function": function}
+
+
+def _think(wanted: ReasoningOptions) -> bool | str | None:
+    """Say how much to think: a level, or yes or no."""
+    if wanted.effort in _LEVELS:
+        return wanted.effort
+    if wanted.effort == "none":
+        return False
+    return True if wanted.effort or wanted.budget else None
+
+
+def _format(request: Request) -> str | dict[str, Any] | None:
+    wanted = request.response_format
+    if wanted is None or wanted.kind == "text":
+        return None
+    return wanted.schema if wanted.kind == "schema" else "json"
