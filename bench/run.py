@@ -16,6 +16,7 @@ import imports
 import incremental
 import parsing
 import repair
+import streams
 
 Table = list[tuple[str, str, str, str]]
 """Rows of what was measured, the figure, the bar, and the verdict."""
@@ -26,6 +27,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "repair": repair.table,
     "Framing": framing.table,
     "Parsing, 4-character deltas": parsing.table,
+    "Streams, an event from its source to its consumer": streams.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 

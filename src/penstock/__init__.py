@@ -57,8 +57,10 @@ from penstock.messages import (
 from penstock.tools import Tool, read_tools
 
 if TYPE_CHECKING:
-    from penstock import formats, json_array, ndjson, sse, views
+    from penstock import apis, formats, json_array, ndjson, requests, sse, streams, views
     from penstock.formats import EventParser, Format, Parser, parse, parse_events
+    from penstock.requests import Request
+    from penstock.streams import EventStream
 
 __all__ = [
     "AssistantMessage",
@@ -71,6 +73,7 @@ __all__ = [
     "ErrorKind",
     "Event",
     "EventParser",
+    "EventStream",
     "Failed",
     "Format",
     "JSONParseError",
@@ -83,6 +86,7 @@ __all__ = [
     "Part",
     "PenstockError",
     "ProviderError",
+    "Request",
     "StopReason",
     "Text",
     "TextDelta",
@@ -102,6 +106,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "XMLParseError",
+    "apis",
     "events",
     "formats",
     "json_array",
@@ -110,21 +115,32 @@ __all__ = [
     "parse",
     "parse_events",
     "read_tools",
+    "requests",
     "sse",
+    "streams",
     "tools",
     "values",
     "views",
 ]
 
-_ROOMS = {"formats", "json_array", "ndjson", "sse", "views"}
-_OF_FORMATS = {"EventParser", "Format", "Parser", "parse", "parse_events"}
+_ROOMS = {"apis", "formats", "json_array", "ndjson", "requests", "sse", "streams", "views"}
+_NAMES = {
+    "EventParser": "formats",
+    "EventStream": "streams",
+    "Format": "formats",
+    "Parser": "formats",
+    "Request": "requests",
+    "parse": "formats",
+    "parse_events": "formats",
+}
+"""What is found in which room, and loaded with it."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"penstock.{name}")
-    if name in _OF_FORMATS:
-        return getattr(import_module("penstock.formats"), name)
+    if name in _NAMES:
+        return getattr(import_module(f"penstock.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 
