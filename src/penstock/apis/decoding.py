@@ -185,14 +185,17 @@ class StreamDecoder(ABC):
             value = _json.decode(body)
         except JSONParseError:
             value = None
-        found = self._read_whole(value) if isinstance(value, Mapping) else None
+        found = self._read_whole(value) if isinstance(value, dict) else None
         if isinstance(found, AssistantMessage):
             self._replay(found)
-        elif isinstance(found, ErrorInfo):
+        elif found is not None:
             self._transcript.fail(found)
         elif body.strip():
-            text = body.decode("utf-8", "replace").strip()[:_SHOWN]
-            self._transcript.fail(ErrorInfo(f"no stream but: {text}", "malformed"))
+            self._transcript.fail(self._read_page(body.decode("utf-8", "replace").strip()))
+
+    def _read_page(self, text: str) -> ErrorInfo:
+        """Read a body that is no JSON of the API's, such as a page of HTML."""
+        return ErrorInfo(f"no stream but: {text[:_SHOWN]}", "malformed")
 
     def _replay(self, message: AssistantMessage) -> None:
         transcript = self._transcript

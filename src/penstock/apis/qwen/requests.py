@@ -1,0 +1,121 @@
+"""Requests to chat.qwen.ai, both ways.
+
+The server keeps the history of a chat; a request brings one message of the user and names the
+answer before it. So what goes out is what came since that answer, and of a chat that the server
+does not know (no `parent_id`) all that was said, as one text. Calls are text to this API: who uses
+tools renders them before.
+
+`chat_id`, `parent_id`, `fid`, `timestamp` and the like are the session's: they stand in
+`Request.extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.apis.history import text_of
+from penstock.apis.qwen import tables
+from penstock.apis.reading import clean, object_at, text_at
+from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, Text, ToolResult
+from penstock.requests import Message, ReasoningOptions, Request, SystemMessage, UserMessage
+
+NO_OUTPUT: Final = "(Command completed successfully with no output)"
+"""What a tool that gave nothing back is said to have done."""
+
+_SESSION: Final = ("chat_id", "parent_id", "fid", "timestamp", "chat_mode", "chat_type")
+_LEFT_OUT: Final = (
+    "tool_choice", "parallel_tool_calls", "max_tokens", "temperature", "top_p", "top_k", "seed",
+    "presence_penalty", "frequency_penalty", "n", "response_format",
+)  # fmt: skip
+
+
+def write_request(request: Request) -> dict[str, Any]:
+    """Write *request*; what the API has no word for is left out."""
+    session = {key: value for key, value in request.extra.items() if key in _SESSION}
+    parent, kind = session.get("parent_id"), session.get("chat_type", "t2t")
+    moment = session.get("timestamp", 0)
+    effort = request.reasoning.effort if request.reasoning else ""
+    message = {
+        "fid": session.get("fid", ""),
+        "parentId": parent,
+        "parent_id": parent,
+        "childrenIds": [],
+        "role": "user",
+        "content": _text(request, is_new=not parent),
+        "user_action": "chat",
+        "files": [],
+        "timestamp": moment,
+        "models": [request.model],
+        "chat_type": kind,
+        "sub_chat_type": kind,
+        "feature_config": {
+            "thinking_enabled": bool(effort) and effort != "none",
+            "output_schema": "phase",
+        },
+        "extra": {"meta": {"subChatType": kind}},
+    }
+    return {
+        "stream": request.stream,
+        "incremental_output": True,
+        "chat_id": session.get("chat_id", ""),
+        "chat_mode": session.get("chat_mode", "guest"),
+        "model": request.model,
+        "parent_id": parent,
+        "messages": [message],
+        "timestamp": moment,
+    }
+
+
+def left_out(request: Request) -> list[str]:
+    """Name the fields of *request* that `write_request` leaves out."""
+    missing = [name for name in _LEFT_OUT if getattr(request, name) is not None]
+    missing += [name for name in ("tools", "stop", "metadata", "user") if getattr(request, name)]
+    return missing + sorted(set(request.extra) - set(_SESSION))
+
+
+def read_request(data: Mapping[str, Any]) -> Request:
+    """Read what a client sent; raise `UsageError` for what is no request."""
+    messages = data.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in messages):
+        raise UsageError("`messages` must be a list of objects")
+    last = messages[-1] if messages else {}
+    extra = {key: data[key] for key in _SESSION if data.get(key) is not None}
+    if text_at(last, "fid"):
+        extra["fid"] = last["fid"]
+    thinks = object_at(last, "feature_config").get("thinking_enabled") is True
+    return Request(
+        model=text_at(data, "model"),
+        messages=[UserMessage([Text(text_at(message, "content"))]) for message in messages],
+        reasoning=ReasoningOptions("medium") if thinks else None,
+        stream=data.get("stream") is not False,
+        source=tables.NAME,
+        extra=extra,
+        raw=dict(data),
+    )
+
+
+def _text(request: Request, *, is_new: bool) -> str:
+    messages = request.messages if is_new else _since_answer(request.messages)
+    parts = [clean(request.system)] if is_new and request.system else []
+    answered = any(isinstance(message, AssistantMessage) for message in messages)
+    parts += [_said(message, with_role=answered) for message in messages]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _since_answer(messages: list[Message]) -> list[Message]:
+    for at in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[at], AssistantMessage):
+            return messages[at + 1 :]
+    return messages
+
+
+def _said(message: Message, *, with_role: bool) -> str:
+    if isinstance(message, ToolResult):
+        name = f" from {message.name}" if message.name else ""
+        return f"Tool Result{name}:\n{clean(text_of(message.content)).strip() or NO_OUTPUT}"
+    text = clean(message.text)
+    if isinstance(message, SystemMessage) or not with_role or not text:
+        return text
+    return f"{'Assistant' if isinstance(message, AssistantMessage) else 'User'}: {text}"
