@@ -118,7 +118,8 @@ def test_the_ai_sdk_sees_its_own_parts() -> None:
 
 
 def test_a_chat_client_sees_its_chunks() -> None:
-    *chunks, done = run("--view", "openai")
+    lines: list[Any] = run("--view", "openai")
+    *chunks, done = lines
     calls = [c for chunk in chunks for c in chunk["choices"][0]["delta"].get("tool_calls", [])]
     assert json.loads("".join(call["function"]["arguments"] for call in calls)) == {"hours": "6"}
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"

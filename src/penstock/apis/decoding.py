@@ -29,6 +29,9 @@ from penstock.messages import AssistantMessage, ErrorInfo
 MAX_BODY: Final = 8 * 1024 * 1024
 """How many bytes of a body without frames are kept, to say what it was."""
 
+MAX_SHAPED: Final = 64 * 1024
+"""How many bytes of a read are compared with the last one: far more than a delta has."""
+
 _DONE: Final = "[DONE]"
 _SHOWN: Final = 200  # characters of a body that is shown in an error
 
@@ -43,11 +46,22 @@ class StreamDecoder(ABC):
         self._frames = frames or sse.Decoder()
         self._transcript = Transcript(ids)
         self._shape = Shape()
+        self._read_shape = Shape()
+        self._is_sse = isinstance(self._frames, sse.Decoder)
+        self._is_even = False  # the last read ended in a blank line: no frame is pending
         self._body: bytearray | None = bytearray()  # as long as there was no frame
         self._finished = False
 
     def feed(self, data: bytes) -> list[Event]:
         """Take more bytes; give the events that they make certain."""
+        if self._is_even and len(data) <= MAX_SHAPED:
+            passage, text = self._read_shape.match(str(data, "utf-8", "replace"))
+            if passage is not None:
+                passage.add(text)
+                return self._transcript.take()
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> list[Event]:
         if self._finished:
             raise UsageError("the stream is finished: make a new decoder for a new one")
         if self._transcript.ended:
@@ -60,6 +74,7 @@ class StreamDecoder(ABC):
             self._keep(data, found=bool(frames))
         for frame in frames:
             self._read_frame(frame)
+        self._learn(data, frames)
         return self._transcript.take()
 
     def finish(self) -> list[Event]:
@@ -67,6 +82,7 @@ class StreamDecoder(ABC):
         if self._finished:
             raise UsageError("the stream is finished: make a new decoder for a new one")
         self._finished = True
+        self._read_shape.forget()
         if self._transcript.ended:
             return self._transcript.take()
         try:
@@ -127,6 +143,15 @@ class StreamDecoder(ABC):
         spoken = self._transcript.spoke_since(pending)
         if spoken is not None:
             self._shape.learn(data, spoken.last, spoken)
+
+    def _learn(self, data: bytes, frames: list[Frame]) -> None:
+        """Learn the shape of a read that was one frame, with nothing pending before or after."""
+        was_even, self._is_even = self._is_even, self._is_sse and data[-2:] == b"\n\n"
+        spoken = self._transcript.spoke_since(0)
+        if spoken is not None and was_even and self._is_even and len(frames) == 1:
+            self._read_shape.learn(str(data, "utf-8", "replace"), spoken.last, spoken)
+        else:
+            self._read_shape.forget()
 
     def _read_value(self, value: object, frame: Frame) -> None:
         if self._transcript.ended:

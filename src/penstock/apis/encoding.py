@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Literal
 
-from penstock.errors import UsageError
+from penstock import _json
+from penstock.errors import JSONParseError, UsageError
 from penstock.events import (
     Done,
     Event,
@@ -62,6 +63,7 @@ class StreamEncoder(ABC):
         self._ended = False
         self._finished = False
         self._calls: list[bool] = []  # whether each is complete
+        self._said: dict[int, list[str]] = {}  # the arguments of open calls
 
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
@@ -76,7 +78,9 @@ class StreamEncoder(ABC):
                 return self._end(event)
             case _:
                 if isinstance(event, ToolCallEnd):
-                    self._calls.append(event.call.complete)
+                    self._calls.append(event.call.complete and self._is_sound(event))
+                elif isinstance(event, ToolCallDelta):
+                    self._said.setdefault(event.index, []).append(event.arguments)
                 head = b"" if self._begun else self._begin(MessageStart())
                 return head + self._write(event)
 
@@ -113,6 +117,19 @@ class StreamEncoder(ABC):
         """
         error = event.error if isinstance(event, Failed) else None
         return _ending(event.reason, error, self._calls)
+
+    streams_arguments = True
+    """Whether arguments go out as they come; if not, they go out as they were understood."""
+
+    def _is_sound(self, event: ToolCallEnd) -> bool:
+        """Tell whether a client can read the arguments: some were mended after they had gone."""
+        said = "".join(self._said.pop(event.index, ()))
+        if not event.call.repairs or not said or not self.streams_arguments:
+            return True
+        try:
+            return isinstance(_json.decode_strict(said), dict)
+        except JSONParseError:
+            return False
 
     @abstractmethod
     def _write_start(self, event: MessageStart) -> bytes:

@@ -26,24 +26,34 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
     Calls that are not complete are left out, since nothing can have answered them; a result of no
     call stays where it is. A result that has no name gets that of its call.
     """
-    waiting = {message.id: message for message in messages if isinstance(message, ToolResult)}
+    given = list(messages)
+    answered: set[int] = set()  # the results that stand behind their call already
     fit: list[Message] = []
-    for message in messages:
+    for at, message in enumerate(given):
         if isinstance(message, AssistantMessage):
             fit.append(_without_cut_calls(message))
-            fit += [_answer(call, waiting) for call in message.tool_calls if call.complete]
-        elif not isinstance(message, ToolResult) or waiting.pop(message.id, None) is message:
+            calls = [call for call in message.tool_calls if call.complete]
+            fit += [_answer(call, given, at + 1, answered) for call in calls]
+        elif at not in answered:
             fit.append(message)
     return fit
 
 
-def _answer(call: ToolCall, waiting: dict[str, ToolResult]) -> ToolResult:
-    result = waiting.pop(call.id, None)
-    if result is None:
-        return ToolResult(call.id, call.name, MISSING, is_error=True)
-    return (
-        result if result.name else ToolResult(result.id, call.name, result.content, result.is_error)
-    )
+def _answer(call: ToolCall, messages: list[Message], at: int, answered: set[int]) -> ToolResult:
+    """Find the result of *call* from *at* on, up to where a later answer uses its id again."""
+    for place in range(at, len(messages)):
+        found = messages[place]
+        if isinstance(found, ToolResult):
+            if found.id == call.id and place not in answered:
+                answered.add(place)
+                return _named(found, call.name)
+        elif isinstance(found, AssistantMessage) and any(c.id == call.id for c in found.tool_calls):
+            break
+    return ToolResult(call.id, call.name, MISSING, is_error=True)
+
+
+def _named(result: ToolResult, name: str) -> ToolResult:
+    return result if result.name else ToolResult(result.id, name, result.content, result.is_error)
 
 
 def _without_cut_calls(message: AssistantMessage) -> AssistantMessage:

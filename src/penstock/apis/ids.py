@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from itertools import count
 from typing import Final
 
@@ -36,19 +37,21 @@ class Ids:
 class SentIds:
     """Gives the calls and the results of a conversation ids that an API allows, each pair its own.
 
-    A call that has the id of an earlier one gets another, and the result that follows it goes
-    along.
+    A call that has the id of an earlier one gets another; of two that are open under one id, the
+    first result is the first call's.
     """
 
     def __init__(self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_") -> None:
         self._ids = Ids(allowed, prefix)
-        self._sent: dict[str, str] = {}
+        self._open: dict[str, deque[str]] = {}
 
     def of_call(self, id: str) -> str:  # noqa: A002 - the field's name
         """Give the id under which a call is sent."""
-        self._sent[id] = self._ids.give(id)
-        return self._sent[id]
+        sent = self._ids.give(id)
+        self._open.setdefault(id, deque()).append(sent)
+        return sent
 
     def of_result(self, id: str) -> str:  # noqa: A002 - the field's name
         """Give the id under which the call's result is sent."""
-        return self._sent.get(id) or self.of_call(id)
+        waiting = self._open.get(id)
+        return waiting.popleft() if waiting else self._ids.give(id)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final, Literal
 
-from penstock import _json, values
+from penstock import _json
 from penstock.errors import JSONParseError
 from penstock.events import (
     Done,
@@ -50,6 +50,8 @@ from penstock.messages import (
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SPEECH: Final = (TextDelta, ThinkingDelta)
 _NAMELESS: Final = "unknown"
+_MADE_UP: Final = re.compile(r"closed (?:an|\d+) open |completed (?:the|\d+) cut ")
+"""Repairs of text that stops too early."""
 
 
 class Transcript:
@@ -405,22 +407,29 @@ class CallPassage:
 
     def settle(self, *, cut: bool) -> None:
         """End a call that was in doubt: mended, or as far as it had come."""
-        text = self.arguments
-        complete = not cut and not self.is_damaged and self._name != _NAMELESS and _is_closed(text)
-        self._end(ToolCall.from_text(self._id, self._name, text, complete=complete))
+        self._end(self._understood(self.arguments, cut=cut))
+
+    def _understood(self, text: str, *, cut: bool) -> ToolCall:
+        """Read *text* as well as it can be; where an end had to be made up, it was cut."""
+        if not cut and not self.is_damaged:
+            call = ToolCall.from_text(self._id, self._name, text)
+            if not any(map(_MADE_UP.match, call.repairs)):
+                return call
+        return ToolCall.from_text(self._id, self._name, text, complete=False)
 
     def cut(self) -> None:
         """End the call where the answer was cut: it is not complete."""
-        self.is_open = False
-        self._transcript.forget(self)
         if self._name or self._parts:
             self._show_name()
+        self.is_open = False
+        self._transcript.forget(self)
+        if self._name:
             self._end(ToolCall.from_text(self._id, self._name, self.arguments, complete=False))
 
     def _contradict(self, arguments: str) -> None:
         self.is_open = False
         self._transcript.forget(self)
-        call = ToolCall.from_text(self._id, self._name, arguments)
+        call = self._understood(arguments, cut=False)
         call.repairs.append("the final arguments differ from what was streamed")
         self._end(call)
 
@@ -453,13 +462,3 @@ def _strict_object(text: str) -> dict[str, object] | None:
     except JSONParseError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _is_closed(text: str) -> bool:
-    """Tell whether *text* ends where its value does; no text at all is no arguments."""
-    if not text or text.isspace():
-        return True
-    reader = values.IncrementalJSON(recover=True)
-    reader.feed(text)
-    reader.finish()
-    return reader.complete

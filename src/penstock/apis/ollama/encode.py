@@ -30,6 +30,8 @@ _TAIL: Final = b'},"done":false}\n'
 class Encoder(StreamEncoder):
     """Events in, the bytes of an Ollama stream out."""
 
+    streams_arguments = False
+
     def __init__(
         self,
         *,

@@ -2,7 +2,7 @@
 
 Calls are numbered in the order in which they start, and their deltas may interleave as they come.
 Text has no blocks here: of two passages that are open side by side, one goes out after the other.
-A text delta is the hot path: two fixed pieces of bytes around the quoted text.
+Deltas are the hot path: fixed pieces of bytes around the quoted text.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Encoder(StreamEncoder):
         self._speech = OneByOne()
         self._ids = Ids()
         self._numbers: dict[int, int] = {}  # of calls: the block's index, and theirs
-        self._said: set[int] = set()  # blocks of calls whose arguments have begun
-        self._head = self._text_head = self._thinking_head = b""
+        self._begun_calls: set[int] = set()  # blocks whose arguments have begun
+        self._head = self._text_head = self._thinking_head = self._calls_head = b""
 
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
         if type(event) is TextDelta and event.index == self._speech.current and event.text:
-            return self._text_head + _json.encode(event.text) + _TAIL
+            return self._text_head + _json.encode_text(event.text) + _TAIL
         return super().encode(event)
 
     def _write_start(self, event: MessageStart) -> bytes:
@@ -71,6 +71,7 @@ class Encoder(StreamEncoder):
         choice = self._head + b',"choices":[{"index":0,"delta":{'
         self._text_head = choice + b'"content":'
         self._thinking_head = choice + b'"reasoning_content":'
+        self._calls_head = choice + b'"tool_calls":[{"index":'
         return choice + b'"role":"assistant","content":""' + _TAIL
 
     def _write(self, event: BlockEvent) -> bytes:
@@ -91,7 +92,7 @@ class Encoder(StreamEncoder):
         if not isinstance(event, TextDelta | ThinkingDelta) or not event.text:
             return b""
         head = self._text_head if isinstance(event, TextDelta) else self._thinking_head
-        return head + _json.encode(event.text) + _TAIL
+        return head + _json.encode_text(event.text) + _TAIL
 
     def _write_delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -109,20 +110,23 @@ class Encoder(StreamEncoder):
         }
         return self._write_delta({"tool_calls": [call]})
 
-    def _write_arguments(self, index: int, arguments: str, **more: Any) -> bytes:
-        if not arguments and not more:
+    def _write_arguments(self, index: int, arguments: str) -> bytes:
+        if not arguments:
             return b""
-        if arguments:
-            self._said.add(index)
-        call = {"index": self._numbers[index], "function": {"arguments": arguments}, **more}
-        return self._write_delta({"tool_calls": [call]})
+        self._begun_calls.add(index)
+        head = self._calls_head + b"%d" % self._numbers[index] + b',"function":{"arguments":'
+        return head + _json.encode_text(arguments) + b"}}]" + _TAIL
 
     def _write_call_end(self, event: ToolCallEnd) -> bytes:
         """Write what the deltas left out: arguments that came whole, and the signature."""
         rest = ""
-        if event.index not in self._said and event.call.complete:
+        if event.index not in self._begun_calls and event.call.complete:
             rest = _json.encode(event.call.arguments).decode()
-        return self._write_arguments(event.index, rest, **signed(event.call.signature))
+        signature = signed(event.call.signature)
+        if not signature:
+            return self._write_arguments(event.index, rest)
+        call = {"index": self._numbers[event.index], "function": {"arguments": rest}, **signature}
+        return self._write_delta({"tool_calls": [call]})
 
     # --- the end ---
 

@@ -1,0 +1,73 @@
+"""When to try again, in all the ways in which servers say it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+
+NOW = 1_763_200_000.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "2"}, 2.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": "0"}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "Sat, 15 Nov 2025 09:46:50 GMT"}, 10.0),
+        ({"retry-after": "Sat, 15 Nov 2025 09:46:30 GMT"}, None),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"x-ratelimit-reset-ms": "2500"}, 2.5),
+        ({"x-ratelimit-reset": "3"}, 3.0),
+        ({"x-ratelimit-reset": str(int(NOW) + 7)}, 7.0),
+        ({"x-ratelimit-reset": str(int(NOW + 7) * 1000)}, 7.0),
+        ({"x-ratelimit-reset": "1m"}, 60.0),
+        ({"retry-after": "2", "x-ratelimit-reset": "9"}, 9.0),
+    ],
+)
+def test_the_longest_wait_that_the_headers_ask_for_counts(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert retry_after(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("34s", 34.0), ("1.5m", 90.0), ("250ms", 0.25), ("2h", 7200.0), ("7", 7.0), ("x", None)],
+)
+def test_durations_are_seconds(text: str, seconds: float | None) -> None:
+    assert delay_of(text) == seconds
+    assert delay_of(None) is None
+
+
+def test_the_message_says_the_wait_once() -> None:
+    once = error_info("slow", retry_after=1.2345)
+    assert (once.message, once.retryable) == ("slow retry-after-ms=1235", True)
+    again = error_info(once.message, retry_after=9.0)
+    assert again.message == once.message
+
+
+@pytest.mark.parametrize(
+    ("status", "again"), [(429, True), (503, True), (400, False), (None, False)]
+)
+def test_the_status_tells_whether_to_try_again(status: int | None, *, again: bool) -> None:
+    assert error_info("no", status=status).retryable is again
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["why", {"message": "why"}, {"details": "why"}, {"error": {"message": "why"}}, {"msg": "why"}],
+)
+def test_a_message_is_found_in_any_shape(error: object) -> None:
+    assert message_of(error) == "why"
+    assert message_of({}) == "the provider gave no reason"
+
+
+def test_a_body_is_its_json_or_its_text() -> None:
+    assert body_of(b'{"a": 1}') == {"a": 1}
+    assert body_of(b" <html>\xff ") == "<html>\ufffd"

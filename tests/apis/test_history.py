@@ -1,0 +1,93 @@
+"""A conversation made fit: every call has its result, and every pair its ids."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.apis.history import MISSING, repaired, replayable, text_of
+from penstock.apis.ids import Ids, SentIds
+from penstock.messages import (
+    AssistantMessage,
+    Content,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from penstock.requests import Image, Message, UserMessage
+
+
+def asks(*ids: str, complete: bool = True) -> AssistantMessage:
+    calls: list[Content] = [ToolCall(id_, "f", complete=complete) for id_ in ids]
+    return AssistantMessage(content=calls)
+
+
+def results(messages: list[Message]) -> list[tuple[str, object]]:
+    return [(m.id, m.content) for m in messages if isinstance(m, ToolResult)]
+
+
+def test_a_call_without_a_result_gets_one_that_says_so() -> None:
+    fit = repaired([asks("a"), UserMessage([Text("Well?")])])
+    assert results(fit) == [("a", MISSING)]
+    assert isinstance(fit[2], UserMessage)
+
+
+def test_results_follow_their_calls_in_order_and_are_named() -> None:
+    given: list[Message] = [asks("a", "b"), ToolResult("b", "", 2), ToolResult("a", "", 1)]
+    fit = repaired(given)
+    assert results(fit) == [("a", 1), ("b", 2)]
+    assert [m.name for m in fit if isinstance(m, ToolResult)] == ["f", "f"]
+
+
+def test_ids_that_come_again_in_a_later_turn_have_their_own_results() -> None:
+    given: list[Message] = []
+    for turn in (1, 2, 3):
+        given += [asks("call_1"), ToolResult("call_1", "f", turn)]
+    assert results(repaired(given)) == [("call_1", 1), ("call_1", 2), ("call_1", 3)]
+
+
+def test_a_turn_without_a_result_does_not_take_that_of_the_next() -> None:
+    given: list[Message] = [asks("a"), asks("a"), ToolResult("a", "f", 2)]
+    assert results(repaired(given)) == [("a", MISSING), ("a", 2)]
+
+
+def test_cut_calls_are_left_out_and_results_of_nobody_stay() -> None:
+    fit = repaired([asks("a", complete=False), ToolResult("z", "g", 1)])
+    assert isinstance(fit[0], AssistantMessage)
+    assert fit[0].tool_calls == []
+    assert results(fit) == [("z", 1)]
+
+
+def test_signatures_go_back_to_the_model_that_made_them() -> None:
+    content: list[Content] = [
+        Thinking("Hm", "s"),
+        Text("Hi", "s"),
+        ToolCall("a", "f", signature="s"),
+        Opaque("p", {}),
+    ]
+    message = AssistantMessage(model="m", content=content)
+    assert replayable(message, "m", "p") == content
+    assert replayable(message, "other", "p") == [Text("Hm"), Text("Hi"), ToolCall("a", "f")]
+    message.stop_reason = "error"
+    assert replayable(message, "m", "q") == [Thinking("Hm"), *content[1:3]]
+
+
+def test_a_result_is_text_whatever_it_is() -> None:
+    assert text_of("a") == "a"
+    assert text_of([Text("a"), Image(url="u"), Text("b")]) == "a\nb"
+    assert text_of({"a": [1]}) == '{"a":[1]}'
+
+
+def test_ids_are_allowed_and_unlike_each_other() -> None:
+    ids = Ids(re.compile("[A-Za-z0-9_-]+"), "toolu_")
+    given = [ids.give(id_) for id_ in ("a", "a", "", "b|item", "ü!", "ü!")]
+    assert given == ["a", "toolu_1", "toolu_2", "b", "__", "toolu_3"]
+
+
+def test_two_open_calls_under_one_id_have_their_own_results() -> None:
+    ids = SentIds()
+    one, two = ids.of_call("a"), ids.of_call("a")
+    assert [ids.of_result("a"), ids.of_result("a")] == [one, two]
+    assert one != two
+    assert ids.of_result("nobody") == "nobody"
