@@ -1,0 +1,35 @@
+"""Anthropic's messages, and what the servers that speak them make of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.check import check
+from penstock.apis.anthropic.decode import Decoder
+from penstock.apis.anthropic.encode import Encoder
+from penstock.apis.anthropic.read_request import read_request
+from penstock.apis.anthropic.response import read_response, write_response
+from penstock.apis.anthropic.write_request import left_out, write_request
+from penstock.apis.base import Api
+
+__all__ = ["API"]
+
+
+class Anthropic:
+    """``POST /v1/messages``, and the same body to ``/v1/messages/count_tokens``."""
+
+    name = tables.NAME
+    decoder = Decoder
+    encoder = Encoder
+    read_request = staticmethod(read_request)
+    write_request = staticmethod(write_request)
+    left_out = staticmethod(left_out)
+    read_response = staticmethod(read_response)
+    write_response = staticmethod(write_response)
+    read_error = staticmethod(tables.read_error_response)
+    write_error = staticmethod(tables.write_error_response)
+    check = staticmethod(check)
+
+
+API: Final[Api] = Anthropic()

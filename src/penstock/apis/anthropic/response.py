@@ -1,0 +1,77 @@
+"""Whole messages, both ways, and the blocks that requests and answers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.sealed import block_of, citations_of
+from penstock.apis.encoding import ending_of
+from penstock.apis.ids import Ids
+from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole answer, by the rules of the stream."""
+    from penstock.apis.anthropic.decode import Decoder  # noqa: PLC0415 - it reads bodies by us
+
+    return Decoder().read_whole({"type": "message", **data})
+
+
+def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
+    """Write a whole answer; `UsageError` for one that failed.
+
+    Calls that are not complete are left out.
+    """
+    del created  # The API gives no time.
+    ending = ending_of(message)
+    if isinstance(ending, ErrorInfo):
+        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    return {
+        "id": message.id or "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": message.model,
+        "content": write_blocks(message.content, Ids(tables.CALL_ID, "toolu_").give),
+        **tables.write_stop(ending, message.raw_stop_reason, message.error),
+        "usage": tables.write_usage(message.usage),
+    }
+
+
+def write_blocks(blocks: Iterable[Content], give_id: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Write what an assistant said; *give_id* makes ids of calls such that the API takes them.
+
+    Left out is what the API refuses or has no word for: text of white space alone, thinking that is
+    neither said nor signed, calls that are not complete, blocks of other providers.
+    """
+    written: list[dict[str, Any]] = []
+    for block in blocks:
+        match block:
+            case Text():
+                if block.text.strip():
+                    written.append({"type": "text", "text": block.text})
+            case Thinking():
+                if block.text or block.signature:
+                    written.append(write_thinking(block))
+            case Opaque():
+                _add_sealed(block, written)
+            case _ if block.complete:
+                id_, arguments = give_id(block.id), block.arguments
+                call = {"type": "tool_use", "id": id_, "name": block.name, "input": arguments}
+                written.append(call)
+    return written
+
+
+def write_thinking(block: Thinking) -> dict[str, Any]:
+    """Write a block of thinking, with its signature even if it has none."""
+    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+
+
+def _add_sealed(block: Opaque, written: list[dict[str, Any]]) -> None:
+    citations, data = citations_of(block), block_of(block)
+    if citations and written and written[-1]["type"] == "text":
+        written[-1]["citations"] = citations
+    elif data is not None:
+        written.append(data)

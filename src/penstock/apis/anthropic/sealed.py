@@ -1,0 +1,82 @@
+"""Blocks that only this API understands: hidden thoughts, its own tools, their results, what comes.
+
+They are kept whole as the API would say them in one piece, and go back to it that way. Two things
+are not where they are on the wire: the input of a tool that the API runs itself, which streams as
+JSON text, and citations, which belong to the text before them and are kept in a block of their own
+(``{"citations": […]}``, without a type).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock import _json
+from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.surrogates import without_lone_surrogates
+from penstock.errors import JSONParseError
+from penstock.messages import Opaque
+
+STREAMED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Blocks whose input comes in deltas."""
+
+_UNDERSTOOD: Final = frozenset({"text", "thinking", "tool_use", "tool_result"})
+_USE: Final[dict[str, type]] = {"id": str, "name": str, "input": dict}
+_NEEDED: Final[dict[str, dict[str, type]]] = {
+    "redacted_thinking": {"data": str},
+    "server_tool_use": _USE,
+    "mcp_tool_use": _USE,
+}
+"""Fields that a client relies on, of blocks that are known."""
+
+
+class SealedBlock:
+    """A block that grows until it stops; each delta adds to the fields of the names it has."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = dict(data)
+        self._input: list[str] = []
+        self._texts: dict[str, list[str]] = {}
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Add what *delta* says, of whatever type it is."""
+        for key, value in delta.items():
+            if key == "partial_json" and isinstance(value, str):
+                self._input.append(value)
+            elif key != "type" and isinstance(value, str):
+                self._texts.setdefault(key, []).append(value)
+            elif key != "type" and value is not None:
+                self._data[key] = value
+
+    def whole(self) -> dict[str, Any] | None:
+        """Give the block; nothing, if its input was cut."""
+        for key, pieces in self._texts.items():
+            begun = self._data.get(key)
+            self._data[key] = (begun if isinstance(begun, str) else "") + "".join(pieces)
+        text = "".join(self._input)
+        if text.strip():
+            try:
+                self._data["input"] = _json.decode(text)
+            except JSONParseError:
+                return None
+        return without_lone_surrogates(self._data)
+
+
+def citations_of(block: Opaque) -> list[Any]:
+    """Give the citations for the text before, if *block* is that."""
+    data = block.data if block.provider == tables.NAME else None
+    found = data.get("citations") if isinstance(data, dict) and "type" not in data else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def block_of(block: Opaque) -> dict[str, Any] | None:
+    """Give the block as the API says it in one piece, if it is of this API and can stand alone."""
+    data = block.data if block.provider == tables.NAME else None
+    if not isinstance(data, dict):
+        return None
+    kind = data.get("type")
+    if not isinstance(kind, str) or kind in _UNDERSTOOD:
+        return None
+    needed = _NEEDED.get(kind, {})
+    is_whole = all(isinstance(data.get(key), type_) for key, type_ in needed.items())
+    return data if is_whole else None

@@ -1,0 +1,186 @@
+"""The words of the API beside ours: why an answer ended, what it cost, what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.apis.encoding import Ending
+from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.numbers import count_of, counts_of
+from penstock.messages import ErrorInfo, ErrorKind, Usage
+
+NAME: Final = "anthropic"
+
+CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+"""What the API takes for the id of a call."""
+
+ENDINGS: Final[dict[str, Ending]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "compaction": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_use",
+    "refusal": "refusal",
+    "sensitive": "filter",  # seen in the field, in no specification
+}
+"""Values of `stop_reason`; any other is a stop."""
+
+STOP_REASONS: Final[dict[Ending, str]] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_use": "tool_use",
+    "refusal": "refusal",
+    "filter": "refusal",
+}
+
+CATEGORIES: Final = ("cyber", "bio", "frontier_llm", "reasoning_extraction", "general_harms")
+"""What a refusal may be about."""
+
+STATUSES: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The types of errors, and the status that each comes with."""
+
+RETRYABLE: Final = frozenset({"rate_limit_error", "timeout_error", "api_error", "overloaded_error"})
+"""Types of errors that another try may change."""
+
+KINDS: Final[dict[ErrorKind, str]] = {
+    "provider": "api_error",
+    "transport": "api_error",
+    "truncated": "api_error",
+    "malformed": "api_error",
+    "refusal": "invalid_request_error",
+    "filter": "invalid_request_error",
+    "aborted": "api_error",
+}
+"""The type of an error that says no more than its kind."""
+
+_KEPT_COUNTS: Final = ("cache_creation", "server_tool_use")  # no other API has a word for these
+_REFUSED: Final = re.compile(rf"(?s)refusal(?: \(({'|'.join(CATEGORIES)})\))?(?:: (.+))?")
+
+
+# --- usage ---
+
+
+def read_usage(data: Mapping[str, Any], before: Usage) -> Usage:
+    """Read tokens so far; what is `null` or missing stays as it was *before*.
+
+    The prompt's count is without the cache here, so the total is the sum of all four.
+    """
+    raw = {**(before.raw or {}), **{k: v for k, v in data.items() if v is not None}}
+    input_, output = count_of(raw, "input_tokens"), count_of(raw, "output_tokens")
+    written = count_of(raw, "cache_creation_input_tokens")
+    read = count_of(raw, "cache_read_input_tokens")
+    return Usage(
+        input=input_,
+        output=output,
+        cache_read=read,
+        cache_write=written,
+        reasoning=count_of(counts_of(raw, "output_tokens_details"), "thinking_tokens"),
+        total=input_ + output + read + written,
+        raw=raw,
+    )
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Write tokens; every count is there, since clients add them up without looking."""
+    raw = usage.raw or {}
+    return {
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning},
+        **{key: raw[key] for key in _KEPT_COUNTS if isinstance(raw.get(key), dict)},
+    }
+
+
+# --- ends ---
+
+
+def write_stop(ending: Ending, raw_reason: str, error: ErrorInfo | None) -> dict[str, Any]:
+    """Write why an answer ended; a word of this API's own (*raw_reason*) goes back as it came."""
+    reason = raw_reason if ENDINGS.get(raw_reason) == ending != "filter" else STOP_REASONS[ending]
+    stop: dict[str, Any] = {"stop_reason": reason, "stop_sequence": None}
+    if reason == "refusal":
+        stop["stop_details"] = _write_refusal(error.message if error else "")
+    return stop
+
+
+def read_refusal(reason: str, details: object) -> ErrorInfo:
+    """Read that the model's side ended the answer, with its reasons where it gives some."""
+    fields = details if isinstance(details, Mapping) else {}
+    category, explanation = fields.get("category"), fields.get("explanation")
+    message = f"{reason} ({category})" if isinstance(category, str) and category else reason
+    if isinstance(explanation, str) and explanation:
+        message = f"{message}: {explanation}"
+    return ErrorInfo(message, "filter" if ENDINGS[reason] == "filter" else "refusal", reason)
+
+
+def _write_refusal(message: str) -> dict[str, Any]:
+    """Take a message of `read_refusal` apart again; any other is the explanation."""
+    match = _REFUSED.fullmatch(message)
+    category, explanation = match.groups() if match else (None, message or None)
+    return {"type": "refusal", "category": category, "explanation": explanation}
+
+
+# --- errors ---
+
+
+def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
+    """Read the object under ``error``, or a bare message; *wait* is what the headers asked for."""
+    fields = data if isinstance(data, Mapping) else {}
+    type_ = fields.get("type") if isinstance(fields.get("type"), str) else ""
+    return error_info(
+        message_of(data),
+        type=type_ or "",
+        status=status or STATUSES.get(type_ or ""),
+        retry_after=wait or delay_of(fields.get("retry_after")),
+        retryable=type_ in RETRYABLE if type_ in STATUSES else None,
+    )
+
+
+def write_error(error: ErrorInfo) -> dict[str, Any]:
+    """Write *error* as the object that says ``error``."""
+    type_ = error.type if error.type in STATUSES else _type_of(error)
+    message = error.message or f"the answer failed: {error.kind}"
+    return {"type": "error", "error": {"type": type_, "message": message}}
+
+
+def read_error_response(
+    status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
+) -> ErrorInfo:
+    """Read the answer of a server that refused."""
+    data = body_of(body)
+    inner = data.get("error") if isinstance(data, Mapping) else None
+    return read_error(inner or data, status, retry_after(headers, now))
+
+
+def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
+    """Give the status and the body that tell a client of *error*."""
+    body = write_error(error)
+    return error.status or STATUSES[body["error"]["type"]], body
+
+
+def _type_of(error: ErrorInfo) -> str:
+    """Name an error of another API by its status, and without one by its kind."""
+    by_status = {status: type_ for type_, status in STATUSES.items()}
+    if error.status in by_status:
+        return by_status[error.status]
+    if error.status is not None and 400 <= error.status < 500:  # noqa: PLR2004 - the client's
+        return "invalid_request_error"
+    return "overloaded_error" if error.status == 503 else KINDS[error.kind]  # noqa: PLR2004

@@ -1,0 +1,126 @@
+"""Our messages as this API wants them: turns of a user and an assistant, one after the other.
+
+Results come first in the user's turn that follows their calls; a result that answers no call of the
+turn before would be refused, so it is said as text. Thinking goes back only with its signature, and
+else as text. What has nothing to say is left out, since the API refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.response import write_blocks
+from penstock.apis.anthropic.sealed import block_of
+from penstock.apis.history import repaired, replayable, text_of
+from penstock.apis.ids import SentIds
+from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolResult
+from penstock.requests import Image, Request, SystemMessage, UserContent, UserMessage
+
+FAILED: Final = "The tool failed."
+"""What a failure without a word says; the API refuses one that says nothing."""
+
+_INSTRUCTABLE: Final = re.compile(
+    r"claude-(?:mythos|[a-z]+-(?:4[-.](?:[89]|\d\d)|[5-9]|\d\d)(?!\d))", re.IGNORECASE
+)
+"""Models that take instructions among the messages, behind what the user says."""
+
+_Turn = tuple[str, list[dict[str, Any]]]
+
+
+def write_messages(request: Request) -> list[dict[str, Any]]:
+    """Write the conversation of *request*."""
+    written: list[dict[str, Any]] = []
+    for said_by, blocks in _turns(request):
+        before = written[-1]["role"] if written else ""
+        role = "user" if said_by == "system" and not _may_instruct(request, before) else said_by
+        if not blocks:
+            continue
+        if before == role:
+            written[-1]["content"] += blocks
+        else:
+            written.append({"role": role, "content": blocks})
+    return [{**turn, "content": _plain(turn["content"])} for turn in written]
+
+
+def _may_instruct(request: Request, before: str) -> bool:
+    """Tell whether instructions may be a turn of their own; else they are the user's.
+
+    A client of this API knows that of its model.
+    """
+    if request.source == tables.NAME:
+        return before != ""
+    return before == "user" and _INSTRUCTABLE.search(request.model) is not None
+
+
+def _turns(request: Request) -> Iterator[_Turn]:
+    ids = SentIds(tables.CALL_ID, "toolu_")
+    asked: set[str] = set()  # calls that the turn before made
+    for message in repaired(request.messages):
+        match message:
+            case AssistantMessage():
+                asked = {call.id for call in message.tool_calls}
+                blocks = _fit(replayable(message, request.model, tables.NAME))
+                yield "assistant", write_blocks(blocks, ids.of_call)
+            case ToolResult() if message.id in asked:
+                yield "user", [_result(message, ids.of_result(message.id))]
+            case ToolResult():
+                yield "user", _content([Text(text_of(message.content))])
+            case UserMessage():
+                yield "user", _content(message.content)
+            case SystemMessage():
+                yield "system", _content([Text(message.text)])
+
+
+def _fit(blocks: list[Content]) -> list[Content]:
+    """Turn thinking that this API has not signed into text."""
+    return [
+        Text(block.text) if isinstance(block, Thinking) and not _is_signed(block) else block
+        for block in blocks
+    ]
+
+
+def _is_signed(block: Thinking) -> bool:
+    """Tell whether the signature may be this API's: one that is JSON is of the Responses API."""
+    return bool(block.signature) and not block.signature.startswith("{")
+
+
+def _result(result: ToolResult, id_: str) -> dict[str, Any]:
+    content = result.content
+    is_blocks = isinstance(content, list) and any(isinstance(b, Image | Opaque) for b in content)
+    said: Any = _content(content) if is_blocks else text_of(content)
+    block = {"type": "tool_result", "tool_use_id": id_, "content": said}
+    return {**block, "content": said or FAILED, "is_error": True} if result.is_error else block
+
+
+def _content(blocks: list[UserContent]) -> list[dict[str, Any]]:
+    parts = [_part(block) for block in blocks]
+    return [part for part in parts if part is not None]
+
+
+def _part(block: UserContent) -> dict[str, Any] | None:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text} if block.text.strip() else None
+    if isinstance(block, Image):
+        return {"type": "image", "source": _source(block)}
+    return block_of(block)
+
+
+def _source(image: Image) -> dict[str, str]:
+    """Say where a picture is; one that is its own address goes in one piece."""
+    head, is_whole, data = image.url.partition(";base64,")
+    if is_whole and head.startswith("data:"):
+        return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+    if image.url:
+        return {"type": "url", "url": image.url}
+    return {"type": "base64", "media_type": image.media_type or "image/png", "data": image.data}
+
+
+def _plain(blocks: list[dict[str, Any]]) -> Any:
+    """Write text alone as text."""
+    match blocks:
+        case [{"type": "text", "text": str(text), **more}] if not more:
+            return text
+    return blocks
