@@ -65,3 +65,18 @@ def test_segments_have_the_lines_of_their_fence() -> None:
     one = BARE_JSON.render_call(CALL)
     text = f"a\n```json\n{one}\n```\nb\n{one}"
     assert BARE_JSON.call_segments(text, [WRITE]) == [f"```json\n{one}\n```\n", one]
+
+
+@pytest.mark.parametrize("surplus", ["}", "]}", " }\n]"])
+def test_brackets_that_close_nothing_are_dropped(surplus: str) -> None:
+    call = BARE_JSON.render_call(CALL)
+    tools = [Tool(CALL.name)]
+    for text in (call + surplus, f"{call}{surplus}\n{call}", f"```json\n{call}{surplus}\n```"):
+        message = BARE_JSON.parse(text, tools)
+        assert {found.name for found in message.tool_calls} == {CALL.name}
+        assert not message.text.strip()
+
+
+def test_a_result_says_that_the_call_failed() -> None:
+    written = BARE_JSON.render_result(ToolResult("c1", "write", "no", is_error=True))
+    assert written == '{"tool_result":"write","is_error":true,"content":"no"}'

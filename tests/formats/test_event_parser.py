@@ -59,6 +59,20 @@ def answer(*events: Event, **options: Any) -> tuple[list[Event], AssistantMessag
     return out, builder.message
 
 
+@pytest.mark.parametrize("heard", ["", "a ", "a " + CALL[:20], "a " + CALL + " b"])
+def test_text_that_only_the_end_of_its_block_says_is_read(heard: str) -> None:
+    text = f"a {CALL} b"
+    deltas = [TextDelta(0, heard)] if heard else []
+    _, message = answer(TextStart(0), *deltas, TextEnd(0, text), done())
+    assert message.text == "a  b"
+    assert [call.arguments for call in message.tool_calls] == [{"a": "b"}]
+
+
+def test_every_block_of_text_is_counted_by_itself() -> None:
+    _, message = answer(*text_block(0, "aa"), TextStart(1), TextEnd(1, "bb"), done())
+    assert message.text == "aabb"
+
+
 def test_text_becomes_text_and_calls_and_the_answer_ends_for_them() -> None:
     out, message = answer(*text_block(0, "hi ", CALL), done())
     assert message.content == [Text("hi "), ToolCall("call_1", "f", {"a": "b"})]

@@ -62,7 +62,7 @@ def test_a_call_is_written_as_its_tag(name: str, arguments: dict[str, Any], writ
         pytest.param("write_file", {"path": "a"}, id="no content"),
         pytest.param("write_file", {"path": "a", "content": "</Write_File>"}, id="its own end"),
         pytest.param(
-            "write_file", {"path": "a", "content": "", "mode": "w"}, id="another argument"
+            "write_file", {"path": "a", "content": "", "a b": "w"}, id="no name of an attribute"
         ),
         pytest.param("write_file", {"path": " a", "content": ""}, id="a path with a margin"),
         pytest.param("write_file", {"path": "a", "content": 3}, id="content that is no text"),
@@ -75,9 +75,60 @@ def test_what_a_tag_cannot_say_is_refused(name: str, arguments: dict[str, Any]) 
         FILE_TAGS.render_call(ToolCall("", name, arguments))
 
 
+EXTENDED = Tool(
+    "write_file",
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "content": {"type": "string"},
+            "mode": {"enum": ["append", "replace"]},
+            "lineEnd": {"type": "string"},
+            "lines": {"type": "array", "items": {"type": "integer"}},
+            "force": {"type": "boolean"},
+        },
+        "required": ["path", "content", "mode", "lines"],
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [{"mode": "append"}, {"lineEnd": " \n"}, {"lines": [1, 2]}, {"force": True, "mode": "replace"}],
+)
+def test_what_the_tool_declares_is_an_attribute(beside: dict[str, Any]) -> None:
+    arguments = {"path": "a", **beside, "content": "x"}
+    text = FILE_TAGS.render_call(ToolCall("", "write_file", arguments))
+    (call,) = FILE_TAGS.parse(text, [EXTENDED]).tool_calls
+    assert call.arguments == arguments
+
+
+def test_what_nobody_declares_is_no_argument() -> None:
+    text = '<write_file path="a" class="x" content="no" MODE="Append">b</write_file>'
+    (call,) = FILE_TAGS.parse(text, [EXTENDED]).tool_calls
+    assert call.arguments == {"path": "a", "mode": "append", "content": "b"}
+
+
+def test_the_prompt_shows_what_a_tool_declares() -> None:
+    (call,) = FILE_TAGS.parse(FILE_TAGS.render_tools([EXTENDED]), [EXTENDED]).tool_calls
+    assert set(call.arguments) == {"path", "content", "mode", "lines"}
+
+
 def test_a_result_names_its_tool() -> None:
     text = FILE_TAGS.render_result(ToolResult("c1", "run_bash", "ok"))
     assert text == '<tool_result name="run_bash">ok</tool_result>'
+
+
+def test_a_result_says_that_the_call_failed() -> None:
+    text = FILE_TAGS.render_result(ToolResult("c1", "run_bash", "no", is_error=True))
+    assert text == '<tool_result name="run_bash" is_error="true">no</tool_result>'
+
+
+@pytest.mark.parametrize("inside", ["</tool_result>", "</TOOL_RESULT >", "a </tool_result\n>"])
+def test_no_result_ends_before_its_end(inside: str) -> None:
+    text = FILE_TAGS.render_result(ToolResult("c1", "run_bash", f"a <b>{inside} c"))
+    assert text.lower().count("</tool_result") == 1
+    assert "a <b>&lt;/" in text or "a <b>a &lt;/" in text
 
 
 def test_the_prompt_shows_a_call_that_can_be_read() -> None:

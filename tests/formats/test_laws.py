@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from laws import (
+    Ending,
     check_chunk_free,
     check_linear,
     check_lossless,
@@ -31,6 +32,7 @@ from penstock.formats import Format
 from penstock.formats.proof import schema_of
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import ToolCall
+from penstock.parsing import Segment
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -102,7 +104,14 @@ SOUPS = {fmt.name: soup(*pieces_of(fmt)) for fmt in BUILT_IN}
 
 @FORMATS
 @settings(max_examples=40)
-@given(data=st.data(), cuts=CUTS, mode=MODES, trim=st.booleans(), repair=st.booleans())
+@given(
+    data=st.data(),
+    cuts=CUTS,
+    mode=MODES,
+    trim=st.booleans(),
+    repair=st.booleans(),
+    is_cut=st.booleans(),
+)
 def test_the_laws_hold_on_any_text_at_any_cut(
     fmt: Format,
     data: st.DataObject,
@@ -110,14 +119,43 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     mode: Mode,
     trim: bool,  # noqa: FBT001
     repair: bool,  # noqa: FBT001
+    is_cut: bool,  # noqa: FBT001
 ) -> None:
     text = data.draw(SOUPS[fmt.name])
-    make = partial(Parser, fmt, TOOLS, arguments=mode, trim=trim, repair=repair)
+
+    def make() -> Ending:
+        parser = Parser(fmt, TOOLS, arguments=mode, trim=trim, repair=repair)
+        return Ending(parser, cut=is_cut)
+
     for chunks in (cut_at(text, cuts), one_by_one(text)):
         check_never_raises(make, chunks)
         check_lossless(make, chunks)
         check_chunk_free(make, chunks)
         check_monotone(read(make(), chunks))
+
+
+@FORMATS
+@settings(max_examples=15)
+@given(data=st.data(), cuts=CUTS, mode=MODES, repair=st.booleans())
+def test_what_is_told_does_not_depend_on_the_cut(
+    fmt: Format,
+    data: st.DataObject,
+    cuts: list[int],
+    mode: Mode,
+    repair: bool,  # noqa: FBT001
+) -> None:
+    text = data.draw(SOUPS[fmt.name])
+
+    def told(chunks: list[str]) -> list[tuple[str, str, str]]:
+        segments: list[tuple[str, str, str]] = []
+
+        def note(why: str, segment: Segment) -> None:
+            segments.append((why, segment.text, segment.tool_name))
+
+        read(Parser(fmt, TOOLS, arguments=mode, repair=repair, on_error=note), chunks)
+        return segments
+
+    assert told([text]) == told(cut_at(text, cuts)) == told(one_by_one(text))
 
 
 @FORMATS

@@ -21,6 +21,7 @@ law   name         check                                                      ap
 """
 
 from laws.checks import (
+    Ending,
     check_bounded,
     check_bounded_holdback,
     check_bytes_chunk_free,
@@ -39,6 +40,7 @@ from laws.cutting import chunkings, cut_at, one_by_one, single_cuts
 from laws.merging import merged, raw_by_block, without_raw
 
 __all__ = [
+    "Ending",
     "check_bounded",
     "check_bounded_holdback",
     "check_bytes_chunk_free",

@@ -34,6 +34,30 @@ class TextReader(Protocol):
     def finish(self) -> list[Event]: ...
 
 
+class Endable(TextReader, Protocol):
+    """A text reader that may be told whether the answer was cut."""
+
+    def finish(self, cut: bool = ...) -> list[Event]: ...  # noqa: FBT001 - as the contract has it
+
+
+class Ending:
+    """A *reader* whose answer is cut, or ends by itself, so that all laws see it end so."""
+
+    def __init__(self, reader: Endable, *, cut: bool) -> None:
+        self._reader = reader
+        self._cut = cut
+
+    @property
+    def rest(self) -> str:
+        return self._reader.rest
+
+    def feed(self, text: str) -> list[Event]:
+        return self._reader.feed(text)
+
+    def finish(self) -> list[Event]:
+        return self._reader.finish(self._cut)
+
+
 class Decoder(Protocol):
     """What a decoder of a provider's stream looks like to the laws."""
 

@@ -159,7 +159,7 @@ def _block_events(draw: DrawFn, index: int, block: Content) -> list[Event]:
         case ToolCall():
             text = json.dumps(block.arguments)
             if not block.complete:
-                text = text[: draw(st.integers(0, len(text)))]
+                text = text[: draw(st.integers(0, len(text) - 1))]
             pieces = [ToolCallDelta(index, piece) for piece in cut_at(text, draw(CUTS))]
             return [ToolCallStart(index, block.id, block.name), *pieces, ToolCallEnd(index, block)]
         case Opaque():

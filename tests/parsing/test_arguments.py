@@ -91,3 +91,18 @@ def test_a_number_too_big_for_a_float_stays_a_number() -> None:
     text, seen = write({"a": math.inf, "b": -math.inf})
     assert json.loads(text) == seen
     assert "Infinity" not in text
+
+
+@pytest.mark.parametrize("half", ["\ud800", "x\udfffy", "é\ud83d"])
+def test_half_a_surrogate_pair_is_written_as_an_escape(half: str) -> None:
+    arguments = {"any": [half], half: half, "text": half}
+    pieces: list[str] = []
+    writer = ArgumentWriter(SCHEMA, pieces.append)
+    writer.open_text("text")
+    writer.add_text(half)
+    writer.close_text(half)
+    writer.put("any", [half])
+    writer.put(half, half)
+    text = "".join(pieces) + writer.closing
+    text.encode()
+    assert json.loads(text) == writer.arguments == arguments

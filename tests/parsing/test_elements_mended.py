@@ -100,6 +100,8 @@ LEFT_ALONE = {
     "a call that has not begun": "<write>",
     "a call of a tool without arguments": "<ping>",
     "prose in a call": "<write> is the tool",
+    "prose that names a field": "<write> has a <path> and more",
+    "prose in backticks": "`<write>` has a `<path>` and a `<mode>`",
     "an argument whose tag has begun": "<write><path>a</path><mo",
     "a comment without an end": "<write><path>a</path><mode>1</mode><!-- <tags>a</tags>",
     "JSON without an end": '<write><meta>{"a": 1',

@@ -291,6 +291,10 @@ def test_what_the_limit_cut_is_never_mended(mode: Mode) -> None:
         ),
         pytest.param('{"arguments": {"path": "a" "mode": 3}}', id="no name"),
         pytest.param("nothing at all", id="no JSON"),
+        pytest.param(' and then {"name": "write", "arguments": {"path": "a"}}', id="prose"),
+        pytest.param(
+            '{ and then {"name": "write", "arguments": {"path": "a"}}', id="prose behind a brace"
+        ),
     ],
 )
 def test_what_would_be_no_good_call_is_not_mended(body: str, mode: Mode) -> None:
@@ -325,3 +329,26 @@ def test_a_value_that_is_no_call_breaks_at_the_same_place_at_any_cut(mode: Mode)
         events = [event for chunk in chunks for event in machine.feed(chunk)]
         found.append(message_of([*events, *machine.finish(cut=False)]))
     assert all(message == found[0] for message in found)
+
+
+# --- lists without calls ---
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "text", ["<tool_call>[]</tool_call>", "a<tool_call>\n[ ]\n</tool_call>b", "<tool_call>[]"]
+)
+def test_an_empty_list_is_text_and_told(text: str, mode: Mode) -> None:
+    told: list[tuple[str, str]] = []
+    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    assert message_of(check_everywhere(make, text)).text == text
+    read(make(on_error=lambda why, segment: told.append((why, segment.text))), [text])
+    assert told == [("a list without calls", text.strip("ab"))]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_empty_list_behind_a_call_does_not_undo_it(mode: Mode) -> None:
+    text = '<tool_call>{"name": "write"}, []</tool_call>.'
+    message = message_of(check_everywhere(partial(Machine, HERMES, TOOLS, arguments=mode), text))
+    assert complete_calls(message) == [("write", {})]
+    assert message.text == ", []."

@@ -74,6 +74,8 @@ SHAPES = {
     "arguments beside the holder": (OPENAI, '{"function": {"name": "ping"}, "arguments": A}'),
     "a list at the root": (OPENAI, '[{"tool": {"function": "ping", "parameters": A}}]'),
     "args": (GEMINI, '{"name": "ping", "args": A}'),
+    "arguments for gemini": (GEMINI, '{"name": "ping", "arguments": A}'),
+    "input": (DEFAULT, '{"tool": {"function": "ping", "input": A}}'),
     "a list of args": (GEMINI, '[ { "name" : "ping" , "args" : A } ]'),
     "a text in a wrapper": (DEFAULT, '{"tool": {"function": "ping", "parameters": A}}'),
     "a holder in a wrapper": (DEFAULT, '{"tool": {"function": {"name": "ping"}, "arguments": A}}'),
@@ -85,11 +87,9 @@ ARGUMENTS = {
     "an object": ('{"a": "x"}', {"a": "x"}),
     "a string": ('"{\\"a\\": \\"x\\"}"', {"a": "x"}),
     "an empty string": ('""', {}),
-    "no JSON": ('"hm"', {}),
-    "a list": ("[1, {}]", {}),
-    "a number": ("5", {}),
     "null": ("null", {}),
 }
+NO_OBJECTS = ('"hm"', "[1, {}]", "[]", "5", "true", '"[1]"', '"{"')
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -100,6 +100,19 @@ def test_each_shape_of_a_profile_is_a_call(profile: Profile, shape: str, mode: M
         message = parse(text, profile, arguments=mode)
         assert complete_calls(message) == [("ping", arguments)], text
         assert message.text == "Go:  done"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("profile", "shape"), SHAPES.values(), ids=SHAPES)
+def test_arguments_that_are_no_object_are_none(profile: Profile, shape: str, mode: Mode) -> None:
+    """A tool is not to run without what was meant."""
+    for written in NO_OBJECTS:
+        text = "Go: " + shape.replace("A", written) + " done"
+        events = check_everywhere(partial(Machine, profile, TOOLS, arguments=mode), text)
+        message = message_of(events)
+        assert complete_calls(message) == [], text
+        if mode == "whole":
+            assert message.text == text
 
 
 @pytest.mark.parametrize("mode", MODES)

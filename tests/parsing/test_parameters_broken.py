@@ -34,6 +34,10 @@ BROKEN = {
         "qwen3_coder", "<tool_call><function=write><parameter=path>a</parameter></tool_call>",
     ),
     "a name that is none": ("qwen3_coder", "<tool_call><function=a b></function></tool_call>"),
+    "an ellipsis for a name": (
+        "qwen3_coder", "<function=...><parameter=...>a</parameter></function>",
+    ),
+    "an ellipsis for a bare name": ("glm45", "<tool_call>...</tool_call>"),
     "a marker in prose": ("qwen3_coder", "say <function= or <tool_call to call"),
     "a bare name that is none": ("glm45", "<tool_call>b@d</tool_call>"),
     "two bare names": ("glm45", "<tool_call>ping pong</tool_call>"),

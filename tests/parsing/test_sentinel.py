@@ -671,3 +671,31 @@ def test_many_calls_are_all_read() -> None:
     machine: Machine = SENTINEL.parser(TOOLS)
     assert len(complete_calls(message_of(read(machine, [text])))) == 500
     assert len(machine.spans) == 500
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[[SEG_START {"type": A', "a value is expected at offset 10"),
+        ('a [[SEG_START  {"b": 1, A', "a key is expected at offset 11"),
+        ('[[SEG_START {"type": "tool"}]] {"a" %[[SEG_END]]', "a colon is expected at offset 5"),
+        (
+            '[[SEG_START{"[[SEG_START{"type":"tool","tool_name":"add"}]]{)',
+            "a colon is expected at offset 15",
+        ),
+    ],
+)
+def test_the_place_of_a_mistake_does_not_depend_on_the_cut(text: str, why: str, mode: Mode) -> None:
+    """It is counted from behind the start marker, and so is what is looked at again."""
+    for repair in (False, True):
+        make = partial(SENTINEL.parser, TOOLS, arguments=mode, repair=repair)
+        for chunks in chunkings(text):
+            check_chunk_free(make, chunks)
+            assert first_told(make, chunks) == why
+
+
+def first_told(make: partial[Machine], chunks: list[str]) -> str:
+    told: list[str] = []
+    read(make(on_error=lambda why, _: told.append(why)), chunks)
+    return told[0]

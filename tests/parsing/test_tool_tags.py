@@ -197,13 +197,41 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
         '<arg name="bed">B</arg></arguments> done <arg name="rows">1</arg>',
         {"bed": "B"},
     ),
-    "text alone": ("nothing", {}),
+    "text beside an argument": ('so <arg name="bed">B</arg> then', {"bed": "B"}),
+    "text behind no arguments": ("<arguments></arguments> so", {}),
+    "a comment alone": ("<!-- nothing -->", {}),
+    "an envelope": ('{"name": "plant", "parameters": {"bed": "B"}, "id": "1"}', {"bed": "B"}),
+    "an envelope with something else": (
+        '{"parameters": {"bed": "A"}, "bed": "B", "x": 2}',
+        {"parameters": {"bed": "A"}, "bed": "B", "x": 2},
+    ),
+    "the key of an envelope behind arguments": (
+        '{"bed": "B", "input": {"x": 2}}',
+        {"bed": "B", "input": {"x": 2}},
+    ),
+    "a list in several tags": (
+        '<arg name="kinds">a, b</arg><arg name="bed">B</arg><arg name="kinds">c</arg>',
+        {"bed": "B", "kinds": ["a, b", "c"]},
+    ),
+    "a list in one tag": ('<arg name="kinds">["a", "b"]</arg>', {"kinds": ["a", "b"]}),
 }
 
 
 @pytest.mark.parametrize(("body", "arguments"), BODIES.values(), ids=BODIES)
 def test_a_body_is_read_in_any_of_its_shapes(body: str, arguments: dict[str, Any]) -> None:
     check_calls(f'<tool name="plant">{body}</tool>!', [("plant", arguments)], "!")
+
+
+@pytest.mark.parametrize("body", ["nothing", " a < b ", "<arguments>B</arguments>", "so </b>"])
+def test_text_where_arguments_are_meant_is_no_call(body: str) -> None:
+    text = f'<tool name="plant">{body}</tool>!'
+    told: list[tuple[str, str]] = []
+    assert message_of(read_every_way(text, "whole")).text == text
+    message = message_of(read_every_way(text, "live"))
+    assert [call.complete for call in message.tool_calls] == [False]
+    assert message.text == f"{body}!"
+    parse(text, on_error=lambda why, segment: told.append((why, segment.text)))
+    assert told == [("arguments that are neither JSON nor elements", text[:-1])]
 
 
 STRICT = {

@@ -155,6 +155,42 @@ BROKEN = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("options", "text", "content"),
+    [
+        (XML, '<tool name="add">so it is</tool >', "so it is"),
+        (XML, '<tool name="add">{"a" % "b"}</TOOL>', '{"a" % "b"}'),
+        (SENTINEL, '[[SEG_START {"type":"tool","tool_name":"add"}]] so[[seg_end]]', " so"),
+        (SENTINEL, '[[SEG_START {"type":"tool","tool_name":"add"}]]{"a" %}[[SEG_END]]', '{"a" %}'),
+    ],
+)
+def test_a_call_that_breaks_is_shown_up_to_its_end(
+    options: dict[str, Any], text: str, content: str
+) -> None:
+    for chunks in chunkings(f"a {text} b {text}c"):
+        handler = run(Handler(tools=TOOLS, **options), chunks)
+        shown = fold(handler.events)
+        assert [(one.type, one.content) for one in shown] == [
+            ("text", "a "),
+            ("tool_call", content),
+            ("text", " b "),
+            ("tool_call", content),
+            ("text", "c"),
+        ]
+        assert [one.end for one in shown if one.type == "tool_call"] == [{"incomplete": True}] * 2
+        assert handler.invocations == []
+        assert "".join(event.raw for event in handler.events) + handler.rest == "".join(chunks)
+
+
+def test_a_call_that_breaks_and_never_ends_is_shown_up_to_the_next_call() -> None:
+    text = '<tool name="add">{"a" %} so <tool name="Zap"></tool> b'
+    for chunks in chunkings(text):
+        handler = run(Handler("xml", tools=TOOLS), chunks)
+        shown = [(one.type, one.content) for one in fold(handler.events)]
+        assert shown == [("tool_call", '{"a" %} so '), ("tool_call", ""), ("text", " b")]
+        assert [made.name for made in handler.invocations] == ["Zap"]
+
+
 @pytest.mark.parametrize(("options", "text", "kinds", "names"), BROKEN)
 def test_a_call_that_breaks_leaves_the_rest_alone(
     options: dict[str, Any], text: str, kinds: list[str], names: list[str]

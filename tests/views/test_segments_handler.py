@@ -67,13 +67,19 @@ def test_an_end_is_told_before_what_it_invokes() -> None:
     assert told == [*segment, "run_bash", *segment]
 
 
-def test_a_callback_that_raises_does_not_end_the_stream() -> None:
+def test_a_callback_that_raises_is_told_and_does_not_end_the_stream() -> None:
+    told: list[str] = []
+
     def fail(told: object) -> None:
         raise RuntimeError(told)
 
-    handler = run(Handler(tools=TOOLS, on_segment=fail, on_invocation=fail), [BASH, " and ", BASH])
+    options: dict[str, Any] = {"on_segment": fail, "on_invocation": fail}
+    handler = Handler(tools=TOOLS, on_error=lambda why, _: told.append(why), **options)
+    run(handler, [BASH, " and ", BASH])
     assert len(handler.invocations) == 2
     assert len(fold(handler.events)) == 3
+    assert len(told) == len(handler.events) + len(handler.invocations)
+    assert told[0].startswith("a callback failed: RuntimeError(SegmentStart")
 
 
 # --- life ---
@@ -233,6 +239,14 @@ def test_the_environment_itself_is_never_read() -> None:
 
 
 # --- tools of one's own ---
+
+
+def test_the_ids_of_a_turn_begin_with_it() -> None:
+    environ = {"PENSTOCK_STREAM_PARSER": "xml"}
+    handler = segments.create(tools=["add"], environ=environ, turn_id="7f")
+    assert handler.feed("a")[0].segment_id == "turn_7f:seg_1"
+    handler = segments.create(tools=["add"], environ=environ, turn_id="7f", id_prefix="p:")
+    assert handler.feed("a")[0].segment_id == "p:seg_1"
 
 
 def test_a_registered_tool_has_its_own_type_of_segment() -> None:

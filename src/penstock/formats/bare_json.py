@@ -10,6 +10,7 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import Outline, outline_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.bodies.bare_calls import BareCalls
 from penstock.parsing.bodies.bare_envelope import is_definition
@@ -34,9 +35,14 @@ class BareJSON(Struct, frozen=True):
             raise UsageError("arguments that are a JSON Schema would read as a tool's definition")
         return rjson.dumps({"name": call.name, "arguments": call.arguments})
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        return outline_of(self.render_call, tool)
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result as one object on a line."""
-        return rjson.dumps({"tool_result": result.name, "content": result.content})
+        failed = {"is_error": True} if result.is_error else {}
+        return rjson.dumps({"tool_result": result.name, **failed, "content": result.content})
 
 
 PROMPT: Final = (

@@ -69,6 +69,7 @@ class EventParser:
         if isinstance(self._format, Format):  # Any other makes ids as it likes.
             self._options.setdefault("ids", self._next_id)
         self._parser: Parser | None = None  # of the text that is being read
+        self._heard: dict[int, int] = {}  # how much of each block of text has come
         self._content: dict[int, Content] = {}  # what has come out whole, by index
         self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
         self._next = 0  # the index of the next block
@@ -79,11 +80,12 @@ class EventParser:
     def add(self, event: Event) -> list[Event]:
         """Take one event; give those that it makes certain."""
         if isinstance(event, TextDelta):
+            self._heard[event.index] = self._heard.get(event.index, 0) + len(event.text)
             return self._read(event.text)
         if isinstance(event, TextStart):
             return []
         if isinstance(event, TextEnd):
-            return self._end_text(event.signature) if event.signature else []
+            return self._end_block(event)
         if isinstance(event, MessageStart):
             return [event]
         if isinstance(event, Done | Failed):
@@ -110,6 +112,12 @@ class EventParser:
         events = self._put(parser.finish(cut))
         self._rest += parser.rest
         return events
+
+    def _end_block(self, event: TextEnd) -> list[Event]:
+        """Read what the end of a block says and no delta has said; then it may be signed."""
+        missing = event.text[self._heard.pop(event.index, 0) :]
+        before = self._read(missing) if missing else []
+        return before + (self._end_text(event.signature) if event.signature else [])
 
     def _end_text(self, signature: str) -> list[Event]:
         """Finish the text whose block was signed: the signature goes with its last block.

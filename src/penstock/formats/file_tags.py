@@ -10,12 +10,17 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import Outline, Parameters, Slot
+from penstock.formats.grammar.notations import JSON_IN_XML
+from penstock.formats.grammar.texts import ATTRIBUTE_LETTERS, Marks
+from penstock.formats.json_tags import as_json
 from penstock.formats.proof import proved
 from penstock.formats.tool_tag import render_result
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.bodies.file_tags import FILE_TOOLS, FileTagReader
+from penstock.parsing.bodies.file_tags import FILE_TOOLS, REQUIRED, FileTagReader
 from penstock.tools import Tool
 from penstock.values.rxml.text import quote_attribute
+from penstock.values.schema import Schema
 
 
 class FileTags(Struct, frozen=True):
@@ -56,19 +61,39 @@ class FileTags(Struct, frozen=True):
         name = call.name.lower()
         return proved(self, call, f"<{name}{attributes}>{content}</{name}>")
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        found = FILE_TOOLS.get(tool.name.lower())
+        if found is None:
+            raise UsageError(f"this format has no tag for the tool {tool.name!r}")
+        properties = Schema(tool.parameters).properties
+        self.render_call(
+            ToolCall("", tool.name, {key: _sample(child) for key, child in properties.items()})
+        )
+        name = tool.name.lower()
+        attributes = Parameters(_attribute_slot, JSON_IN_XML, but=found.content, needs=(REQUIRED,))
+        content = Parameters(
+            lambda *_: Slot("", "", Marks((f"</{name}",), folds=True)), only=found.content
+        )
+        return Outline((f"<{name}", attributes, ">", content, f"</{name}>"), trigger=f"<{name}")
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result in a tag that names the tool."""
         return render_result(result)
 
 
+def _sample(schema: Schema) -> Any:
+    """Give a value that *schema* may accept, to see whether it can be written."""
+    return {"boolean": True, "integer": 1, "number": 1}.get(schema.wants or "", "text")
+
+
+def _attribute_slot(key: str, kind: str) -> Slot:
+    del kind
+    return Slot(f' {key}="', '"', letters=ATTRIBUTE_LETTERS, solid=key == REQUIRED)
+
+
 def _attribute(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str() | int():
-            return str(value)
-        case _:
-            raise UsageError("an attribute cannot say this")
+    return value if isinstance(value, str) else as_json(value)
 
 
 FILE_TAGS: Final[Format] = Format(

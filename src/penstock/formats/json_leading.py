@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import structs
+
 from penstock.formats.base import Format
+from penstock.formats.grammar import Outline
 from penstock.formats.json_models import LISTED, SINGLE, MarkedJSON, told
 from penstock.formats.turns import TURN_ENDS
 from penstock.parsing import Body, JSONCallReader
 from penstock.parsing.bodies.envelope import CALL, Shape
 from penstock.parsing.bodies.json_leading import LabelledJSONReader, LeadingJSONReader
+from penstock.parsing.bodies.json_responses import ResponseReader
 from penstock.parsing.bodies.json_unclosed import UnclosedJSONReader
+from penstock.tools import Tool
 
 _BRACKETS: Final = ("{", "[")
 _FENCE: Final = "```"
@@ -20,11 +25,13 @@ class LeadingJSON(MarkedJSON, frozen=True):
     """Calls of *shape* behind a bracket that begins the answer, or behind a marker of *starts*.
 
     A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
-    marker of a ``[``. With *only_first* markers too count only where the answer begins.
+    marker of a ``[``. With *only_first* markers too count only where the answer begins. *between*
+    parts several calls; None where they would look otherwise.
     """
 
     shape: Shape = CALL
     only_first: bool = False
+    between: str | None = ", "
 
     def body(self, marker: str) -> Body:
         """Give a fresh reader for what follows *marker*."""
@@ -37,6 +44,19 @@ class LeadingJSON(MarkedJSON, frozen=True):
         if self.end:
             return JSONCallReader(self.end)
         return UnclosedJSONReader(leading=self.only_first)
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*, which is all of an answer."""
+        outline = super().outline(tool)
+        return structs.replace(outline, between=self.between, trigger="", leads=True)
+
+
+class AnsweringJSON(LeadingJSON, frozen=True):
+    """Calls in an object that begins the answer; or else the answer itself is in the object."""
+
+    def body(self, marker: str) -> Body:
+        """Give a fresh reader for what follows *marker*."""
+        return ResponseReader(marker, self.shape)
 
 
 _GENERIC: Final = Shape(wrappers=frozenset({"tool_call"}), lists=frozenset({"tool_calls"}))
@@ -51,7 +71,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format(
         name="llama3_json",
         models=("llama-3.1", "llama-3.2", "llama-3.3", "llama-4"),
-        calls=LeadingJSON(starts=("<|python_tag|>", "{"), keys=("name", "parameters")),
+        calls=LeadingJSON(
+            starts=("<|python_tag|>", "{"), keys=("name", "parameters"), between="; "
+        ),
         prompt=told(*_ROW, first=True),
         wrappers=TURN_ENDS,
     ),
@@ -80,9 +102,10 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format(
         name="generic_json",
-        calls=LeadingJSON(
+        calls=AnsweringJSON(
             starts=("{",),
             shape=_GENERIC,
+            between=None,
             written='{"tool_call": {call}}',
         ),
         prompt=told(*_MEMBER, first=True),

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import Outline, outline_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.bodies.json_shapes import DEFAULT, GEMINI, OPENAI, Profile, profile_of
 from penstock.tools import Tool
@@ -33,9 +34,14 @@ class ShapedCalls(Struct, frozen=True):
         """Write *call* as the profile's prompt shows it."""
         return rjson.dumps(_shaped(self.profile, call.name, call.arguments))
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        return outline_of(self.render_call, tool)
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result as one object; no bracket in it begins as a call does."""
-        return rjson.dumps({"tool_result": result.name, "content": result.content})
+        failed = {"is_error": True} if result.is_error else {}
+        return rjson.dumps({"tool_result": result.name, **failed, "content": result.content})
 
 
 def _shaped(profile: Profile, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.errors import ParseError, UsageError
-from penstock.formats.base import CallStyle, Format
+from penstock.formats.base import CallStyle, Format, Outlined
+from penstock.formats.grammar import Outline
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import Body, Calls, Channel, Run, Scanner, Syntax, Verdict
 from penstock.tools import Tool
@@ -41,6 +42,13 @@ class MixedCalls(Struct, frozen=True):
             except UsageError as exc:
                 refusal = exc
         raise refusal
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        for style in self.styles:
+            if isinstance(style, Outlined):
+                return style.outline(tool)
+        raise UsageError("there is no style to write a call in")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result in the first style."""

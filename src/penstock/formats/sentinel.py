@@ -15,13 +15,22 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import ANY, PLACE, Arguments, Outline, Parameters, Slot, around
+from penstock.formats.grammar.notations import Notation
+from penstock.formats.grammar.texts import JSON_LETTERS, Marks
 from penstock.formats.json_tags import as_json
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.bodies.sentinel import START, SentinelReader
 from penstock.tools import Tool
+from penstock.values.schema import Schema
 
 _END: Final = "[[SEG_END]]"
+_TRIGGER: Final = "[[SEG_START"
+_IN_BODY: Final = Marks((START.partition("_")[0],), folds=True)
+_IN_HEADER: Final = Marks(("[[", "]]"))
+"""What a text may not hold in a grammar: whatever might be a marker."""
+
 _BODIES: Final = {"write_file": "content", "edit_file": "patch", "run_bash": "command"}
 """The argument that is the body, by tool; the others stand in the header."""
 
@@ -61,6 +70,17 @@ class SentinelCalls(Struct, frozen=True):
             return proved(self, call, _segment(header, arguments))
         return proved(self, call, _segment({**header, "arguments": call.arguments}, ""))
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        key = _BODIES.get(tool.name)
+        properties = Schema(tool.parameters).properties
+        body = properties.get(key) if key is not None else None
+        if key is not None and body is not None and body.is_string and "type" not in properties:
+            return _outline_with_body(tool.name, key)
+        written = _segment({"type": "tool", "tool_name": tool.name}, as_json(ANY))
+        arguments = Arguments(Notation("json-in-body", marks=_IN_BODY))
+        return Outline(around(written, arguments, as_json(ANY)), trigger=_TRIGGER)
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a segment: text as it is, any other value as JSON."""
         header: dict[str, Any] = {"type": "tool_result", "tool_name": result.name}
@@ -77,6 +97,20 @@ def _header_of(call: ToolCall, body: str) -> dict[str, Any]:
     if "type" in beside:
         raise UsageError("the header has a type of its own")
     return {"type": call.name, **beside}
+
+
+def _outline_with_body(name: str, body: str) -> Outline:
+    """Give the outline of a call whose text is the body, and whose header has all else."""
+    before, _, behind = _segment({"type": name, PLACE: 0}, PLACE).partition(f",{as_json(PLACE)}:0")
+    between, _, after = behind.partition(PLACE)
+    header = Parameters(_header_slot, Notation("json-in-header", marks=_IN_HEADER), but=body)
+    text = Parameters(lambda *_: Slot("", "", _IN_BODY, solid=True), only=body)
+    return Outline((before, header, between, text, after), trigger=_TRIGGER)
+
+
+def _header_slot(key: str, kind: str) -> Slot:
+    quote = '"' if kind == "string" else ""
+    return Slot(f",{as_json(key)}:{quote}", quote, _IN_HEADER, JSON_LETTERS)
 
 
 def _segment(header: dict[str, Any], body: str) -> str:

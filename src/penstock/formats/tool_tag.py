@@ -6,14 +6,18 @@ The content of a file, a patch or a command is not escaped at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, around, slot_of
+from penstock.formats.grammar.notations import JSON_IN_XML
+from penstock.formats.grammar.texts import XML_LETTERS, Marks
 from penstock.formats.json_tags import as_json
 from penstock.formats.proof import proved
 from penstock.formats.tool_readers import find_reader
@@ -22,6 +26,9 @@ from penstock.parsing.bodies.piped_tools import PipedTool
 from penstock.parsing.bodies.tool_tags import ToolTagReader
 from penstock.tools import Tool
 from penstock.values.rxml.text import escape_text, quote_attribute
+
+_MARKS: Final = Marks(("</arg",), folds=True)
+"""What a text that is not escaped may not hold in a grammar."""
 
 
 class ToolTags(Struct, frozen=True):
@@ -53,13 +60,27 @@ class ToolTags(Struct, frozen=True):
         refused: UsageError | None = None
         for marked in (False, True):
             written = "".join(_argument(*item, tool, marked) for item in call.arguments.items())
-            name = quote_attribute(call.name, minimal=True)
-            text = f"<tool name={name}><arguments>{written}</arguments></tool>"
             try:
-                return proved(self, call, text)
+                return proved(self, call, _tagged(call.name, written))
             except UsageError as exc:
                 refused = exc
         raise refused or UsageError("no way to write this")
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        reader = find_reader(tool.name)
+        read = reader if isinstance(reader, PipedTool) else PipedTool()
+
+        def slot(key: str, kind: str) -> Slot:
+            del kind
+            written = _tagged_argument(key, PLACE)
+            if key == read.content:
+                return slot_of(written, _MARKS)
+            plain = slot_of(written, letters=XML_LETTERS)
+            return structs.replace(plain, solid=key in read.metadata)
+
+        parameters = Parameters(slot, JSON_IN_XML)
+        return Outline(around(_tagged(tool.name, PLACE), parameters, PLACE), trigger="<tool ")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result in a tag that mirrors the call's."""
@@ -67,21 +88,38 @@ class ToolTags(Struct, frozen=True):
 
 
 def render_result(result: ToolResult) -> str:
-    """Write what a call gave back as ``<tool_result name="…">``."""
+    """Write what a call gave back as ``<tool_result name="…">``; one that failed says so.
+
+    The content stands there as it is, but for what would end it.
+    """
     content = result.content if isinstance(result.content, str) else as_json(result.content)
+    content = _RESULT_END.sub("&lt;", content)
     name = quote_attribute(result.name, minimal=True)
-    return f"<tool_result name={name}>{content}</tool_result>"
+    failed = ' is_error="true"' if result.is_error else ""
+    return f"<tool_result name={name}{failed}>{content}</tool_result>"
+
+
+_RESULT_END: Final = re.compile(r"<(?=/tool_result)", re.IGNORECASE)
+
+
+def _tagged(name: str, written: str) -> str:
+    """Write a call whose arguments are *written*."""
+    quoted = quote_attribute(name, minimal=True)
+    return f"<tool name={quoted}><arguments>{written}</arguments></tool>"
+
+
+def _tagged_argument(key: str, written: str) -> str:
+    return f"<arg name={quote_attribute(key, minimal=True)}>{written}</arg>"
 
 
 def _argument(key: str, value: Any, tool: PipedTool, marked: bool) -> str:  # noqa: FBT001
-    name = quote_attribute(key, minimal=True)
     if key != tool.content or not isinstance(value, str):
         written = _escaped(value)
     elif marked and tool.start_marker:
         written = f"{tool.start_marker}\n{value}{tool.end_marker}"
     else:
         written = value
-    return f"<arg name={name}>{written}</arg>"
+    return _tagged_argument(key, written)
 
 
 def _escaped(value: Any) -> str:

@@ -47,12 +47,12 @@ class ArgumentWriter:
     def open_text(self, key: str) -> None:
         """Begin the string *key*; `add_text` and `close_text` follow."""
         self._key = key
-        self._emit(f'{self._lead}{encode_basestring(key)}:"')
+        self._emit(f'{self._lead}{_quoted(key)}:"')
         self._lead = ","
 
     def add_text(self, piece: str) -> None:
         """Write more of the open string."""
-        self._emit(encode_basestring(piece)[1:-1])
+        self._emit(_quoted(piece)[1:-1])
 
     def add_escaped(self, piece: str) -> None:
         """Write more of the open string, which is escaped as strict JSON has it already."""
@@ -73,7 +73,7 @@ class ArgumentWriter:
     def write(self, key: str, value: Any) -> None:
         """Write a whole value as it is."""
         self.arguments[key] = value
-        self._emit(f"{self._lead}{encode_basestring(key)}:{_as_json(value)}")
+        self._emit(f"{self._lead}{_quoted(key)}:{_as_json(value)}")
         self._lead = ","
 
     @property
@@ -104,12 +104,23 @@ class ArgumentWriter:
 _NOTHING: Final = object()
 
 
+def _quoted(text: str) -> str:
+    """Write a string as JSON that can be sent: half a surrogate pair only as an escape."""
+    written = encode_basestring(text)
+    if written.isascii():
+        return written
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
 def _as_json(value: Any) -> str:
     """Write a value as strict JSON; a number too big for a float stays one that is too big."""
     try:
         return _json.encode_strict(value).decode()
     except UsageError:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(value, separators=(",", ":"))
         return _STRING_OR_WORD.sub(lambda found: _TOO_BIG.get(found[0], found[0]), text)
 
 

@@ -60,6 +60,11 @@ class Calls:
         """Give the text that stands before the start marker on its line, or the end of it."""
         return self._output.line()
 
+    def say(self, text: str) -> None:
+        """Show *text*: it is no call, but what the text that was read says to the user."""
+        self._output.say(text)
+        self.is_first = self.is_first and not text.strip()
+
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
         """Open the call of *name*; give the writer of its arguments."""
         self.name = name

@@ -6,21 +6,27 @@ last call left behind. A set of markers is compiled once; the lookout says which
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
+from penstock.parsing.bodies.auto_markers import scattered
 from penstock.parsing.bodies.base import Body
 from penstock.parsing.output import Kind
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.scanner import Markers, markers
 
+MANY: Final = 32
+"""From how many guarded markers on a pattern of all of them is too slow to search with."""
+
 
 class Syntax(Protocol):
     """How calls look in one format: what opens one, and who reads what follows.
 
-    It may also have `unless`, a pattern that follows no start marker of its own, and `opened_in`,
-    which says how a prompt leaves the answer.
+    It may also have `unless`, a pattern that follows no start marker of its own; `opened_in`, which
+    says how a prompt leaves the answer, and `first_body`, which gives who reads its beginning;
+    `is_quoted`, which tells of a line whether a marker behind it is text; and `knows_tools`, where
+    only calls of known tools are calls.
     """
 
     @property
@@ -62,6 +68,7 @@ class Lookout:
         self.end = ""  # the end marker that still belongs to the last call
         self._starts = syntax.starts
         self._unless: str = getattr(syntax, "unless", "")
+        self.is_quoted: Callable[[str], bool] | None = getattr(syntax, "is_quoted", None)
         self._wrappers = {wrapper.marker: wrapper.where for wrapper in (*wrappers, *own)}
         self._may_think = reasoning is not None and not reasoning.leading
         self._thought_ends: tuple[str, ...] = ()  # those of a thought that a call has ended
@@ -104,6 +111,12 @@ class Lookout:
     def place_of(self, wrapper: str) -> Literal["anywhere", "first", "last"]:
         """Tell where *wrapper* says nothing."""
         return self._wrappers[wrapper]
+
+    def opened_by(self, start: str) -> Channel:
+        """Give the channel of the thought that *start* opens; in some styles it depends."""
+        assert self.reasoning is not None  # noqa: S101 - without it no thought begins
+        give: Callable[[str], Channel] | None = getattr(self.reasoning, "opened_by", None)
+        return self.reasoning.channel if give is None else give(start)
 
     # --- what changes it ---
 
@@ -161,4 +174,6 @@ class Lookout:
         elif reasoning is not None and self._may_think:
             found += reasoning.starts
         guarded = self._openers if self._unless else ()
+        if guarded and len(found) > MANY:
+            return scattered(*found, unless=self._unless, guarded=guarded)
         return markers(*found, fold=self.folds, unless=self._unless, guarded=guarded)

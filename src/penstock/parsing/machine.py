@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from penstock.errors import ParseError, UsageError
 from penstock.events import Event
+from penstock.parsing.bodies.auto_calls import KnownCalls
 from penstock.parsing.bodies.base import Body, Mendable, Verdict
 from penstock.parsing.bodies.last_thing import LastThing
 from penstock.parsing.calls import Calls
@@ -79,12 +80,16 @@ class Machine:
         self._repair = repair
         self._scanner = Scanner(keeps=is_live and (repair or on_error is not None))
         self._output = Output(self._scanner)
-        self._calls = Calls(self._output, schemas, ids or _counted(), self._tell, live=is_live)
+        kind = KnownCalls if getattr(syntax, "knows_tools", False) else Calls
+        self._calls = kind(self._output, schemas, ids or _counted(), self._tell, live=is_live)
         self._refusals = Refusals(on_error)
         self._lookout = Lookout(syntax, reasoning, wrappers)
         self._prose = Prose(
             self._scanner, self._output, self._calls, self._lookout, self._refusals, trim=trim
         )
+        if isinstance(self._calls, KnownCalls):
+            thinks = hasattr(reasoning, "opened_by")
+            self._calls.begin(lambda: self._lookout.kind, self._prose.show_read, thinks=thinks)
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
         self._calls_before = 0  # how many had come out when the body was opened
@@ -153,21 +158,22 @@ class Machine:
         """
         reasoning = self._lookout.reasoning
         opener = getattr(self._syntax, "opened_in", None)
-        opened: tuple[str, Channel | None] | None
-        if opener is not None:
-            opened = opener(prompt)
-        else:
-            opened = reasoning.opened_in(prompt) if reasoning is not None else None
+        opened: tuple[str, Channel | None] | None = opener(prompt) if opener is not None else None
+        thought = None
+        if opened is None and reasoning is not None:
+            opened = thought = reasoning.opened_in(prompt)
         if opened is None:
+            self._body = self._first_body()
             return
         text, channel = opened
-        if opener is None and channel is not None:
-            self._lookout.think(channel)
+        if thought is not None:
+            self._lookout.think(thought[1])
         else:
             self._lookout.enter(channel)
         self._scanner.push(text)
         self._read(final=False)
-        if self._calls.writer is not None or opener is None:  # Nothing is known of half a call.
+        if self._calls.writer is not None or thought is not None:
+            # Nothing is known of half a call.
             self._calls.drop()
             self._body = None
         self._marker = ""
@@ -175,6 +181,11 @@ class Machine:
         self._prose.forget()
         self._output.forget()
         self._scanner.drop()
+
+    def _first_body(self) -> Body | None:
+        """Give who reads the very beginning of the answer, if the syntax has such a reader."""
+        give: Callable[[], Body | None] | None = getattr(self._syntax, "first_body", None)
+        return None if give is None else give()
 
     def _open_run(self) -> TextRun | CallRun | None:
         """Give the run that is open, if the next text could go straight to it."""
@@ -214,7 +225,7 @@ class Machine:
                 return False
             verdict = self._finish_body(body)
         elif verdict is Verdict.BROKEN and self._repair and isinstance(body, Mendable):
-            starts, folds = self._syntax.starts, self._syntax.folds
+            starts, folds = getattr(body, "starts", self._syntax.starts), self._syntax.folds
             self._body = Mending(body, self._marker, starts, folds=folds)
             return True
         elif verdict is Verdict.TEXT and self._repair and self._mend(body, ended=False):
@@ -238,6 +249,8 @@ class Machine:
     def _finish_body(self, body: Body) -> Verdict:
         """Tell the body that the text has ended inside it."""
         scanner = self._scanner
+        if self._mend_open_string(body):
+            return Verdict.DONE
         verdict = body.finish(scanner, self._calls)
         if verdict not in _NO_CALLS:
             return verdict
@@ -247,6 +260,20 @@ class Machine:
             scanner.at = len(scanner.text)
             return Verdict.TEXT
         return verdict
+
+    def _mend_open_string(self, body: Body) -> bool:
+        """Mend a call that the model left inside a string, while none of its end has gone out.
+
+        Half a closing tag is held back; where a body finishes it becomes part of the string.
+        """
+        if not self._repair or not isinstance(body, Mendable) or body.open_text() is None:
+            return False
+        scanner = self._scanner
+        at, scanner.at = scanner.at, len(scanner.text)
+        if self._mend(body, ended=True):
+            return True
+        scanner.at = at
+        return False
 
     def _mend(self, body: Body, *, ended: bool) -> bool:
         """Make calls of a body after all; *ended* tells that the model stopped inside it."""

@@ -63,16 +63,27 @@ class Output:
         """Put out the text up to *end* in the scanner, in a block of *kind*."""
         scanner = self._scanner
         text = scanner.text[scanner.at : end]
+        pieces = self._open_text(kind, claims=True)
+        scanner.at = end
+        pieces.append(text)
+        self.events.append(DELTAS[kind](self.index, text, scanner.take_raw()))
+
+    def say(self, text: str) -> None:
+        """Put out *text* that the answer says in other words: those that were read claim it."""
+        self._open_text("text", claims=False).append(text)
+        self.events.append(TextDelta(self.index, text, self._scanner.take_raw()))
+
+    def _open_text(self, kind: Kind, *, claims: bool) -> list[str]:
+        """Give the pieces of the open block of *kind*, or of a new one, which may claim text."""
         if self.kind != kind:
             self.close_text()
             self.kind = kind
         if self.pieces is None:
             self.pieces = []
             self._line, self._seen = "", 0
-            self.events.append(_STARTS[kind](self.index, scanner.take_raw()))
-        scanner.at = end
-        self.pieces.append(text)
-        self.events.append(DELTAS[kind](self.index, text, scanner.take_raw()))
+            raw = self._scanner.take_raw() if claims else ""
+            self.events.append(_STARTS[kind](self.index, raw))
+        return self.pieces
 
     def prefix(self, text: str) -> None:
         """Put out *text* that the answer lacks, before any other text of it."""

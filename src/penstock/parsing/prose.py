@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from penstock.events import TextStart, ThinkingStart
 from penstock.parsing.calls import Calls
 from penstock.parsing.lookout import Lookout, Role
-from penstock.parsing.output import DELTAS, Output
+from penstock.parsing.output import DELTAS, Kind, Output
 from penstock.parsing.reasoning import Reasoning
 from penstock.parsing.refusals import Refusals
 from penstock.parsing.runs import TextRun
@@ -88,7 +89,7 @@ class Prose:
 
     def show(self, end: int) -> None:
         """Show the text up to *end*."""
-        scanner, lookout, calls = self._scanner, self._lookout, self._calls
+        scanner, lookout = self._scanner, self._lookout
         if end <= scanner.at:
             return
         self.follows_call = False
@@ -99,6 +100,32 @@ class Prose:
             self._output.prefix(self._preface)
             self._preface = ""
         self._output.show(end, kind)
+        self._note(text, kind)
+
+    def show_read(self) -> None:
+        """Show what a reader has passed and no event has claimed: it is text after all."""
+        scanner, output, kind = self._scanner, self._output, self._lookout.kind
+        text = scanner.read_since_call()
+        if not text:
+            return
+        self.follows_call = False
+        if self._refusals.is_open:
+            self._refusals.add(text)
+        if output.kind != kind:
+            output.close_text()
+            output.kind = kind
+        if output.pieces is None:
+            output.pieces = []
+            start = TextStart if kind == "text" else ThinkingStart
+            output.events.append(start(output.index))
+        output.pieces.append(text)
+        output.events.append(DELTAS[kind](output.index, text, scanner.take_raw()))
+        scanner.forget()
+        self._note(text, kind)
+
+    def _note(self, text: str, kind: Kind) -> None:
+        """Note that *text* was shown: nothing is the first thing any more."""
+        lookout, calls = self._lookout, self._calls
         if not (lookout.is_fresh or calls.is_first) or text.isspace():
             return
         if kind == "text":
@@ -122,6 +149,12 @@ class Prose:
 
     def _pass(self, found: re.Match[str], marker: str) -> Opening | bool:
         role = self._lookout.role_of(marker)
+        if role is Role.WRAPPER and self._lookout.is_quoted is not None:
+            self.show(self._before_blank(found.start()))
+            before = self._scanner.text[self._scanner.at : found.start()]
+            if self._lookout.is_quoted(self._output.line() + before):
+                self.show(found.end())
+                return True
         if role is Role.CALL:
             return Opening(self._before_blank(found.start()), found.end(), found[0])
         if role is Role.WRAPPER and self._lookout.place_of(marker) == "last":
@@ -183,7 +216,7 @@ class Prose:
         self._lookout.awaits_thought = False
         if start is not None:
             scanner.at = at + len(start)
-            self._lookout.think(reasoning.channel)
+            self._lookout.think(self._lookout.opened_by(start))
         return start is not None
 
     # --- white space ---

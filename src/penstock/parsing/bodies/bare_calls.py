@@ -2,7 +2,8 @@
 
 A bracket is looked at only there, and only if a key of a call comes first; `BareEnvelope` says
 whether it is a call. Objects one after the other, with white space or a comma between them, are
-several calls. The lines of a fence that begins with a call are no text.
+several calls; closing brackets that close nothing are dropped. The lines of a fence that begins
+with a call are no text.
 
 The syntax knows the fences of its answer: there is one for each answer.
 """
@@ -24,6 +25,7 @@ from penstock.parsing.bodies.bare_fences import (
 from penstock.parsing.bodies.base import Verdict
 from penstock.parsing.bodies.json_signatures import NO_CALL, Signature
 from penstock.parsing.bodies.json_signed import SignedJSONReader
+from penstock.parsing.bodies.json_unclosed import find_surplus_end
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
 
@@ -174,6 +176,7 @@ class BareCallReader(SignedJSONReader):
     def _read_behind(self, scanner: Scanner, calls: Calls) -> Verdict | None:
         """Look for another value, or for the line that closes the fence."""
         text = scanner.text
+        scanner.at = find_surplus_end(text, scanner.at)
         at = find_blank_end(text, scanner.at)
         if self._ticks and text.startswith("`", at):
             return self._read_closing(at, scanner)

@@ -264,20 +264,26 @@ class ElementCallReader:
             self._open_text = string.finish(at_tag=closing is not None)
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that was open at the end of the answer."""
+        """Give what has gone out of the string that streams, or did where the answer ended."""
+        if self._open_text is None and self._string is not None:
+            return self._string.gone_out()
         return self._open_text
 
     def mend(self, text: str, *, ended: bool) -> list[Mended]:
         """Close what the model left open when it stopped; a call that broke stays broken.
 
         An end tag of the call that stands anywhere but at the end of the *text* tells that the
-        model went on behind it: then nobody knows what the text is.
+        model went on behind it: then nobody knows what the text is. Words before the first field
+        tell of prose that names the tags and means no call.
         """
         walker = self._walker
         if not ended or self._broken or walker is None or not walker.begun:
             return []
+        if not text.lstrip().startswith("<"):
+            return []
         inside, has_end = self._without_end(text)
-        names = walker.unclosed(self._rest)
+        rest = self._rest or text[sum(map(len, self._pieces)) :]
+        names = walker.unclosed(rest)
         if not names or markers(f"</{self._name}>").find(inside) is not None:
             return []
         added = names[:-1] if has_end else names

@@ -3,7 +3,8 @@
 Told of every change in the object, it opens the call as soon as the name is known and the arguments
 have begun, writes them as they come, and closes the call with the object. Keys may come in any
 order: arguments that come before the name wait for it. Arguments may be JSON inside a string; then
-`inner` reads them, and they are written as they come too.
+`inner` reads them, and they are written as they come too. An id that comes behind the arguments is
+too late, in either mode: the call has begun, under an id of ours.
 
 A `Shape` says which keys are looked at. What is not in it is no part of a call.
 """
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import NoCallError
+from penstock.parsing.bodies.json_members import Members
 from penstock.parsing.bodies.json_steps import JSONSteps
 from penstock.parsing.calls import Calls, Mended
 from penstock.values import rjson
@@ -36,7 +38,7 @@ class Shape(Struct, frozen=True):
 
     *wrappers* are keys of an object around the call (``{"tool": {…}}``), *holders* those of one
     that has the name and perhaps the arguments (``{"function": {"name": …}}``), *lists* those of a
-    list of calls. With *forgives*, arguments that are no object count as none.
+    list of calls.
     """
 
     names: frozenset[str] = frozenset({"name", "tool_name"})
@@ -45,19 +47,19 @@ class Shape(Struct, frozen=True):
     wrappers: frozenset[str] = frozenset()
     holders: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
-    forgives: bool = False
 
-    def read_arguments(self, value: Any) -> dict[str, Any]:
-        """Give the arguments that *value* says: an object, JSON inside a string, or nothing."""
-        if isinstance(value, str):
-            is_object = value.lstrip().startswith("{")
-            reads = is_object if self.forgives else value.strip()
-            value = rjson.loads(value, duplicates="last") if reads else None
-        if isinstance(value, dict):
-            return value
-        if value is not None and not self.forgives:
-            raise NoCallError(NO_OBJECT)
-        return {}
+
+def read_arguments(value: Any) -> dict[str, Any]:
+    """Give the arguments that *value* says: an object, JSON inside a string, or nothing.
+
+    Raises `NoCallError`, or `JSONParseError`, for anything else: no tool is to run without what was
+    meant.
+    """
+    if isinstance(value, str):
+        value = rjson.loads(value, duplicates="last") if value.strip() else None
+    if value is not None and not isinstance(value, dict):
+        raise NoCallError(NO_OBJECT)
+    return value or {}
 
 
 CALL: Final = Shape()
@@ -67,15 +69,13 @@ HELD_NAME: Final = "name"
 """The key of the name in a holder."""
 
 
-class Envelope:
+class Envelope(Members):
     """Follows one object and makes a call of it; *base* is how deep it stands in the JSON."""
 
     def __init__(self, calls: Calls, base: int, shape: Shape = CALL) -> None:
         self.name = ""
-        self.is_streaming = False  # the open string is an argument that is written as it comes
         self.inner: JSONSteps | None = None  # reads the open string: it holds the arguments
         self._inner_begun = False
-        self._ignores_string = False  # the open string is no arguments, though it stands for them
         self._calls = calls
         self._base = base
         self._shape = shape
@@ -162,32 +162,21 @@ class Envelope:
                 self._begin_arguments()
             case "end" if isinstance(change.value, dict):
                 self._end_arguments(change.value)
-            case "string" if self.name and not self._ignores_string:
+            case "string" if self.name:
                 self.inner = JSONSteps()
                 self._inner_begun = False
                 self._begin_inner(change.text)
             case "value":
-                self._ignores_string = False
                 if isinstance(change.value, str) and not self.name:
                     self._waiting.append(change.value)
                 elif not isinstance(change.value, str | None):
-                    self._refuse_arguments()
+                    raise NoCallError(NO_OBJECT)
             case "array":
-                self._refuse_arguments()
-
-    def _refuse_arguments(self) -> None:
-        if not self._shape.forgives:
-            raise NoCallError(NO_OBJECT)
+                raise NoCallError(NO_OBJECT)
 
     def _begin_inner(self, text: str) -> None:
-        """Look at how the string begins that should hold the arguments."""
-        begins = text.lstrip()
-        if self._inner_begun or not begins:
-            return
-        self._inner_begun = True
-        if self._shape.forgives and not begins.startswith("{"):
-            self.inner = None
-            self._ignores_string = True
+        """Note that the string that should hold the arguments holds anything at all."""
+        self._inner_begun = self._inner_begun or bool(text.strip())
 
     def _begin_arguments(self) -> None:
         self._open()
@@ -200,30 +189,12 @@ class Envelope:
         if self._writer is None:
             self._waiting.append(arguments)
 
-    def _write(self, key: str, change: Change, writer: ArgumentWriter) -> None:
-        match change.kind:
-            case "string" if self.is_streaming:
-                if change.value is not None:
-                    writer.add_escaped(change.value)
-                else:
-                    writer.add_text(change.text)
-            case "string" if writer.streams(key):
-                self.is_streaming = True
-                writer.open_text(key)
-                writer.add_text(change.text)
-            case "value" if self.is_streaming:
-                self.is_streaming = False
-                writer.close_text(change.value)
-            case "value" | "end":
-                writer.put(key, change.value)
-
     # --- the call ---
 
     def _open(self) -> ArgumentWriter:
         """Open the call, if it is not open; write what has waited for that."""
         if self._writer is None:
-            read = self._shape.read_arguments
-            waiting = [self._admit(read(value)) for value in self._waiting]
+            waiting = [self._admit(read_arguments(value)) for value in self._waiting]
             self._waiting.clear()
             self._writer = self._calls.open(self.name, self._id)
             for arguments in waiting:

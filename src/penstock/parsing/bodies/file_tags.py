@@ -1,14 +1,15 @@
 """Calls as one tag each, with the argument that matters as its body: files, patches, commands.
 
 ``<write_file path="…">body</write_file>``: the body is content exactly as it stands, whatever
-markup it holds, up to the first closing tag; attributes are the other arguments. A tag that asks
-for a path and has none is prose.
+markup it holds, up to the first closing tag; attributes are the other arguments: what is known of
+files and commands, and whatever else the tool's schema declares. A tag that asks for a path and has
+none is prose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
@@ -42,7 +43,7 @@ class FileTagReader:
         self._marker = marker
         self._tool = FILE_TOOLS[marker[1:].lower()]
         self._name = ""
-        self._metadata: dict[str, str | bool | int] = {}
+        self._given: dict[str, Any] = {}  # what the attributes say
         self._schemas: Mapping[str, Schema] = {}
         self._closer = FirstCloser(marker[1:])
         self._content: PlainString | None = None
@@ -92,9 +93,10 @@ class FileTagReader:
         if isinstance(tag, Verdict):
             return tag
         name = known_name(self._marker[1:], calls.schemas)
-        self._metadata = self._tool.read_attributes(attributes_of(tag))
-        lacks_path = REQUIRED in self._tool.metadata and REQUIRED not in self._metadata
-        if name is None or lacks_path:
+        if name is None:
+            return Verdict.PROSE
+        self._given = self._read_attributes(attributes_of(tag), calls.schemas[name])
+        if REQUIRED in self._tool.metadata and REQUIRED not in self._given:
             return Verdict.PROSE
         self._name = calls.name = name
         self._schemas = calls.schemas
@@ -104,9 +106,18 @@ class FileTagReader:
         calls.close()
         return Verdict.DONE
 
+    def _read_attributes(self, attributes: dict[str, str], schema: Schema) -> dict[str, Any]:
+        """Read what the tag says of the content, and what else the tool declares."""
+        given: dict[str, Any] = dict(self._tool.read_attributes(attributes))
+        for name, text in attributes.items():
+            key = known_name(name, schema.properties)
+            if key is not None and key not in (*self._tool.metadata, self._tool.content):
+                given[key] = text
+        return given
+
     def _begin(self, calls: Calls) -> PlainString:
         writer: ArgumentWriter = calls.open(self._name)
-        for key, value in self._metadata.items():
+        for key, value in self._given.items():
             writer.put(key, value)
         writer.open_text(self._tool.content)
         self._content = PlainString(self._closer.marks, writer)

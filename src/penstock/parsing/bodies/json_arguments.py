@@ -1,10 +1,9 @@
 """Arguments of a call whose name is known already, as one JSON object.
 
 The object holds the arguments; or it is an envelope as other formats have it, with a name and the
-arguments inside, and then the name says nothing new. Which it is shows at the first key that can
-be no envelope's, or when its arguments begin; until then what was read waits. A key that the tool
-itself declares is always an argument. A call inside an envelope, ``{"function": {…}}``, and a list
-of calls are taken when they are whole.
+arguments inside, and then the name says nothing new. It is an envelope if every key of it is one of
+an envelope's, and none is an argument that the tool declares: so what was read waits until the
+first key that is no envelope's, or until the object is whole. A list of calls waits as well.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.call_shapes import LISTS, WRAPPERS, unwrap
 from penstock.parsing.bodies.envelope import CALL, NO_OBJECT
+from penstock.parsing.bodies.json_members import Members
 from penstock.parsing.bodies.json_steps import BrokenJSONError, Flow, JSONSteps
 from penstock.parsing.calls import Calls
 from penstock.parsing.scanner import Scanner
@@ -25,6 +25,8 @@ from penstock.values.schema import Schema
 
 _NAMES: Final = CALL.names.union(WRAPPERS)
 _NAMING: Final = _NAMES | CALL.ids | {"type"}
+_OUTER: Final = (*WRAPPERS, *LISTS)
+_NESTS: Final = (dict, list)
 
 
 class JSONArgumentReader:
@@ -86,112 +88,74 @@ class JSONArgumentReader:
         return bool(changes) or scanner.at > before
 
 
-class _ArgumentObject:
+class _ArgumentObject(Members):
     """Follows the object and writes the arguments of it."""
 
     def __init__(self, name: str, schema: Schema | None, *, several: bool) -> None:
-        self.is_streaming = False
         self.further: list[dict[str, Any]] = []  # arguments of the calls behind the first
         self._name = name
-        self._lists = LISTS if several else ()
         self._several = several
-        self._is_wrapped = False  # only the whole value tells where the arguments stand
         self._declared = schema.properties if schema is not None else {}
-        self._depth = -1  # where the arguments stand in the value; not known yet
-        self._waiting: dict[str, Any] = {}
+        self._is_flat = False  # it is no envelope, but the arguments themselves
+        self._waiting: dict[str, Any] = {}  # what was read before that was known
 
     def follow(self, change: Change, writer: ArgumentWriter) -> None:
         """Take one change."""
         path = change.path
         if not path:
             self._follow_whole(change, writer)
-        elif self._is_wrapped:
-            pass
-        elif self._depth == -1:
-            self._decide(str(path[0]), change, writer)
-        elif len(path) == self._depth + 1 and (self._depth == 0 or path[0] in CALL.arguments):
-            self._write(str(path[-1]), change, writer)
+        elif isinstance(path[0], str) and len(path) == 1:
+            self._follow_member(path[0], change, writer)
 
     def _follow_whole(self, change: Change, writer: ArgumentWriter) -> None:
         """Take a change of the value itself."""
-        if change.kind == "array" and self._several:
-            self._is_wrapped = True
-        elif change.kind not in ("object", "end"):
+        if change.kind not in ("object", "end", "array" if self._several else ""):
             raise NoCallError(NO_OBJECT)
-        elif change.kind == "end" and self._is_wrapped:
-            first, *self.further = unwrap(change.value, self._declared)
+        if change.kind == "end" and not self._is_flat:
+            first, *self.further = self._unwrapped(change.value)
             for key, value in first.items():
                 writer.put(key, value)
-        elif change.kind == "end" and self._depth == -1:
-            self._settle(writer)
 
-    def _decide(self, key: str, change: Change, writer: ArgumentWriter) -> None:
-        is_declared = key in self._declared
-        if not is_declared and key in CALL.arguments:
-            if change.kind == "object":
-                self._depth = 1
-            elif change.kind == "value":
-                self._note_arguments(key, change.value, writer)
-            elif change.kind == "array":
-                self._become_flat(writer)
-        elif not is_declared and self._wraps(key, change):
-            self._is_wrapped = True
-        elif not is_declared and key in _NAMING and change.kind in ("string", "value"):
-            if change.kind == "value":
-                self._waiting[key] = change.value
-        else:
-            self._become_flat(writer)
+    def _follow_member(self, key: str, change: Change, writer: ArgumentWriter) -> None:
+        if not self._is_flat and not self._may_wrap(key, change):
+            self._is_flat = True
+            for waiting, value in self._waiting.items():
+                writer.put(waiting, value)
+        if self._is_flat:
             self._write(key, change, writer)
+        elif change.kind in ("value", "end"):
+            self._waiting[key] = change.value
 
-    def _wraps(self, key: str, change: Change) -> bool:
-        """Tell whether *key* is that of an envelope around a call, or around a list of them."""
-        keys = {"object": WRAPPERS, "array": self._lists}.get(change.kind, ())
-        return key in keys
-
-    def _note_arguments(self, key: str, value: Any, writer: ArgumentWriter) -> None:
-        """Take arguments that are a text, or none."""
-        inside = _decoded(value)
-        if inside is None:
-            self._waiting[key] = value
-            self._become_flat(writer)
-            return
-        self._depth = 1
-        for name, argument in inside.items():
-            writer.put(name, argument)
-
-    def _settle(self, writer: ArgumentWriter) -> None:
-        """Decide at the end: a name that is the tool's own says that there are no arguments."""
-        named = [self._waiting[key] for key in self._waiting if key in _NAMES]
-        if not any(isinstance(name, str) and name.lower() == self._name.lower() for name in named):
-            self._become_flat(writer)
-
-    def _become_flat(self, writer: ArgumentWriter) -> None:
-        self._depth = 0
-        for key, value in self._waiting.items():
-            writer.put(key, value)
-
-    def _write(self, key: str, change: Change, writer: ArgumentWriter) -> None:
+    def _may_wrap(self, key: str, change: Change) -> bool:
+        """Tell whether an envelope may have this under *key*."""
+        if key in self._declared:
+            return False
         match change.kind:
-            case "string" if self.is_streaming:
-                if change.value is not None:
-                    writer.add_escaped(change.value)
-                else:
-                    writer.add_text(change.text)
-            case "string" if writer.streams(key):
-                self.is_streaming = True
-                writer.open_text(key)
-                writer.add_text(change.text)
-            case "value" if self.is_streaming:
-                self.is_streaming = False
-                writer.close_text(change.value)
-            case "value" | "end":
-                writer.put(key, change.value)
+            case "object" | "end":
+                return key in CALL.arguments or key in WRAPPERS or key in LISTS
+            case "array":
+                return self._several and key in LISTS
+            case "value" if key in CALL.arguments:
+                return _decoded(change.value) is not None
+            case _:
+                return key in _NAMING or key in CALL.arguments
+
+    def _unwrapped(self, value: Any) -> list[dict[str, Any]]:
+        """Give the arguments of each call in *value*, of which nothing can be no envelope."""
+        if isinstance(value, list) or any(isinstance(value.get(key), _NESTS) for key in _OUTER):
+            return unwrap(value, self._declared)
+        inside = [_decoded(value[key]) for key in value if key in CALL.arguments]
+        if inside and None not in inside:
+            return [{key: item for each in inside for key, item in (each or {}).items()}]
+        names = [value[key] for key in value if key in _NAMES]
+        is_own = any(isinstance(name, str) and name.lower() == self._name.lower() for name in names)
+        return [{} if is_own else value]
 
 
 def _decoded(value: Any) -> dict[str, Any] | None:
-    """Read arguments that stand in a text, or nowhere; None for what can be none."""
-    if value is None:
-        return {}
+    """Read arguments: an object, or JSON in a text, or nothing; None for what can be none."""
+    if value is None or isinstance(value, dict):
+        return value or {}
     if not isinstance(value, str):
         return None
     try:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import NoCallError
-from penstock.parsing.bodies.envelope import HELD_NAME, Shape
+from penstock.parsing.bodies.envelope import HELD_NAME, Shape, read_arguments
 from penstock.parsing.calls import Mended
 from penstock.values import rjson
+from penstock.values.rjson.repairs import Repair
+
+_WORDS_BEFORE: Final = re.compile(
+    "|".join(re.escape(said).replace(r"\{count\}", r"\d+") for said in Repair.TEXT_BEFORE.value)
+)
+"""What `rjson.repair` says where it dropped words before a value."""
 
 Check = Callable[[dict[str, Any]], None]
 """Raises `NoCallError` for an object that is no call, whatever its shape."""
@@ -18,10 +25,13 @@ Check = Callable[[dict[str, Any]], None]
 def mended_calls(text: str, shape: Shape, check: Check | None = None) -> list[Mended]:
     """Give the calls of *shape* in *text*, mended; none where there is no call to be made of it.
 
-    What is wrong with one of several calls is said of each: their text was mended as a whole.
+    What is wrong with one of several calls is said of each: their text was mended as a whole. Words
+    before a value tell of prose: "`<tool_call>` and then `{...}`" describes a call and makes none.
     """
     try:
         value, repairs = rjson.repair(text)
+        if any(map(_WORDS_BEFORE.fullmatch, repairs)):
+            return []
         return [_read_call(item, shape, repairs, check) for item in _items(value, shape)]
     except (JSONParseError, NoCallError):
         return []
@@ -51,16 +61,16 @@ def _read_call(item: Any, shape: Shape, repairs: list[str], check: Check | None)
     repairs = list(repairs)
     for key, value in (*call.items(), *held.items()):
         if key in shape.arguments:
-            arguments |= _mended_arguments(value, shape, repairs)
+            arguments |= _mended_arguments(value, repairs)
     return Mended(name, arguments, repairs, _first(call, shape.ids, str) or "")
 
 
-def _mended_arguments(value: Any, shape: Shape, repairs: list[str]) -> dict[str, Any]:
+def _mended_arguments(value: Any, repairs: list[str]) -> dict[str, Any]:
     """Read arguments; those inside a string may be broken too."""
     if isinstance(value, str) and value.strip():
         value, inner = rjson.repair(value)
         repairs += inner
-    return shape.read_arguments(value)
+    return read_arguments(value)
 
 
 def _unwrapped(item: Any, wrappers: frozenset[str]) -> Any:

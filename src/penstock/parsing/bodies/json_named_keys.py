@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import NoCallError
-from penstock.parsing.bodies.envelope import CALL, Envelope
+from penstock.parsing.bodies.envelope import Envelope, read_arguments
 from penstock.parsing.bodies.json_calls import JSONCallReader
 from penstock.parsing.calls import Calls, Mended
 from penstock.values import rjson
@@ -65,4 +65,4 @@ def _read_call(item: Any, repairs: list[str]) -> Mended:
     ((name, arguments),) = item.items()
     if not name:
         raise NoCallError("a call without a name")
-    return Mended(name, CALL.read_arguments(arguments), list(repairs))
+    return Mended(name, read_arguments(arguments), list(repairs))

@@ -47,9 +47,6 @@ class Profile(Struct, frozen=True):
         return ShapedCallReader(marker, self)
 
 
-_HELD: Final = frozenset({"arguments", "parameters"})
-_ID: Final = frozenset({"id"})
-
 OPENAI: Final = Profile(
     name="openai",
     providers=frozenset({"openai", "mistral", "deepseek", "grok"}),
@@ -63,12 +60,9 @@ OPENAI: Final = Profile(
     ),
     shape=Shape(
         names=frozenset({"function", "name"}),
-        arguments=_HELD,
-        ids=_ID,
         wrappers=frozenset({"tool"}),
         holders=frozenset({"function"}),
         lists=frozenset({"tool_calls", "tools"}),
-        forgives=True,
     ),
 )
 
@@ -76,7 +70,7 @@ GEMINI: Final = Profile(
     name="gemini",
     providers=frozenset({"gemini"}),
     signatures=('{"name":', '[{"name":'),
-    shape=Shape(names=frozenset({"name"}), arguments=frozenset({"args"}), ids=_ID, forgives=True),
+    shape=Shape(names=frozenset({"name"})),
 )
 
 DEFAULT: Final = Profile(
@@ -85,11 +79,8 @@ DEFAULT: Final = Profile(
     signatures=('{"tool":', '{"function":'),
     shape=Shape(
         names=frozenset({"function"}),
-        arguments=_HELD,
-        ids=_ID,
         wrappers=frozenset({"tool"}),
         holders=frozenset({"function"}),
-        forgives=True,
     ),
 )
 

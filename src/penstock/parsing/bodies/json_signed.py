@@ -26,7 +26,6 @@ class SignedJSONReader(JSONValueReader):
         self._bracket = bracket
         self._signature = signature
         self._has_begun = False
-        self._closed_before = 0  # how many calls of this body came before the value
         self._balance: Balance | None = None  # of a value that broke
 
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
@@ -81,7 +80,6 @@ class SignedJSONReader(JSONValueReader):
     def _begin(self, scanner: Scanner, calls: Calls) -> None:
         """Begin the value with the bracket, which the scanner has passed."""
         self._has_begun = True
-        self._closed_before = self._closed
         self._begin_value()
         self._start = scanner.offset + scanner.at - len(self._bracket)
         changes, _ = self._steps.step(self._bracket, 0, Flow.WAITS)
@@ -98,6 +96,8 @@ class SignedJSONReader(JSONValueReader):
         except (ParseError, NoCallError) as exc:
             self._note_error(exc, scanner)
             if calls.writer is None or isinstance(exc, NotMeantError):
+                if isinstance(exc, BrokenJSONError):  # How far a step goes depends on the cut.
+                    scanner.at = max(scanner.at, exc.at)
                 return Verdict.PROSE
             self._balance = self._balance_from(exc, awaits, scanner)
             return None

@@ -73,6 +73,11 @@ class BrokenArgumentsError(BrokenJSONError):
     """The JSON in a string is none; what is around that string may be good JSON."""
 
 
+def error_at(reason: str, place: int) -> JSONParseError:
+    """Make the error that tells of *reason*, without the offset that it may name, at *place*."""
+    return JSONParseError(f"{reason.partition(_OFFSET)[0]}{_OFFSET}{place}", position=place)
+
+
 class JSONSteps(IncrementalJSON):
     """One JSON value in the relaxed grammar, read step by step."""
 

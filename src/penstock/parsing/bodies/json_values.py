@@ -7,7 +7,7 @@ by a reader of their own, step by step too: what broke in there, broke the call 
 
 from __future__ import annotations
 
-from penstock.errors import JSONParseError, ParseError
+from penstock.errors import ParseError
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.envelope import CALL, Envelope, Shape
 from penstock.parsing.bodies.json_mending import Check, mended_calls
@@ -16,6 +16,7 @@ from penstock.parsing.bodies.json_steps import (
     BrokenJSONError,
     Flow,
     JSONSteps,
+    error_at,
 )
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
@@ -39,6 +40,7 @@ class JSONValueReader:
         self._depth = 0  # how many brackets of the value are open
         self._held = ""  # the end of the last piece of arguments in a string: a cut escape
         self._closed = 0  # how many calls of this body are complete
+        self._closed_before = 0  # how many of them came before the value
         self._start = -1  # where in the answer the body begins
         self._check: Check | None = None  # what mended objects have to pass
 
@@ -77,6 +79,7 @@ class JSONValueReader:
 
     def _begin_value(self) -> None:
         self._steps = JSONSteps()
+        self._closed_before = self._closed
         self._envelope = None
         self._base = self._depth = 0
         self._list = self._held = ""
@@ -93,7 +96,7 @@ class JSONValueReader:
         """Keep what is wrong, and where in the body."""
         if isinstance(exc, BrokenJSONError):
             place = scanner.offset + exc.at - max(self._start, 0)
-            self.error = JSONParseError(f"{exc} at offset {place}", position=place)
+            self.error = error_at(str(exc), place)
         else:
             self.error = exc if isinstance(exc, ParseError) else str(exc)
 
@@ -136,6 +139,9 @@ class JSONValueReader:
         elif len(path) == 1 and kind == "array" and self._begins_list(path[0]):
             self._base, self._list, self._envelope = _LISTED, str(path[0]), None
         if len(path) < self._base or (self._list and path[0] != self._list):
+            is_list = kind == "end" and len(path) == self._base - 1
+            if is_list and self._closed == self._closed_before:
+                raise NoCallError("a list without calls")
             return None
         if len(path) == self._base and kind != "end":
             if kind != "object":

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import ParseError
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
-from penstock.parsing.bodies.envelope import CALL
+from penstock.parsing.bodies.envelope import read_arguments
 from penstock.parsing.bodies.json_steps import BrokenJSONError, Flow, JSONSteps
 from penstock.parsing.calls import Calls
 from penstock.parsing.scanner import Scanner
@@ -42,7 +42,7 @@ class WholeArguments:
                     return Verdict.MORE
             if not self._steps.complete:
                 return Verdict.MORE
-            self._write(CALL.read_arguments(self._value), calls)
+            self._write(read_arguments(self._value), calls)
         except (NoCallError, ParseError) as exc:
             self.error = exc if isinstance(exc, ParseError) else str(exc)
             if isinstance(exc, BrokenJSONError):

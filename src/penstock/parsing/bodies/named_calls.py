@@ -330,8 +330,12 @@ class NamedCallReader:
 
 
 def _without_end(text: str, end: str) -> str:
-    """Give *text* without the end marker, or the token, that it ends with."""
-    text = text.rstrip()
+    """Give *text* without the end marker, or the token, that it ends with.
+
+    White space before none of them may be part of a string that was left open.
+    """
+    bare = text.rstrip()
     for token in (*TURN_ENDS, LAST_TURN_END):
-        text = text.removesuffix(token).rstrip()
-    return without_begun(text, end)
+        bare = bare.removesuffix(token).rstrip()
+    bare = without_begun(bare, end)
+    return text if bare == text.rstrip() else bare

@@ -79,12 +79,21 @@ class RawString:
 
         *at_tag* tells that a tag follows, and a newline before it may be trimmed.
         """
-        rest, raw = self._newline + "".join(self._waiting) + self._held, self._raw()
+        rest, raw = self._rest(), self._raw()
         if at_tag and self._trims:
             rest, raw = rest.removesuffix("\n"), raw.removesuffix("\n")
         if rest:
             self._writer.add_text(rest if self._markup else decode_entities(rest))
         return decode_entities(raw)
+
+    def gone_out(self) -> str:
+        """Give what the string says as far as it was written: what waits is not part of it."""
+        raw = self._raw()
+        return raw[: len(raw) - len(self._rest())]
+
+    def _rest(self) -> str:
+        """What was taken and not written yet."""
+        return self._newline + "".join(self._waiting) + self._held
 
     def _raw(self) -> str:
         raw = "".join(self._pieces[self._start :])

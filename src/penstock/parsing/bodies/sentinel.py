@@ -198,7 +198,7 @@ class HeaderReader:
         """Read the JSON, and no more of the text than a header may have."""
         limit = begin + MAX_HEADER - self.size
         try:
-            read_json(self._json, scanner, limit)
+            read_json(self._json, scanner, limit, start=scanner.offset + begin - self.size)
         except JSONParseError as exc:
             self.error = exc
             return Verdict.BROKEN

@@ -16,6 +16,7 @@ from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.call_shapes import find_calls
 from penstock.parsing.bodies.json_arguments import JSONArgumentReader
+from penstock.parsing.bodies.json_steps import error_at
 from penstock.parsing.bodies.open_strings import PlainString
 from penstock.parsing.bodies.piped_tools import GENERIC
 from penstock.parsing.bodies.tagged_arguments import Owner, TaggedArguments
@@ -229,20 +230,14 @@ class TaggedInside(Skipped):
             return Verdict.MORE
         owner = Owner(self._name, calls.schemas[self._name], GENERIC, {})
         arguments = TaggedArguments(owner, _writer_of(calls))
-        if not self._read_elements("".join(self._pieces), arguments, calls):
-            self.error = "arguments that are neither JSON nor elements"
+        inside = Scanner()
+        inside.push("".join(self._pieces) + "</tool>")
+        if arguments.read(inside, calls) is not Verdict.DONE:
+            self.error = arguments.error or "arguments that do not end"
             return Verdict.BROKEN
         scanner.at = found.end()
         arguments.close(calls)
         return Verdict.DONE
-
-    def _read_elements(self, text: str, arguments: TaggedArguments, calls: Calls) -> bool:
-        """Read the *arguments* in *text*; a tool is not to run without what was meant."""
-        if "<" not in text:
-            return not text.strip()
-        inside = Scanner()
-        inside.push(text + "</tool>")
-        return arguments.read(inside, calls) is Verdict.DONE
 
 
 class JSONInside:
@@ -315,12 +310,15 @@ class NamedCalls:
     def __init__(self) -> None:
         self.error: str | ParseError = ""
         self._json = IncrementalJSON(lenient=True)
+        self._start = -1  # where in the answer the JSON begins
 
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Read on, up to the end of the JSON."""
         del calls
+        if self._start < 0:
+            self._start = scanner.offset + scanner.at
         try:
-            read_json(self._json, scanner, len(scanner.text))
+            read_json(self._json, scanner, len(scanner.text), start=self._start)
         except JSONParseError as exc:
             self.error = exc
             return Verdict.BROKEN
@@ -346,11 +344,18 @@ class NamedCalls:
         """Give nothing: no string streams."""
 
 
-def read_json(json: IncrementalJSON, scanner: Scanner, limit: int) -> None:
-    """Let *json* read what there is of the text before *limit*; raise `JSONParseError`."""
+def read_json(json: IncrementalJSON, scanner: Scanner, limit: int, *, start: int) -> None:
+    """Let *json*, which begins at *start* in the answer, read the text before *limit*.
+
+    Raises `JSONParseError`, which tells the place in the JSON.
+    """
     text = scanner.text if len(scanner.text) <= limit else scanner.text[:limit]
     moves = True
-    while moves and not json.complete:
-        changes, end = json.advance(text, scanner.at)
-        moves = end > scanner.at or bool(changes)
-        scanner.at = end
+    try:
+        while moves and not json.complete:
+            changes, end = json.advance(text, scanner.at)
+            moves = end > scanner.at or bool(changes)
+            scanner.at = end
+    except JSONParseError as exc:
+        scanner.at = max(scanner.at, exc.position)  # How far it came before depends on the cut.
+        raise error_at(exc.reason, scanner.offset + exc.position - start) from exc

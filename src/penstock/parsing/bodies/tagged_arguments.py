@@ -1,10 +1,11 @@
 """Arguments between tags: ``<arg name="k">v</arg>`` or ``<k>v</k>``, or one JSON object.
 
 Between values stand tags, white space, comments and what else a model writes there, which says
-nothing. How a value begins tells how it is read: a CDATA section, elements, or text. A string goes
-out as it comes; any other value is written when it is closed. Children without ``arg`` may come
-again and are a list then, so all of them but strings wait until the call ends. Behind the arguments
-everything up to the end of the call is passed over.
+nothing; but where nothing else stands it was meant as the arguments, and is none. How a value
+begins tells how it is read: a CDATA section, elements, or text. A string goes out as it comes; any
+other value is written when it is closed. Children without ``arg``, and any argument that is a list,
+may come again and are one list then, so all of them but strings wait until the call ends. Behind
+the arguments everything up to the end of the call is passed over.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class TaggedArguments:
         self._writer = writer
         self._begins = True  # nothing has come but white space and `<arguments>`
         self._passes = False  # the arguments have ended
+        self._is_text = False  # text has come, and no argument
+        self._has_arguments = False
         self._in_comment = False
         self._json: JSONArgumentReader | None = None
         self._whole: JSONArgumentReader | None = None  # has read all of its value
@@ -139,7 +142,8 @@ class TaggedArguments:
             self._json = JSONArgumentReader(owner.name, owner.schema, several=True)
             return None
         found = text.find("<", at)
-        self._begins = self._begins and found == at
+        if found != at:
+            self._pass_text()
         scanner.at = found if found != -1 else len(text)
         return self._read_markup(scanner) if found != -1 else Verdict.MORE
 
@@ -148,8 +152,9 @@ class TaggedArguments:
         window = scanner.text[at : at + MAX_TAG]
         closing = closing_at(window, 0)
         if closing is not None:
-            scanner.at = at + closing[1]
-            return self._leave(closing[0].lower())
+            verdict = self._leave(closing[0].lower())
+            scanner.at += 0 if verdict is Verdict.BROKEN else closing[1]
+            return verdict
         tag = opening_at(window, 0)
         if tag is not None:
             return self._enter(tag, scanner)
@@ -159,12 +164,19 @@ class TaggedArguments:
         elif len(window) < MAX_TAG and may_become_markup(window):
             return Verdict.MORE
         else:
-            self._begins = False
+            self._pass_text()
             scanner.at = at + 1
         return None
 
+    def _pass_text(self) -> None:
+        self._begins = False
+        self._is_text = not self._has_arguments and (self._is_text or not self._passes)
+
     def _leave(self, name: str) -> Verdict | None:
         self._begins = False
+        if name == "tool" and self._is_text:
+            self.error = "arguments that are neither JSON nor elements"
+            return Verdict.BROKEN
         if name == "tool":
             for key, values in self._children.items():
                 self._writer.put(key, values[0] if len(values) == 1 else values)
@@ -181,7 +193,8 @@ class TaggedArguments:
         if self._passes or name == "arguments":
             self._passes = self._passes or tag.empty
             return None
-        self._begins = False
+        self._begins = self._is_text = False
+        self._has_arguments = True
         self._open(tag)
         return None
 
@@ -231,7 +244,7 @@ class TaggedArguments:
         if name is not None:
             if value is not None and name not in self._owner.given:
                 self._writer.put(name, value)
-        elif argument.repeats and not argument.is_piped and not argument.is_string:
+        elif argument.gathers:
             self._children.setdefault(argument.key, []).append(value)
         else:
             self._writer.put(argument.key, value)

@@ -20,6 +20,7 @@ from penstock.parsing.bodies.opening_tags import MAX_TAG
 from penstock.parsing.bodies.piped_tools import PipedTool, read_metadata
 from penstock.parsing.bodies.tagged_values import SECTION_END, value_of
 from penstock.parsing.scanner import Scanner
+from penstock.values.rxml.fields import is_list
 from penstock.values.rxml.markup import CDATA, may_become_opening, opening_at, skip_space
 from penstock.values.schema import Schema
 
@@ -31,7 +32,7 @@ class Argument(Struct, frozen=True):
     """An argument whose opening tag was read.
 
     *tag* is its name as it stands, *known* are the arguments that the tool is known to have, and
-    *repeats* says that another of the same name makes a list.
+    *repeats* says that another of the same name makes a list, whatever the schema says.
     """
 
     key: str
@@ -50,6 +51,13 @@ class Argument(Struct, frozen=True):
     def is_string(self) -> bool:
         """Whether the schema says that this is a string and nothing else."""
         return self.schema is not None and self.schema.is_string
+
+    @property
+    def gathers(self) -> bool:
+        """Whether all values of this name are one argument, a list where there are several."""
+        if self.is_piped or self.is_string:
+            return False
+        return self.repeats or is_list(self.schema)
 
     @property
     def streams(self) -> bool:

@@ -89,12 +89,10 @@ class ContentSegment:
             self._start()
 
     def _note_content(self, change: Change) -> None:
-        """Show the content; given again, or no text, it comes as an update with END."""
+        """Show the content, once: given again, or no text, only the invocation has it."""
         if change.kind == "string" and not self._has_shown:
             self._show(change.text)
         elif change.kind in ("value", "end"):
-            if self._has_shown or not isinstance(change.value, str):
-                self._late[self._tool.content] = change.value
             self._has_shown = True
 
     def _show(self, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from penstock.errors import UsageError
 from penstock.events import (
@@ -25,7 +25,7 @@ from penstock.events import (
 )
 from penstock.formats.base import Format
 from penstock.messages import ToolCall, Usage
-from penstock.parsing import Machine, OnError, Reasoning
+from penstock.parsing import Machine, OnError, Reasoning, Segment
 from penstock.tools import Tool, read_tools
 from penstock.values.schema import Schema
 from penstock.views.segments.chunks import CallPiece, Chunk
@@ -41,6 +41,8 @@ from penstock.views.segments.strategies import (
 from penstock.views.segments.syntaxes import BUILT_IN
 from penstock.views.segments.text import ParsedText, PlainText, TextReader
 from penstock.views.segments.writer import SegmentWriter
+
+_Told = TypeVar("_Told")
 
 OnSegment = Callable[[SegmentEvent], object]
 """Told of every event, as soon as it is there."""
@@ -59,7 +61,7 @@ class Handler:
     before the ids that are made here, and *turn_id* goes to every invocation.
 
     `events` and `invocations` hold all that has come out, `usage` what was told of the costs. A
-    callback that raises does not end the stream.
+    callback that raises does not end the stream: *on_error* is told, as it is of broken calls.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option of the view
@@ -197,14 +199,21 @@ class Handler:
 
     def _put(self, event: SegmentEvent, calls: Sequence[ToolCall]) -> None:
         self.events.append(event)
-        if self._on_segment is not None:
-            with suppress(Exception):
-                self._on_segment(event)
+        self._notify(self._on_segment, event)
         for invocation in self._adapter.add(event, calls) if self._may_invoke else ():
             self.invocations.append(invocation)
-            if self._on_invocation is not None:
+            self._notify(self._on_invocation, invocation)
+
+    def _notify(self, callback: Callable[[_Told], object] | None, what: _Told) -> None:
+        """Tell *callback*, if there is one; what is wrong with it is no reason to stop reading."""
+        if callback is None:
+            return
+        try:
+            callback(what)
+        except Exception as exc:  # noqa: BLE001 - it is the caller's, and may be anything
+            if self._on_error is not None:
                 with suppress(Exception):
-                    self._on_invocation(invocation)
+                    self._on_error(f"a callback failed: {exc!r}", Segment(""))
 
 
 def create(
@@ -216,9 +225,12 @@ def create(
     """Give the handler that *environ* asks for; see `Handler` for the options.
 
     `PENSTOCK_STREAM_PARSER` names the strategy; unset or unknown, calls are native. Without *tools*
-    text passes as it is. The environment itself is not looked at: pass what of it counts.
+    text passes as it is. The environment itself is not looked at: pass what of it counts. With a
+    `turn_id`, and no `id_prefix`, that of the ids is ``turn_<turn_id>:``.
     """
     strategy = find_strategy(environ or {})
+    if options.get("turn_id"):
+        options.setdefault("id_prefix", f"turn_{options['turn_id']}:")
     return Handler(strategy, provider=provider, tools=tools or (), **options)
 
 

@@ -30,20 +30,23 @@ _BORDER: Final = re.compile(r"(?ai)\[\[seg_(?:end\]\]|(?P<header>start))")
 
 
 class Closing:
-    """What ends a call: *literal* in any case, then what *rest* matches, with a bound."""
+    """What ends a call: *literal* in any case, and behind it, and white space, *end* if any."""
 
-    def __init__(self, literal: str, rest: str = "", longest_rest: int = 0) -> None:
+    def __init__(self, literal: str, end: str = "") -> None:
+        gap = rf"\s{{0,{MAX_GAP}}}" if end else ""
+        whole = rf"(?ai){re.escape(literal)}{gap}"
+        self.find = re.compile(whole + re.escape(end)).search
+        self._last = re.compile(rf"{whole}(?:{re.escape(end)})?\Z")
+        self._size = len(literal) + len(end) + (MAX_GAP if end else 0)
         self._beginnings = markers(literal, fold=True)
-        self._size = len(literal) + longest_rest
-        self._whole = re.compile(rf"(?ai){re.escape(literal)}{rest}\Z")
 
     def find_held(self, text: str) -> int:
         """Find where the end of *text* begins that is the closing, or may become it."""
-        found = self._whole.search(text, max(0, len(text) - self._size))
+        found = self._last.search(text, max(0, len(text) - self._size))
         return self._beginnings.find_held(text) if found is None else found.start()
 
 
-_TAG: Final = Closing("</tool", rf"\s{{0,{MAX_GAP}}}>?", MAX_GAP + 1)
+_TAG: Final = Closing("</tool", ">")
 _SENTINEL: Final = Closing("[[seg_end]]")
 
 

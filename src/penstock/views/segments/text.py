@@ -119,7 +119,10 @@ class ParsedText:
 
     def _show_text(self, kind: str, text: str, raw: str) -> None:
         if self._block is not None:
+            if self._block.takes(raw):
+                return
             raw = self._leave_block(raw)
+            text = text if len(text) < len(raw) else raw
         lead = raw[: len(raw) - len(text)]
         metadata = find_header(lead) if lead else None
         if metadata is not None:  # A segment of its own begins here, or has ended.
@@ -169,7 +172,7 @@ class ParsedText:
             self._writer.show(TEXT, text, text)
         elif self._block is not None:
             self._block.end_call(event.call, event.raw)
-            if not event.call.complete:
+            if not event.call.complete and not self._block.break_off():
                 self._cut_block()
 
     # --- the block that is open ---
@@ -197,6 +200,7 @@ class ParsedText:
             if isinstance(event, ToolCallEnd) and not event.call.complete:
                 tail = "".join(later.raw for later in events[at + 1 :]) + rest
                 self._end_call(structs.replace(event, raw=event.raw + tail))
+                self._cut_block()
                 return
             self._show(event)
         self._writer.keep(self._leave_block(rest))

@@ -48,12 +48,13 @@ class Parameters:
         self._value: OpenText | None = None
         self._ending: Ending | None = None
         self._json: JSONArgumentReader | None = None
+        self._left_open = ""  # what would have ended the value that the answer ended in
 
     @property
     def closing(self) -> str:
-        """What ends the value that is open; empty where none is."""
+        """What ends the value that is open, or was where the answer ended; empty for none."""
         if self._value is None and not self._begins:
-            return ""
+            return self._left_open
         dialect = self._grammar.dialect
         section_end = SECTION_END if isinstance(self._ending, SectionEnd) else ""
         closing = dialect.parameter_end.replace("KEY", self._parameter.key)
@@ -72,6 +73,7 @@ class Parameters:
 
         An open value takes what was held back, or ends where more text could have made it go on.
         """
+        self._left_open = self.closing
         if self._begins:
             self._open_value()
         with suppress(NoCallError):

@@ -218,6 +218,7 @@ class ParameterCallReader:
         closing = self._inside.closing if self._inside is not None else ""
         call_end = _literal(dialect, dialect.call_end)
         section_end = _literal(dialect, dialect.section_end) if dialect.section_end else ""
+        text = self._without_begun_tag(text, closing)
         for ending in filter(None, (closing, call_end, section_end)):
             bare = without_begun(text, ending)
             if bare != text:
@@ -229,6 +230,20 @@ class ParameterCallReader:
             if call is not None:
                 return [Mended(call.name, call.arguments, ["closed the call"])]
         return []
+
+    def _without_begun_tag(self, text: str, closing: str) -> str:
+        """Give *text* without what is begun of the tag behind the last *closing*.
+
+        Only that tag would have told that the value had ended there.
+        """
+        if not closing or closing not in text:
+            return text
+        at = text.rfind(closing) + len(closing)
+        begun = self._grammar.skip_gap(text, at)
+        if begun is None:
+            return text
+        is_begun = any(tag.is_begun(text, begun) for tag in self._grammar.behind_value)
+        return text[:at] if is_begun or begun == len(text) else text
 
     def _mend_json(self, marker: str, text: str) -> list[Mended]:
         """Mend the object that stands for the parameters."""

@@ -21,8 +21,12 @@ MAX_GAP: Final = 256
 MAX_NAME: Final = 256
 """How many characters the name of a tool or of a parameter may have."""
 
-NAME: Final = re.compile(rf"[\w.:-]{{1,{MAX_NAME}}}+")
-"""What may be the name of a tool: letters, digits and ``_ - . :``."""
+_NAME: Final = rf"(?=[.:-]{{0,{MAX_NAME}}}+\w)[\w.:-]{{1,{MAX_NAME}}}+"
+NAME: Final = re.compile(_NAME)
+"""What may be the name of a tool: letters, digits and ``_ - . :``.
+
+One of signs alone is an ellipsis: ``<function=...>`` stands in many a text about calls.
+"""
 
 _BLANK: Final = r"\s{0,16}+"
 _ATTRIBUTE: Final = re.compile(
@@ -127,7 +131,7 @@ def _parts_of(template: str, spelling: Spelling) -> list[_Part]:
 
 
 def _name(pieces: list[str], at: int, spelling: Spelling) -> list[_Part]:
-    name = _Part(rf"(?P<name>[\w.:-]{{1,{MAX_NAME}}}+)", rf"[\w.:-]{{0,{MAX_NAME}}}+")
+    name = _Part(rf"(?P<name>{_NAME})", rf"[\w.:-]{{0,{MAX_NAME}}}+")
     if pieces[at - 1] == "=":
         return [name, *([_Part(_BLANK, _BLANK)] if spelling.spaced else ()), _EMPTY]
     # The name stands bare behind a tag: another tag ends it, or white space does.

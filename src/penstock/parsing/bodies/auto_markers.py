@@ -1,0 +1,83 @@
+"""Markers that begin in many ways: those of all formats at once, and as quick as those of one.
+
+A pattern that begins with one of several characters is searched ten times slower than plain text.
+So a long text is first looked through, a window at a time, for what the markers of each first
+character have in common; and a character counts as a beginning only with the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from penstock.parsing.scanner import Markers
+
+WINDOW: Final = 4096
+"""How much text is looked through at once: what one marker costs at most beside its way there."""
+
+
+class ScatteredMarkers(Markers):
+    """A large set of markers; *unless* follows none of *guarded*."""
+
+    __slots__ = ("_needles", "_overlap", "_search")
+
+    def __init__(self, literals: Iterable[str], unless: str, guarded: tuple[str, ...]) -> None:
+        super().__init__(literals)
+        groups: dict[str, list[str]] = {}
+        for literal in self.literals:
+            groups.setdefault(literal[0], []).append(literal)
+        self._needles = tuple(_common_beginning(group) for group in groups.values())
+        self._overlap = max(map(len, self._needles))
+        self._search = re.compile(
+            "|".join(_pattern_of(group, unless, guarded) for group in groups.values())
+        ).search
+        bare = {group[0] for group in groups.values() if _is_bare(group, guarded)}
+        self._prefixes |= bare  # Text that ends with one may go on with anything.
+        self.gate = re.compile("|".join(map(_gate_of, self._needles))).search
+        self.find = self._find
+
+    def _find(self, text: str, at: int = 0) -> re.Match[str] | None:
+        while len(text) - at > WINDOW and not self._is_in(text, at):
+            at += WINDOW
+        return self._search(text, at)
+
+    def _is_in(self, text: str, at: int) -> bool:
+        """Tell whether a marker may begin in the window at *at*."""
+        end = at + WINDOW + self._overlap
+        return any(text.find(needle, at, end) != -1 for needle in self._needles)
+
+
+@lru_cache(maxsize=512)
+def scattered(*literals: str, unless: str, guarded: tuple[str, ...]) -> Markers:
+    """Give the compiled set of *literals*; the same set is compiled once."""
+    return ScatteredMarkers(literals, unless, guarded)
+
+
+def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> str:
+    """Write a pattern of markers with the same first character, the longest first."""
+    first = re.escape(group[0][0])
+    if _is_bare(group, guarded):
+        return rf"{first}(?!{unless}|\Z)"
+    rests = "|".join(re.escape(each[1:]) for each in sorted(group, key=len, reverse=True))
+    return f"{first}(?:{rests})"
+
+
+def _is_bare(group: Sequence[str], guarded: tuple[str, ...]) -> bool:
+    """Tell whether all of *group* is one character: only what follows it says that it counts."""
+    return group == [group[0][0]] and group[0] in guarded
+
+
+def _gate_of(needle: str) -> str:
+    """Write a pattern of the first character of *needle*, if the next may be the right one."""
+    first, second = re.escape(needle[0]), re.escape(needle[1:2])
+    return rf"{first}(?={second}|\Z)" if second else first
+
+
+def _common_beginning(group: Sequence[str]) -> str:
+    one, other = min(group), max(group)
+    size = 0
+    while one[size : size + 1] == other[size : size + 1] != "":
+        size += 1
+    return one[:size]
