@@ -8,7 +8,7 @@ differ in its fields; a format that only renames markers is a few lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from penstock.builder import MessageBuilder
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import prompts
+from penstock.formats.grammar import Count, Outline, write_gbnf, write_structural_tag
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
 from penstock.formats.turns import TURN_ENDS
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
@@ -58,6 +59,17 @@ class CallStyle(Protocol):
 
     def render_result(self, result: ToolResult) -> str:
         """Write what a call gave back, in the form that mirrors the call."""
+
+
+@runtime_checkable
+class Outlined(Protocol):
+    """A call style that can say how a call looks before there is one: grammars are made of that."""
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*.
+
+        Raises `UsageError` for a name that cannot be written.
+        """
 
 
 @runtime_checkable
@@ -127,6 +139,28 @@ class Format(Struct, frozen=True):
         """Write what a call gave back, in the form that mirrors the call."""
         return self.calls.render_result(result)
 
+    def gbnf(self, tools: object, *, calls: Count = "one") -> str:
+        """Write the grammar, in llama.cpp's GBNF, of exactly one call of *tools*, or of ``many``.
+
+        A model that is held to it writes calls that this format reads, with arguments that their
+        schemas accept, as far as a grammar can say that. Raises `UsageError` for a format without
+        calls, and for a tool that cannot be called in it.
+        """
+        return write_gbnf(self._outlines(tools), calls)
+
+    def structural_tag(
+        self, tools: object, *, at_least_one: bool = False, stop_after_first: bool = False
+    ) -> dict[str, Any]:
+        """Give the structural tag, for xgrammar, vLLM and SGLang, of text with calls of *tools*.
+
+        With *at_least_one* the answer is calls, with *stop_after_first* it ends behind the first.
+        Raises `UsageError` as `gbnf` does, and where a call has to be all of the answer unless both
+        are asked for.
+        """
+        return write_structural_tag(
+            self._outlines(tools), at_least_one=at_least_one, stop_after_first=stop_after_first
+        )
+
     def parser(
         self,
         tools: object = (),
@@ -144,6 +178,12 @@ class Format(Struct, frozen=True):
         """Read a whole answer."""
         parser = self.parser(tools)
         return message_of([*parser.feed(text), *parser.finish(cut=False)])
+
+    def _outlines(self, tools: object) -> list[tuple[Tool, Outline]]:
+        calls = self.calls
+        if not isinstance(calls, Outlined):
+            raise UsageError(f"no grammar can be given for the format {self.name!r}")
+        return [(tool, calls.outline(tool)) for tool in read_tools(tools)]
 
     def call_segments(self, text: str, tools: object = ()) -> list[str]:
         """Give the pieces of *text* that are read as calls, exactly as they stand, in order."""

@@ -12,6 +12,18 @@ from typing import Any, Final, Self
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
+from penstock.formats.grammar import (
+    PLACE,
+    Outline,
+    Parameters,
+    Slot,
+    around,
+    check_names,
+    outline_of,
+    slot_of,
+)
+from penstock.formats.grammar.notations import Notation
+from penstock.formats.grammar.texts import Marks
 from penstock.formats.json_tags import as_json
 from penstock.formats.prompts import HEAD, TAIL
 from penstock.formats.proof import proved
@@ -21,6 +33,10 @@ from penstock.parsing.bodies.channels.xtml import closing, encoded
 from penstock.tools import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_RAW_END: Final = "</atem:parameter"
+_RAW_MARKS: Final = Marks((_RAW_END,))
+_ARGUMENT_END: Final = closing("argument")
+_ARGUMENT_MARKS: Final = Marks((_ARGUMENT_END,))
 _NO_TOOLS: Final = frozenset({"self", "user"})
 """Recipients that are no tools, in one format or another."""
 
@@ -38,6 +54,10 @@ class HarmonyCalls(Harmony, frozen=True):
         name = _in_header(call)
         head = f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>"
         return proved(self, call, f"{head}{as_json(call.arguments)}<|call|>")
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        return outline_of(self.render_call, tool)
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool, in JSON."""
@@ -59,6 +79,10 @@ class InklingCalls(Inkling, frozen=True):
         head = f"<|message_model|>{_in_header(call)}<|content_invoke_tool_json|>"
         return proved(self, call, f"{head}{written}<|end_message|>")
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        return outline_of(self.render_call, tool)
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a block of its tool."""
         kind = "tool_error" if result.is_error else "text"
@@ -76,9 +100,13 @@ class XTMLCalls(XTML, frozen=True):
     def render_call(self, call: ToolCall) -> str:
         """Write *call* in a channel of its own."""
         written = "".join(_typed_argument(*item) for item in call.arguments.items())
-        head = f'<|open|>call tool="{encoded(call.name)}" index="1"<|sep|>'
-        inside = f"{head}{written}{closing('call')}"
-        return proved(self, call, f"<|open|>tools<|sep|>{inside}{closing('tools')}")
+        return proved(self, call, _channel(call.name, written))
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        parameters = Parameters(_typed_slot, Notation("json-in-channel", marks=_ARGUMENT_MARKS))
+        return Outline(around(_channel(tool.name, PLACE), parameters, PLACE))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
@@ -96,14 +124,15 @@ class ATEMCalls(ATEM, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a message to its tool."""
-        written = "".join(
-            f'<atem:parameter name="{key}">{_raw(value)}</atem:parameter>\n'
-            for key, value in call.arguments.items()
-        )
-        invoke = f'<atem:invoke name="{call.name}">\n{written}</atem:invoke>\n'
-        head = f"<|start|>assistant to={_in_header(call)}<|message|>"
-        section = f"<atem:function_calls>\n{invoke}</atem:function_calls>"
-        return proved(self, call, f"{head}{section}<|eom|>")
+        slots = ((_raw_slot(key), value) for key, value in call.arguments.items())
+        written = "".join(f"{slot.before}{_raw(value)}{slot.after}" for slot, value in slots)
+        return proved(self, call, _invocation(_in_header(call), written))
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        parameters = Parameters(_raw_slot, Notation("json-in-message", marks=_RAW_MARKS))
+        return Outline(around(_invocation(tool.name, PLACE), parameters, PLACE))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
@@ -122,6 +151,10 @@ class RecipientCalls(Recipients, frozen=True):
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a piece to its tool."""
         return proved(self, call, f">>>{call.name}\n{as_json(call.arguments)}")
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        return outline_of(self.render_call, tool, f">>>{tool.name}\n")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a turn of its tool."""
@@ -144,9 +177,33 @@ def _raw(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
+def _invocation(name: str, written: str) -> str:
+    """Write a message that invokes a tool, with its parameters *written*."""
+    invoke = f'<atem:invoke name="{name}">\n{written}</atem:invoke>\n'
+    section = f"<atem:function_calls>\n{invoke}</atem:function_calls>"
+    return f"<|start|>assistant to={name}<|message|>{section}<|eom|>"
+
+
+def _raw_slot(key: str, kind: str = "string") -> Slot:
+    del kind
+    return slot_of(f'<atem:parameter name="{key}">{PLACE}{_RAW_END}>\n', _RAW_MARKS)
+
+
+def _channel(name: str, written: str) -> str:
+    """Write the channel of one call, with its arguments *written*."""
+    head = f'<|open|>call tool="{encoded(name)}" index="1"<|sep|>'
+    return f"<|open|>tools<|sep|>{head}{written}{closing('call')}{closing('tools')}"
+
+
 def _typed_argument(key: str, value: Any) -> str:
-    head = f'<|open|>argument key="{encoded(key)}" type="{_type_of(value)}"<|sep|>'
-    return f"{head}{_raw(value)}{closing('argument')}"
+    slot = _typed_slot(key, _type_of(value))
+    return f"{slot.before}{_raw(value)}{slot.after}"
+
+
+def _typed_slot(key: str, kind: str) -> Slot:
+    kind = "number" if kind == "integer" else kind
+    head = f'<|open|>argument key="{encoded(key)}" type="{kind}"<|sep|>'
+    return slot_of(f"{head}{PLACE}{_ARGUMENT_END}", _ARGUMENT_MARKS)
 
 
 def _type_of(value: Any) -> str:

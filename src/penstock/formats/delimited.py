@@ -14,6 +14,9 @@ from msgspec import Struct
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
+from penstock.formats.grammar import ANY, Arguments, Outline, around, check_names
+from penstock.formats.grammar.notations import Notation
+from penstock.formats.grammar.texts import RAW, Marks
 from penstock.formats.json_tags import as_json
 from penstock.formats.prompts import HEAD, TAIL
 from penstock.formats.proof import proved
@@ -61,6 +64,26 @@ class DelimitedCalls(Struct, frozen=True):
         arguments = _written(call.arguments, self.quote)
         return proved(self, call, f"{self.start}call:{call.name}{arguments}{self.end}")
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        written = self.render_call(ToolCall("", tool.name, ANY))
+        place = _written(ANY, self.quote)
+        arguments = Arguments(self._notation())
+        return Outline(around(written, arguments, place), between="", trigger=self.start)
+
+    def _notation(self) -> Notation:
+        """Say how values are written, for a grammar."""
+        return Notation(
+            "delimited",
+            quote=self.quote,
+            letters=RAW,
+            marks=Marks((self.quote,)),
+            spaced=False,
+            write=lambda value: _written(value, self.quote),
+            key=lambda key: _key(key, self.quote),
+        )
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result; raise `UsageError` for a text that holds the quote."""
         content = result.content if isinstance(result.content, dict) else {_VALUE: result.content}
@@ -98,9 +121,12 @@ def _members(members: dict[Any, Any], quote: str) -> list[Any]:
     for key, value in members.items():
         if not isinstance(key, str):
             raise UsageError(f"a key is text, not {type(key).__name__}")
-        written = key if _BARE_KEY.fullmatch(key) else _quoted(key, quote)
-        parts += [_Mark(f"{written}:"), value, _Mark(",")]
+        parts += [_Mark(f"{_key(key, quote)}:"), value, _Mark(",")]
     return [*(parts[:-1] if members else parts), _Mark("}")]
+
+
+def _key(key: str, quote: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _quoted(key, quote)
 
 
 def _items(items: list[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import ANY, Arguments, Outline, around
 from penstock.formats.thinking import STYLES
 from penstock.formats.turns import TURN_ENDS
 from penstock.messages import ToolCall, ToolResult
@@ -66,6 +67,17 @@ class MarkedJSON(Struct, frozen=True):
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as one object, where the models write it."""
         return self.written.replace(_CALL, spaced_json(self.members(call)))
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        call = ToolCall("", tool.name, ANY)
+        trigger = next(filter(self.written.startswith, self.starts), "")
+        opening, _, closing = self.written.partition(_CALL)
+        if not opening.rstrip().endswith("["):
+            whole = around(self.render_call(call), Arguments(), spaced_json(ANY))
+            return Outline(whole, trigger=trigger)
+        listed = around(spaced_json(self.members(call)), Arguments(), spaced_json(ANY))
+        return Outline(listed, opening, closing, between=", ", trigger=trigger)
 
     def render_result(self, result: ToolResult) -> str:
         """Write what a call gave back, where the models read it."""

@@ -11,6 +11,7 @@ from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import Outline, outline_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import JSONCallReader
 from penstock.tools import Tool
@@ -43,6 +44,10 @@ class JSONCalls(Struct, frozen=True):
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as one object."""
         return self.start + as_json({"name": call.name, "arguments": call.arguments}) + self.end
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        return outline_of(self.render_call, tool, self.start)
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as one object."""

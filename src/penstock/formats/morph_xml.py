@@ -16,6 +16,9 @@ from msgspec import Struct
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats.base import Format
+from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, check_names, slot_of
+from penstock.formats.grammar.notations import JSON_IN_XML, out_of_markup
+from penstock.formats.grammar.texts import XML_LETTERS
 from penstock.formats.prompts import HEAD, TAIL
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
@@ -28,9 +31,6 @@ from penstock.values.rxml.writer import Style, write_element
 _NULL: Final = "null"
 _RESULT: Final = Style(format=False, minimal_escaping=True, null=_NULL)
 """How results are written: for a model to read, so with no more escapes than needed."""
-
-_OUT_OF_JSON: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-"""What is no markup inside the strings of JSON text: there it stands nowhere else."""
 
 
 class ElementStyle(Struct, frozen=True):
@@ -57,6 +57,13 @@ class ElementStyle(Struct, frozen=True):
             raise UsageError(f"{call.name!r} cannot be the name of a tag")
         fields = [self._field(call.name, key, value) for key, value in call.arguments.items()]
         return proved(self, call, self._element(call.name, fields))
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        parameters = Parameters(_slot, JSON_IN_XML, before=self.separator, elements=True)
+        opening, closing = f"<{tool.name}>", f"{self.separator}</{tool.name}>"
+        return Outline((opening, parameters, closing))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as one element that holds the tool's name and what it gave back."""
@@ -92,9 +99,14 @@ class ElementStyle(Struct, frozen=True):
         return write_element(key, value, Style(format=False, null=_NULL, pads=self.trims))
 
 
+def _slot(key: str, kind: str) -> Slot:
+    del kind
+    return slot_of(f"<{key}>{PLACE}</{key}>", letters=XML_LETTERS)
+
+
 def _as_json(key: str, value: Any) -> str:
     """Write JSON text between two tags; nothing in it can be taken for markup."""
-    text = _json.encode_strict(value).decode().translate(_OUT_OF_JSON)
+    text = out_of_markup(_json.encode_strict(value).decode())
     return f"<{key}>{text}</{key}>"
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import Outline, outline_of
 from penstock.formats.json_tags import as_json
 from penstock.formats.proof import proved
 from penstock.formats.thinking import STYLES
@@ -48,6 +49,11 @@ class NamedCalls(Struct, frozen=True):
         template = self.call_with_id if id_ and self.call_with_id else self.call
         places = {"NAME": call.name, "ARGUMENTS": as_json(call.arguments), "ID": id_}
         return proved(self, call, _filled(template, places))
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        trigger = next(filter(self.call.startswith, self.dialect.openers))
+        return outline_of(self.render_call, tool, trigger)
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""

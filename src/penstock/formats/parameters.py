@@ -14,11 +14,15 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.errors import UsageError
+from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, around, check_names, slot_of
+from penstock.formats.grammar.notations import Notation
+from penstock.formats.grammar.texts import Marks
 from penstock.formats.json_tags import as_json
 from penstock.formats.prompts import HEAD, TAIL
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.bodies.parameters import Dialect, ParameterCallReader
+from penstock.parsing.bodies.parameters.dialects import grammar_of
 from penstock.parsing.bodies.parameters.nested import ITEM
 from penstock.tools import Tool
 
@@ -68,10 +72,31 @@ class ParameterCalls(Struct, frozen=True):
                 refused = exc
         raise refused or UsageError("no way to write this")
 
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        places = {"NAME": tool.name, "PARAMETERS": PLACE}
+        notation = Notation("json-in-tags", marks=self._marks)
+        nests = self.dialect.nests
+        parameters = Parameters(self._slot, notation, elements=nests, item=ITEM if nests else "")
+        return Outline(
+            around(_filled(self.call, places), parameters, PLACE),
+            trigger=next(filter(self.call.startswith, self.dialect.starts), ""),
+        )
+
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""
         content = result.content if isinstance(result.content, str) else as_json(result.content)
         return _filled(self.result, {"NAME": result.name, "CONTENT": content})
+
+    @property
+    def _marks(self) -> Marks:
+        """What a value may not hold in a grammar: whatever might end it."""
+        return Marks(grammar_of(self.dialect).marks.literals)
+
+    def _slot(self, key: str, kind: str) -> Slot:
+        places = {"KEY": key, "VALUE": PLACE, "IS_TEXT": "true" if kind == "string" else "false"}
+        return slot_of(_filled(self.parameter, places), self._marks)
 
     def _parameter(self, template: str, key: str, value: Any) -> str:
         is_text = isinstance(value, str)

@@ -11,6 +11,8 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
+from penstock.formats.grammar import Keywords, Outline, check_names
+from penstock.formats.grammar.notations import PYTHON, PYTHON_OF_JSON
 from penstock.formats.json_tags import as_json
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
@@ -71,6 +73,20 @@ class PythonCalls(Struct, frozen=True):
         written = f"{call.name}({arguments})"
         listed = written if self.lines else f"[{written}]"
         return proved(self, call, self.start + listed + self.end)
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        notation = PYTHON_OF_JSON if self.json_words else PYTHON
+        opening, closing = ("", "") if self.lines else ("[", "]")
+        return Outline(
+            (f"{tool.name}(", Keywords(notation), ")"),
+            self.start + opening,
+            closing + self.end,
+            between="\n" if self.lines else ", ",
+            trigger=self.start,
+            leads=not self.start,
+        )
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""

@@ -1,0 +1,34 @@
+"""Grammars that make a model write lawful calls, from the same data that calls are read with."""
+
+from penstock.formats.grammar.gbnf import Count, write_gbnf
+from penstock.formats.grammar.outlines import (
+    ANY,
+    PLACE,
+    Arguments,
+    Keywords,
+    Outline,
+    Parameters,
+    Slot,
+    around,
+    check_names,
+    outline_of,
+    slot_of,
+)
+from penstock.formats.grammar.tags import write_structural_tag
+
+__all__ = [
+    "ANY",
+    "PLACE",
+    "Arguments",
+    "Count",
+    "Keywords",
+    "Outline",
+    "Parameters",
+    "Slot",
+    "around",
+    "check_names",
+    "outline_of",
+    "slot_of",
+    "write_gbnf",
+    "write_structural_tag",
+]
