@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+E2E := .venv-e2e
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
+PIP_E2E := $(subst $(BIN),$(E2E)/bin,$(PIP))
 
-.PHONY: run test coverage check bench docs fuzz format clean
+.PHONY: run test coverage check bench round-trip docs e2e fuzz format clean
 
 run: $(VENV)/.run ## `penstock parse` on a model's answer, as it streams
 	@$(BIN)/python -m penstock parse --demo
@@ -28,6 +30,12 @@ format: $(VENV)/.dev ## what ruff can mend by itself
 bench: $(VENV)/.bench ## ratios within one run, as a table
 	$(BIN)/python bench/run.py
 
+round-trip: $(VENV)/.dev ## real calls in every format, there and back; LIMIT=400 takes a minute
+	$(BIN)/python bench/round_trip.py $(if $(LIMIT),--limit $(LIMIT))
+
+e2e: $(E2E)/.e2e ## a real model, held to our grammars, streams calls that the parser reads
+	$(E2E)/bin/python tests/e2e/run.py $(FORMATS)
+
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
 	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)
 
@@ -35,7 +43,7 @@ docs: $(VENV)/.docs ## the documentation as HTML, warnings as errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean: ## back to what is in git
-	rm -rf $(VENV) dist docs/_build .coverage .hypothesis .*_cache
+	rm -rf $(VENV) $(E2E) dist docs/_build .coverage .hypothesis .*_cache
 
 # One stamp per set of extras: a new pyproject or constraints file installs anew.
 $(VENV)/bin/python:
@@ -60,4 +68,14 @@ $(VENV)/.fuzz: $(VENV)/.dev
 
 $(VENV)/.bench: $(VENV)/.dev bench/requirements.txt
 	$(PIP) --requirement bench/requirements.txt
+	@touch $@
+
+# The model and its server are large and of no use to anything else: they have a room of their own.
+$(E2E)/.e2e: pyproject.toml constraints.txt tests/e2e/requirements.txt
+	$(PYTHON) -m venv $(E2E)
+	for try in 1 2 3; do \
+	  $(PIP_E2E) --editable . && \
+	  $(PIP_E2E) --no-deps --requirement tests/e2e/requirements.txt && exit 0; \
+	  sleep 5; \
+	done; exit 1
 	@touch $@

@@ -1,0 +1,95 @@
+"""The server as a process of ours: started, asked over HTTP, and ended again."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from penstock import sse
+
+START_SECONDS = 300
+ANSWER_SECONDS = 300
+_READ = 4096
+
+
+class Upstream:
+    """A server with a model; use it in a `with` statement."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("server.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._log: list[str] = []
+        self._address: str = ""
+        self._is_up = threading.Event()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
+        if not self._is_up.wait(START_SECONDS) or not self._address:
+            self.__exit__()
+            raise RuntimeError("the server did not start:\n" + "".join(self._log[-20:]))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stdin = self._process.stdin
+        if stdin is not None:
+            stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(5)
+
+    def complete(self, prompt: str, grammar: str, tokens: int) -> Iterator[str]:
+        """Give the text of each token of an answer, as the server sends it."""
+        request = {
+            "prompt": prompt,
+            "grammar": grammar,
+            "stream": True,
+            "n_predict": tokens,
+            "temperature": 0.2,
+            "seed": 7,
+            "cache_prompt": True,
+        }
+        where = urlsplit(self._address)
+        connection = http.client.HTTPConnection(
+            where.hostname or "", where.port, timeout=ANSWER_SECONDS
+        )
+        try:
+            body = json.dumps(request)
+            connection.request("POST", "/completion", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != http.HTTPStatus.OK:
+                raise RuntimeError(f"{answer.status}: {answer.read(999)!r}")
+            yield from _tokens(answer)
+        finally:
+            connection.close()
+
+    def _read_log(self) -> None:
+        for line in self._process.stdout or ():
+            self._log.append(line)
+            if line.startswith("listening on "):
+                self._address = line.split()[-1]
+                self._is_up.set()
+        self._is_up.set()
+
+
+def _tokens(answer: http.client.HTTPResponse) -> Iterator[str]:
+    decoder = sse.Decoder()
+    while data := answer.read1(_READ):
+        for frame in decoder.feed(data):
+            chunk: dict[str, Any] = json.loads(frame.data)
+            if "error" in chunk:
+                raise RuntimeError(str(chunk["error"]))
+            yield chunk["content"]
