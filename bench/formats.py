@@ -21,7 +21,7 @@ TOOLS = [
     Tool("run_bash", "", {"properties": {"command": TEXT}}),
 ]
 BARS = {"prose": 4.0, "markup": 15.0, "live": 15.0, "growth": 1.2}
-BRACKETS = ("json_tool", "json_tool_openai", "json_tool_gemini", "bare_json")
+BRACKETS = ("json_tool", "json_tool_openai", "json_tool_gemini", "bare_json", "auto")
 """Formats without a marker: every bracket of the text may begin a call. Their bar is twice that."""
 
 

@@ -143,9 +143,31 @@ def in_one_piece() -> list[Row]:
     return rows
 
 
+def of_auto() -> list[Row]:
+    """Measure `auto`, which looks out for the markers of all formats: prose, names, one piece."""
+    deltas = pieces(PROSE, SIZE)
+    many = [Tool(f"tool_{number}") for number in range(40)]
+    one, all_of_them = (
+        cost(lambda tools=tools: Parser("auto", tools), deltas, "x")  # type: ignore[misc]
+        for tools in (TOOLS, many)
+    )
+    ratio = all_of_them / one
+    answer = "".join(pieces(PROSE, 10 * SIZE))
+    speed = len(answer) / cost(lambda: Parser("auto", TOOLS), [answer]) / 1e6
+    return [
+        floors("auto: prose", lambda: Parser("auto", TOOLS), deltas, 4, "x"),
+        _judged("auto: 40 names / one", f"{ratio:.2f}x", "at most 1.3x", is_good=ratio <= 1.3),
+        _judged("auto: one piece", f"{speed:.0f} MB/s", "at least 100 MB/s", is_good=speed >= 100),
+    ]
+
+
+def _judged(what: str, found: str, bar: str, *, is_good: bool) -> Row:
+    return what, found, bar, "ok" if is_good else "MISSED"
+
+
 def table() -> list[Row]:
     """Return the rows of this benchmark."""
-    return [*in_text(), of_names(), *in_calls(), growth(), *in_one_piece()]
+    return [*in_text(), of_names(), *in_calls(), growth(), *in_one_piece(), *of_auto()]
 
 
 if __name__ == "__main__":

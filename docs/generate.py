@@ -16,7 +16,7 @@ from typing import get_args
 from penstock import messages
 from penstock.errors import UsageError
 from penstock.events import Event
-from penstock.formats import Format
+from penstock.formats import Format, models
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import Content, ToolCall
 
@@ -70,6 +70,20 @@ def format_list() -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def model_table() -> str:
+    """List the models that are known by name, and what each writes."""
+    rows = ["| name | format | reasoning | the prompt ends with |", "|---|---|---|---|"]
+    for names, found in models.table():
+        cells = [
+            ", ".join(f"`{name}`" for name in names.split(", ")),
+            f"`{found.format}`",
+            f"`{found.reasoning}`" if found.reasoning else "its own",
+            f"`{found.prompt_suffix.strip()}`".replace("|", "\\|") if found.prompt_suffix else "",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def _example_of(format_: Format) -> str:
     for call in _EXAMPLES:
         with suppress(UsageError):
@@ -91,6 +105,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "words": word_table,
     "limits": limit_table,
     "formats": format_list,
+    "models": model_table,
 }
 
 _LIMIT = re.compile(r'^(MAX_\w+): Final = .*\n"""([^"]*)"""', re.MULTILINE)

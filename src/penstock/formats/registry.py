@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from penstock.errors import UsageError
+from penstock.formats.auto import AUTO
 from penstock.formats.bare_json import BARE_JSON
 from penstock.formats.base import Format, TextParser
 from penstock.formats.channels import FORMATS as CHANNELS
@@ -54,6 +55,7 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     *INVOKES,
     *MINIMAX,
     *DELIMITED,
+    AUTO,
     NONE,
 )
 """The formats that penstock brings, in the order in which they are listed."""

@@ -1,0 +1,167 @@
+"""The syntax of any format at once, and the format that reads with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.formats.auto.answer import TILDES, Answer
+from penstock.formats.auto.headers import USUAL, FirstHeader, Header, muse
+from penstock.formats.auto.reading import Recognition
+from penstock.formats.auto.reasoning import ANY
+from penstock.formats.auto.table import (
+    ALONE,
+    NOT_MARKERS,
+    SHARED,
+    THOUGHTS,
+    Choice,
+    Row,
+    file_row,
+    unless,
+)
+from penstock.formats.bare_json import BARE_JSON
+from penstock.formats.base import Format
+from penstock.formats.channels import FORMATS as CHANNELS
+from penstock.formats.delimited import FORMATS as DELIMITED
+from penstock.formats.file_tags import FILE_TAGS
+from penstock.formats.glm import FORMATS as GLM
+from penstock.formats.invokes import FORMATS as INVOKES
+from penstock.formats.json_leading import FORMATS as JSON_LEADING
+from penstock.formats.json_models import FORMATS as JSON_MODELS
+from penstock.formats.json_tags import GEMMA, HERMES
+from penstock.formats.minimax import FORMATS as MINIMAX
+from penstock.formats.morph_xml import MORPH_XML
+from penstock.formats.named_json import FORMATS as NAMED_JSON
+from penstock.formats.pythonic import FORMATS as PYTHONIC
+from penstock.formats.qwen3_coder import FORMATS as QWEN3_CODER
+from penstock.formats.sentinel import SENTINEL
+from penstock.formats.thinking import STYLES
+from penstock.formats.tool_tag import TOOL_TAG
+from penstock.formats.turns import TURN_ENDS
+from penstock.messages import ToolCall, ToolResult
+from penstock.parsing.bodies.channels.messages import Opening
+from penstock.parsing.reasoning import Wrapper
+from penstock.tools import Tool
+
+FORMATS: Final = {
+    one.name: one
+    for one in (
+        *(HERMES, GEMMA, MORPH_XML, TOOL_TAG, FILE_TAGS, SENTINEL, BARE_JSON),
+        *(*JSON_MODELS, *JSON_LEADING, *NAMED_JSON, *CHANNELS, *PYTHONIC),
+        *(*QWEN3_CODER, *GLM, *INVOKES, *MINIMAX, *DELIMITED),
+    )
+}
+"""The formats that are recognised."""
+
+_ALWAYS: Final = re.compile("")
+_NEVER: Final = re.compile(r"(?!)")
+_BEHIND_START: Final = re.compile(r"[^<]*\Z")
+
+
+class AutoSyntax:
+    """The markers of every format, for one answer."""
+
+    folds = False
+    knows_tools = True
+    """Only calls of known tools are calls."""
+
+    def __init__(self, rows: Mapping[str, Row], tools: tuple[Tool, ...]) -> None:
+        self.starts = tuple(rows)
+        self.unless = unless(tool.name for tool in tools)
+        self.answer = Answer(FORMATS, tools)
+        self.is_quoted = self.answer.is_quoted
+        self._rows = rows
+        self._headers = USUAL
+
+    def body(self, marker: str) -> Recognition:
+        """Give a reader that finds out whose call follows *marker*."""
+        row = self._rows.get(marker)
+        if row is None:  # It means something only in the channel that is open.
+            row = Row(_NEVER, (Choice(self.answer.family, marker, _ALWAYS),))
+        return Recognition(marker, row, self.answer)
+
+    def opened_in(self, prompt: str) -> Opening | None:
+        """Tell in which state *prompt* leaves the answer, if it has a header in it."""
+        self._headers = () if prompt.strip() else USUAL
+        for name in ("kimi_k3", "inkling", "harmony", "functionary_v3_2"):
+            syntax = FORMATS[name].calls.syntax(())
+            at = max(prompt.rfind(start) for start in syntax.starts)
+            if at != -1:
+                return self._opened(name, prompt[at:])
+        return None
+
+    def _opened(self, name: str, begun: str) -> Opening | None:
+        starts = FORMATS[name].calls.syntax(()).starts
+        marker = max((start for start in starts if begun.startswith(start)), key=len)
+        header = Header(name, marker, begun[len(marker) :])
+        if name == "harmony" and _BEHIND_START.fullmatch(header.begun):
+            self._headers = (muse(marker, header.begun), header)
+        elif name in ("inkling", "functionary_v3_2"):
+            self._headers = (header,)
+        else:
+            return begun, None
+        return None
+
+    def first_body(self) -> FirstHeader | None:
+        """Give the reader of a header that the prompt has begun, or may have."""
+        return FirstHeader(self._headers, self.answer) if self._headers else None
+
+
+class AutoCalls(Struct, frozen=True):
+    """Calls in any format; they are written as Hermes's."""
+
+    def syntax(self, tools: Iterable[Tool]) -> AutoSyntax:
+        """Give a fresh syntax for one answer."""
+        known = tuple(tools)
+        return AutoSyntax(rows_for(tuple(tool.name for tool in known)), known)
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as Hermes's models do."""
+        return HERMES.calls.render_call(call)
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as Hermes's models read it."""
+        return HERMES.calls.render_result(result)
+
+
+@lru_cache(maxsize=64)
+def rows_for(names: tuple[str, ...]) -> dict[str, Row]:
+    """Give every marker, and what it may stand for, where the tools are called *names*."""
+    tools = [Tool(name) for name in names]
+    rows = {**SHARED, TILDES: Row(_NEVER, ())}
+    for name in THOUGHTS:
+        for start in STYLES[name].starts:
+            rows[start] = Row(_NEVER, (Choice(name, start, _ALWAYS, thinks=True),))
+    for start in FILE_TAGS.calls.syntax(tools).starts:
+        rows[start] = file_row(start)
+    for name in ALONE:
+        for start in FORMATS[name].calls.syntax(tools).starts:
+            _add(rows, name, start)
+    return rows
+
+
+def _add(rows: dict[str, Row], name: str, start: str) -> None:
+    """Add *start*, unless it is there, or begins as another marker does."""
+    if start in NOT_MARKERS or any(start.startswith(marker) for marker in rows):
+        return
+    for longer in [marker for marker in rows if marker.startswith(start)]:
+        del rows[longer]
+    rows[start] = Row(_NEVER, (Choice(name, start, _ALWAYS),))
+
+
+AUTO: Final[Format] = Format(
+    name="auto",
+    calls=AutoCalls(),
+    prompt=HERMES.prompt,
+    reasoning=ANY,
+    wrappers=(
+        *TURN_ENDS,
+        *STYLES["cohere_command"].wrappers,
+        *STYLES["minimax_m3"].wrappers,
+        Wrapper("<|message_sep|>"),
+    ),
+)

@@ -1,0 +1,276 @@
+"""A Jinja environment in which a stranger's chat template can do little harm.
+
+Jinja's own sandbox keeps a template away from Python's insides. It may change its own lists, as
+some do, and what it is given, so that is a copy. What the sandbox does not keep it from is running
+for ever and filling the memory; that is done here:
+
+* each turn of a loop, each call, filter and sum is a step, and more where it handles much;
+* what a step makes (text, a list, a number) has a limit, whichever operator or filter made it, and
+  what could make far too much of little (a product, a width, ``replace``) is asked before;
+* a template, and what it writes, have a limit each; writing stops when it is reached.
+
+One step takes a bounded time and a template has a bounded number of them, so all of it ends: a
+hostile one may take a second or two and some hundred megabytes before it is given up. Not measured
+are comparisons and slices, which make nothing larger, and what Jinja needs to compile a template.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from math import prod
+from typing import Any, Final
+
+from jinja2 import Template, TemplateError, nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import Namespace
+
+MAX_TEMPLATE: Final = 131_072
+"""How long a chat template may be, in characters: real ones stay below a third of it."""
+
+MAX_STEPS: Final = 20_000
+"""How many steps a template may take: real ones take some hundreds."""
+
+MAX_WORK: Final = 268_435_456
+"""How many characters a template may write that nobody reads: its length times its steps."""
+
+MAX_VALUE: Final = 131_072
+"""How long a text or a list may be that a template makes, and how much it may write at all."""
+
+MAX_NUMBER: Final = 10_000
+"""The largest number that a template may give to a method or filter, or may count to."""
+
+MAX_PRODUCT: Final = 16_777_216
+"""How much a filter or a method of text may make before it is measured: the two largest of what it
+is given, multiplied."""
+
+_STEP_SIZE: Final = 64  # So much of a text or a list is one more step.
+
+
+class RunawayError(TemplateError):
+    """A template wanted more than it may have."""
+
+
+class Sandbox(SandboxedEnvironment):
+    """Runs one template at a time, and counts what it does."""
+
+    intercepted_binops = frozenset(["+", "*", "**", "%"])
+
+    def __init__(self) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            optimized=False,  # What is computed while compiling is not counted.
+            finalize=self._measure,  # What is written inside a macro or a block, too.
+            extensions=[loopcontrols, Generation],
+        )
+        self._steps = MAX_STEPS
+        self.filters.update(tojson=_to_json, fromjson=json.loads, from_json=json.loads)
+        self.filters = {name: self._measured(made) for name, made in self.filters.items()}
+        self.filters.update(counted=self._counted, measured=self._measure)
+        self.globals = {
+            "range": _range,
+            "dict": dict,
+            "namespace": _Variables,
+            "raise_exception": _refuse,
+            "strftime_now": _date,
+        }
+
+    def load(self, source: str) -> Template:
+        """Compile *source* so that every loop in it is counted, and all that it joins measured."""
+        if len(source) > MAX_TEMPLATE:
+            raise RunawayError("the template is too long")
+        tree = self.parse(source)
+        for loop in tree.find_all(nodes.For):
+            if loop.recursive:  # Its inner turns would not be seen; no chat needs them.
+                raise RunawayError("the template has a recursive loop")
+            loop.iter = _piped(loop.iter, "counted")
+        for block in tree.find_all(nodes.AssignBlock):
+            block.filter = _piped(block.filter, "measured")
+        _measure_joins(tree)
+        tree.set_environment(self)
+        return Template.from_code(self, self.compile(tree), {**self.globals})
+
+    def write(self, template: Template, size: int, variables: dict[str, Any]) -> str:
+        """Run *template*, whose source has *size* characters, up to the limits."""
+        self._steps = min(MAX_STEPS, MAX_WORK // max(size, 1))
+        written: list[str] = []
+        length = 0
+        for piece in template.generate(variables):
+            length += len(piece)
+            if length > MAX_VALUE:
+                raise RunawayError("the template writes too much")
+            written.append(piece)
+        return "".join(written)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what the template calls, with numbers and for a result that are no trap."""
+        owner = getattr(args[1], "__self__", None)
+        _check_numbers(args, kwargs)
+        if isinstance(owner, str):
+            _check_product(owner, *args[2:], *kwargs.values())
+        self._measure(owner)
+        return self._measure(super().call(*args, **kwargs))
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Give the format method of a text that does not pad without end."""
+        method = super().wrap_str_format(value)
+        if method is not None:
+            _check_width(value.__self__)
+        return method
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Compute what could grow without a limit only where it stays within it."""
+        if operator == "*" and not (isinstance(left, int) and isinstance(right, int)):
+            _check_product(left, right)
+        elif operator == "**":
+            _check_numbers((left, right), {})
+        elif operator == "%":
+            _check_width(left)
+        return self._measure(super().call_binop(context, operator, left, right))
+
+    def _counted(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            self._step(1)
+            yield item
+
+    def _measured(self, made: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the filter *made* with limits on what it is told and on what it gives."""
+
+        @functools.wraps(made)  # Along with the marks by which Jinja knows what to give it.
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            values = [value for value in (*args, *kwargs.values()) if _weight(value)]
+            _check_numbers(values, {})
+            _check_product(*values)
+            for value in values:
+                self._measure(value)
+                if made.__name__ == "do_format":
+                    _check_width(value)
+            return self._measure(made(*args, **kwargs))
+
+        return measured
+
+    def _measure(self, value: Any) -> Any:
+        """Give *value*, which was made or is worked on, if it is not too large."""
+        if isinstance(value, int):
+            if value.bit_length() > MAX_VALUE:
+                raise RunawayError("the template makes too large a number")
+            return value
+        size = _weight(value)
+        if size > MAX_VALUE:
+            raise RunawayError("the template makes too much of something")
+        self._step(1 + size // _STEP_SIZE)
+        return value
+
+    def _step(self, cost: int) -> None:
+        self._steps -= cost
+        if self._steps < 0:
+            raise RunawayError("the template runs for too long")
+
+
+class _Variables(Namespace):
+    """A template's variables, which show nothing of themselves: they may hold each other."""
+
+    def __repr__(self) -> str:
+        return "<namespace>"
+
+
+class Generation(Extension):
+    """Reads ``{% generation %}``, which marks what a model writes, as if it were not there."""
+
+    tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """Give what stands inside."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _piped(node: Any, name: str) -> nodes.Filter:
+    line = 1 if node is None else node.lineno
+    return nodes.Filter(node, name, [], [], None, None, lineno=line)
+
+
+def _measure_joins(tree: nodes.Node) -> None:
+    """Put a measure on every ``~`` below *tree*."""
+    waiting = [tree]
+    while waiting:
+        outer = waiting.pop()
+        waiting.extend(outer.iter_child_nodes())
+        for field, value in outer.iter_fields():
+            if isinstance(value, list):
+                value[:] = map(_measure_join, value)
+            else:
+                setattr(outer, field, _measure_join(value))
+
+
+def _measure_join(value: Any) -> Any:
+    return _piped(value, "measured") if isinstance(value, nodes.Concat) else value
+
+
+def _check_numbers(args: Iterable[Any], kwargs: dict[str, Any]) -> None:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (int, float)) and not -MAX_NUMBER <= value <= MAX_NUMBER:
+            raise RunawayError("the template counts too far")
+
+
+def _check_product(*values: Any) -> None:
+    sizes = sorted(abs(one) if isinstance(one, int) else _weight(one) for one in values)
+    if prod(sizes[-2:]) > MAX_PRODUCT:
+        raise RunawayError("the template makes too much of something")
+
+
+def _weight(value: Any) -> int:
+    """Tell how much *value* holds, itself and inside; more than the limit is all the same."""
+    weight = 0
+    waiting = [value]
+    while waiting and weight <= MAX_VALUE:
+        inner = waiting.pop()
+        if isinstance(inner, (str, range)):
+            weight += len(inner)
+        elif isinstance(inner, dict):
+            weight += 1
+            waiting += inner.keys()
+            waiting += inner.values()
+        elif isinstance(inner, (list, tuple, set)):
+            weight += 1
+            waiting += inner
+        else:
+            weight += 1
+    return weight
+
+
+def _check_width(text: Any) -> None:
+    if isinstance(text, str) and _WIDE.search(text):
+        raise RunawayError("the template pads too far")
+
+
+def _range(*args: int) -> range:
+    found = range(*args)
+    if len(found) > MAX_NUMBER:
+        raise RunawayError("the template counts too far")
+    return found
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:  # noqa: FBT001, FBT002
+    """Write *value* as JSON the way chat templates expect it: nothing in it is for HTML."""
+    known = {key: options[key] for key in ("indent", "separators", "sort_keys") if key in options}
+    return json.dumps(value, ensure_ascii=ensure_ascii, default=list, **known)
+
+
+def _refuse(message: object = "") -> str:
+    raise TemplateError(str(message))
+
+
+def _date(pattern: str) -> str:
+    """Write a Monday long ago in place of today: the core reads no clock."""
+    return _DIRECTIVE.sub(lambda found: _MONDAY.get(found[1], "01"), pattern)
+
+
+_WIDE: Final = re.compile(r"\d{5}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
+_DIRECTIVE: Final = re.compile("%-?([A-Za-z])")
+_MONDAY: Final = {"Y": "2024", "y": "24", "B": "January", "b": "Jan", "A": "Monday", "a": "Mon"}
