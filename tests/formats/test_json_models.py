@@ -1,11 +1,8 @@
-"""The formats of calls in JSON: their vectors, what they write, and the laws."""
+"""The formats of calls in JSON: what they write, and the laws."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -18,12 +15,10 @@ from laws import (
     check_monotone,
     check_no_leak,
     check_round_trip,
-    chunkings,
     cut_at,
     one_by_one,
 )
 from laws.checks import read
-from laws.merging import merged, raw_by_block
 from laws.strategies import ANY_TEXT, CUTS, JSON_VALUES, NAMES, soup
 from penstock.errors import UsageError
 from penstock.formats.base import Format, message_of
@@ -35,18 +30,8 @@ from penstock.tools import Tool
 Mode = Literal["whole", "live"]
 MODES: tuple[Mode, ...] = ("whole", "live")
 
-HERE = Path(__file__).parents[1] / "vectors"
-TOOLSETS = json.loads((HERE / "toolsets.json").read_text())
 FORMATS = (*MARKED, *LEADING)
 BY_NAME = {fmt.name: fmt for fmt in FORMATS}
-VECTORS = [
-    vector
-    for vector in map(json.loads, (HERE / "formats.jsonl").read_text().splitlines())
-    if vector["format"] in BY_NAME
-]
-WITHOUT_VECTORS = {
-    *("command_r7b", "command_r_plus", "firefunction_v2", "generic_json", "nemotron_toolcall")
-}
 
 TOOLS = [
     Tool("f", parameters={"properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}),
@@ -71,55 +56,6 @@ def parse(name: str, text: str, **options: Any) -> AssistantMessage:
 def called(message: AssistantMessage) -> list[tuple[str, dict[str, Any]]]:
     assert all(call.complete for call in message.tool_calls)
     return [(call.name, call.arguments) for call in message.tool_calls]
-
-
-# --- vectors ---
-
-
-def test_every_format_has_vectors_but_those_of_the_last_section() -> None:
-    assert {vector["format"] for vector in VECTORS} == set(BY_NAME) - WITHOUT_VECTORS
-
-
-def cuts_of(text: str, mode: Mode) -> Iterator[list[str]]:
-    """Give whole, one by one, and every cut: half of the cuts in one mode, half in the other."""
-    ways = chunkings(text)
-    yield from (next(ways), next(ways))
-    for place, chunks in enumerate(ways):
-        if place % 2 == MODES.index(mode):
-            yield chunks
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
-def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
-    vector: dict[str, Any], mode: Mode
-) -> None:
-    suffix = vector.get("options", {}).get("prompt_suffix", "")
-    tools, fmt = TOOLSETS[vector["tools"]], BY_NAME[vector["format"]]
-    whole: Any = None
-    for chunks in cuts_of(vector["text"], mode):
-        parser = fmt.parser(tools, arguments=mode, prompt_suffix=suffix)
-        events = read(parser, chunks)
-        assert "".join(event.raw for event in events) + parser.rest == vector["text"]
-        found = merged(events), raw_by_block(events)
-        if whole is None:
-            whole = found
-            check_monotone(events)
-            check_expected(message_of(events), vector, mode)
-        assert found == whole
-
-
-def check_expected(message: AssistantMessage, vector: dict[str, Any], mode: Mode) -> None:
-    expect = vector["expect"]
-    calls = [call for call in message.tool_calls if call.complete]
-    assert [{"name": c.name, "arguments": c.arguments} for c in calls] == expect["calls"]
-    assert message.thinking.split() == (expect["reasoning"] or "").split()
-    if mode == "live" and vector["id"].endswith("-cut"):
-        assert not message.tool_calls[0].complete
-    elif vector["content_mode"] == "exact":
-        assert message.text == expect["content"]
-    else:
-        assert message.text.split() == (expect["content"] or "").split()
 
 
 # --- what is written ---

@@ -1,25 +1,18 @@
-"""The formats with the name outside and JSON inside: their vectors, and what they render."""
+"""The formats with the name outside and JSON inside: what they render."""
 
 # ruff: noqa: RUF001 - DeepSeek writes a wide bar
 from __future__ import annotations
 
-import json
-from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_monotone, check_round_trip, one_by_one
-from laws.checks import read
-from laws.cutting import single_cuts
-from laws.merging import merged, raw_by_block
+from laws import check_round_trip
 from laws.strategies import ANY_TEXT, JSON_VALUES, NAMES
 from penstock.errors import UsageError
-from penstock.formats.base import Format, message_of
+from penstock.formats.base import Format
 from penstock.formats.named_json import FORMATS
 from penstock.formats.proof import schema_of
 from penstock.messages import ToolCall, ToolResult
@@ -27,54 +20,9 @@ from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
 
-HERE = Path(__file__).parents[1] / "vectors"
-TOOLSETS = json.loads((HERE / "toolsets.json").read_text())
 BY_NAME = {fmt.name: fmt for fmt in FORMATS}
-VECTORS = [
-    vector
-    for vector in map(json.loads, (HERE / "formats.jsonl").read_text().splitlines())
-    if vector["format"] in BY_NAME
-]
-ONLY_IN_LLAMA_CPP = {"functionary_v3_1", "magistral"}
 
 any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
-
-
-def test_every_format_has_vectors() -> None:
-    assert {vector["format"] for vector in VECTORS} == set(BY_NAME) - ONLY_IN_LLAMA_CPP
-
-
-@pytest.mark.parametrize("mode", ["whole", "live"])
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
-def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
-    vector: dict[str, Any], mode: Mode
-) -> None:
-    suffix = vector.get("options", {}).get("prompt_suffix", "")
-    make = partial(
-        BY_NAME[vector["format"]].parser,
-        TOOLSETS[vector["tools"]],
-        arguments=mode,
-        prompt_suffix=suffix,
-    )
-    text, expect = vector["text"], vector["expect"]
-    whole = read(make(), [text])
-    step = 1 if mode == "whole" else 5  # readers do not know the mode
-    for chunks in ([text], one_by_one(text), *islice(single_cuts(text), 0, None, step)):
-        parser = make()
-        events = read(parser, chunks)
-        assert "".join(event.raw for event in events) + parser.rest == text
-        assert (merged(events), raw_by_block(events)) == (merged(whole), raw_by_block(whole))
-    check_monotone(whole)
-    message = message_of(whole)
-    calls = [call for call in message.tool_calls if call.complete]
-    assert [{"name": c.name, "arguments": c.arguments} for c in calls] == expect["calls"]
-    assert message.thinking.split() == (expect["reasoning"] or "").split()
-    if mode == "live" and vector["id"].endswith("-cut"):
-        assert not message.tool_calls[0].complete
-    elif vector["content_mode"] == "exact":
-        assert message.text == (expect["content"] or "")
-    else:
-        assert message.text.split() == (expect["content"] or "").split()
 
 
 @pytest.mark.parametrize(

@@ -1,65 +1,22 @@
-"""Formats of calls with raw values: their vectors, and what they write reads back."""
+"""Formats of calls with raw values: what they write reads back."""
 
 from __future__ import annotations
 
-import json
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_monotone, check_round_trip
+from laws import check_round_trip
 from laws.strategies import ARGUMENTS, NAMES
-from parsing.parameter_samples import CUTS, DISTINCT, FORMATS, MODES, NS, Mode, read_at_every_cut
+from parsing.parameter_samples import DISTINCT, FORMATS, NS
 from penstock.errors import UsageError
-from penstock.formats.base import message_of
 from penstock.formats.proof import schema_of
 from penstock.messages import ToolCall, ToolResult
-from penstock.tools import Tool, read_tools
-
-_VECTORS = Path(__file__).parents[1] / "vectors"
-TOOLSETS = {
-    name: read_tools(tools)
-    for name, tools in json.loads((_VECTORS / "toolsets.json").read_text()).items()
-}
-VECTORS = [
-    vector
-    for line in (_VECTORS / "formats.jsonl").read_text().splitlines()
-    if (vector := json.loads(line))["format"] in FORMATS
-]
-INTERRUPTED = {"qwen3_coder": "qwen3", "nemotron_v3": "nemotron_v3", "glm45": "glm45"}
+from penstock.tools import Tool
 
 EVERY = pytest.mark.parametrize("name", DISTINCT)
-
-
-def folded(text: str | None) -> str:
-    return "".join((text or "").split())
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
-def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
-    vector: dict[str, Any], mode: Mode
-) -> None:
-    name, expect = vector["format"], vector["expect"]
-    options: dict[str, Any] = {"arguments": mode}
-    if "options" in vector:
-        options["prompt_suffix"] = vector["options"]["prompt_suffix"]
-        options["reasoning"] = INTERRUPTED[name]
-    make = partial(FORMATS[name].parser, TOOLSETS[vector["tools"]], **options)
-    events = read_at_every_cut(make, vector["text"], every=CUTS[mode])
-    check_monotone(events)
-    message = message_of(events)
-    calls = [(call.name, call.arguments) for call in message.tool_calls if call.complete]
-    assert calls == [(call["name"], call["arguments"]) for call in expect["calls"]]
-    assert expect["reasoning"] is None or message.thinking.strip() == expect["reasoning"]
-    if mode == "whole" and vector["content_mode"] == "exact":
-        assert message.text == expect["content"]
-    elif mode == "whole":
-        assert folded(message.text) == folded(expect["content"])
 
 
 CALL = ToolCall("c", "f", {"a": "x\ny", "b": [1, {"k": True}], "n": None})

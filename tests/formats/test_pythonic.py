@@ -1,67 +1,26 @@
-"""The formats that write calls in Python: their vectors, and what they render."""
+"""The formats that write calls in Python: what they render."""
 
 from __future__ import annotations
 
-import json
-from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laws import check_monotone, check_round_trip, chunkings
-from laws.checks import read
-from laws.merging import merged, raw_by_block
+from laws import check_round_trip
 from laws.strategies import ANY_TEXT, JSON_VALUES, NAMES
 from penstock.errors import UsageError
-from penstock.formats.base import Format, message_of
+from penstock.formats.base import Format
 from penstock.formats.pythonic import FORMATS
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
 
-HERE = Path(__file__).parents[1] / "vectors"
-TOOLSETS = json.loads((HERE / "toolsets.json").read_text())
 BY_NAME = {fmt.name: fmt for fmt in FORMATS}
-VECTORS = [
-    vector
-    for vector in map(json.loads, (HERE / "formats.jsonl").read_text().splitlines())
-    if vector["format"] in BY_NAME
-]
 
 any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
-
-
-def test_every_format_has_vectors() -> None:
-    assert {vector["format"] for vector in VECTORS} == set(BY_NAME)
-
-
-@pytest.mark.parametrize("mode", ["whole", "live"])
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
-def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
-    vector: dict[str, Any], mode: Mode
-) -> None:
-    make = partial(BY_NAME[vector["format"]].parser, TOOLSETS[vector["tools"]], arguments=mode)
-    expect = vector["expect"]
-    whole = read(make(), [vector["text"]])
-    for chunks in chunkings(vector["text"]):
-        parser = make()
-        events = read(parser, chunks)
-        assert "".join(event.raw for event in events) + parser.rest == vector["text"]
-        assert (merged(events), raw_by_block(events)) == (merged(whole), raw_by_block(whole))
-        check_monotone(events)
-        message = message_of(events)
-        calls = [call for call in message.tool_calls if call.complete]
-        assert [{"name": c.name, "arguments": c.arguments} for c in calls] == expect["calls"]
-        if mode == "live" and vector["id"].endswith("-cut"):
-            assert not message.tool_calls[0].complete
-        elif vector["content_mode"] == "exact":
-            assert message.text == (expect["content"] or "")
-        else:
-            assert message.text.split() == (expect["content"] or "").split()
 
 
 @pytest.mark.parametrize(

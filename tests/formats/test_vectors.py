@@ -1,0 +1,86 @@
+"""Every vector of every model's format: whole, by characters and at every cut, in both modes.
+
+The parsers are made as a user makes them, with the reasoning style that is usual for the format. A
+cut changes nothing: neither the events nor, block by block, the text that they consumed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from laws import check_monotone, chunkings
+from laws.checks import read
+from laws.merging import merged, raw_by_block
+from penstock.formats.base import message_of
+from penstock.formats.registry import BUILT_IN
+from penstock.messages import AssistantMessage
+from penstock.parsing import Arguments, Machine
+from penstock.tools import read_tools
+
+HERE: Final = Path(__file__).parents[1] / "vectors"
+MODES: Final[tuple[Arguments, ...]] = ("whole", "live")
+FORMATS: Final = {fmt.name: fmt for fmt in BUILT_IN}
+TOOLSETS: Final = {
+    name: read_tools(tools)
+    for name, tools in json.loads((HERE / "toolsets.json").read_text("utf-8")).items()
+}
+VECTORS: Final = [
+    pytest.param(vector, id=f"{vector['id']}: {vector['why']}")
+    for vector in map(json.loads, (HERE / "formats.jsonl").read_text("utf-8").splitlines())
+]
+
+
+WITHOUT_VECTORS: Final = {
+    *("command_r7b", "command_r_plus", "firefunction_v2", "functionary_v3_1", "functionary_v3_2"),
+    *("magistral", "nemotron_toolcall"),  # One engine alone reads these; each has its own tests.
+    *("ling3", "mimo", "step3p5"),  # They are written as others are that have vectors.
+    "gemma",  # Its vectors are in a file of their own.
+}
+
+
+def test_every_models_format_has_vectors_or_says_why_not() -> None:
+    lines = (HERE / "formats.jsonl").read_text("utf-8").splitlines()
+    tried = {json.loads(line)["format"] for line in lines}
+    assert {fmt.name for fmt in BUILT_IN if fmt.models} - tried == WITHOUT_VECTORS
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("vector", VECTORS)
+def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Arguments) -> None:
+    text, known = vector["text"], TOOLSETS.get(vector["tools"], [])
+    prompt = vector.get("options", {}).get("prompt_suffix", "")
+
+    def make() -> Machine:
+        return FORMATS[vector["format"]].parser(known, arguments=mode, prompt_suffix=prompt)
+
+    whole = read(make(), [text])
+    check_monotone(whole)
+    check_expected(message_of(whole), vector, mode)
+    blocks, raws = merged(whole), raw_by_block(whole)
+    for chunks in chunkings(text):
+        parser = make()
+        events = read(parser, chunks)
+        assert "".join([event.raw for event in events]) + parser.rest == text
+        if events == whole:  # as they are at most cuts inside of a call that comes whole
+            continue
+        assert merged(events) == blocks
+        assert raw_by_block(events) == raws
+
+
+def check_expected(message: AssistantMessage, vector: dict[str, Any], mode: Arguments) -> None:
+    """Compare with what the vector says; what an incomplete call took is text only in `whole`."""
+    expect = vector["expect"]
+    complete = [call for call in message.tool_calls if call.complete]
+    assert [{"name": c.name, "arguments": c.arguments} for c in complete] == expect["calls"]
+    assert message.thinking.split() == (expect["reasoning"] or "").split()
+    if len(complete) < len(message.tool_calls):
+        assert mode == "live"
+        return
+    if vector["content_mode"] == "exact":
+        assert message.text == (expect["content"] or "")
+    elif vector["content_mode"] == "strip":
+        assert message.text.split() == (expect["content"] or "").split()
