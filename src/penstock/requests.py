@@ -83,6 +83,7 @@ class ReasoningOptions(Struct, frozen=True):
 class Request(Struct):
     """One request to a model, whoever asks and whoever answers.
 
+    *session* is the caller's own name for the conversation, *headers* go along over HTTP.
     *source* names the API that it was read from, *extra* holds that API's fields that have no
     place here, and *raw* is the request as it came.
     """
@@ -108,6 +109,8 @@ class Request(Struct):
     include_usage: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     user: str = ""
+    session: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
     source: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, Any] | None = None
