@@ -20,6 +20,7 @@ from penstock.events import (
     TextDelta,
     TextEnd,
     TextStart,
+    ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
 )
@@ -402,6 +403,14 @@ def test_an_incomplete_call_ends_in_an_error_and_never_as_calls() -> None:
     )
     assert "not complete" in error["error"]["message"]
     assert done == "[DONE]"
+
+
+def test_the_last_brace_of_the_arguments_waits_until_the_call_is_complete() -> None:
+    encoder = API.encoder()
+    encoder.encode(ToolCallStart(0, "x", "f"))
+    assert b"}}" not in encoder.encode(ToolCallDelta(0, '{"a": {}} ')).replace(b"}}]}", b"")
+    cut = ToolCall("x", "f", {"a": {}}, complete=False)
+    assert encoder.encode(ToolCallEnd(0, cut)) == b""
 
 
 @pytest.mark.parametrize("kind", ["refusal", "filter"])

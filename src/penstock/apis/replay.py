@@ -49,7 +49,8 @@ def _events_of_block(index: int, block: Content) -> Iterator[Event]:
         yield ThinkingEnd(index, block.text, block.signature)
     elif isinstance(block, ToolCall):
         yield ToolCallStart(index, block.id, block.name)
-        yield ToolCallDelta(index, _json.encode(block.arguments).decode())
+        arguments = _json.encode(block.arguments).decode()
+        yield ToolCallDelta(index, arguments if block.complete else arguments[:-1])
         yield ToolCallEnd(index, block)
     else:
         yield Part(index, block)

@@ -1,12 +1,12 @@
 """The hot path of decoding: a frame that differs from an earlier one in its text alone.
 
 A provider writes each delta of a block into the same JSON but for one string. Once such a frame
-was read in full, its text is found in it, and the text around it is kept: a frame that begins and
-ends alike, with a string between that has nothing to unescape, says the same of another text, and
-no JSON has to be read. Padding of random letters, by which OpenAI hides how long a text is, may
-differ too: nobody reads it.
+was read in full, its text is found in it, and what stands around the text is kept: a frame that is
+the same but for that string says the same of another text, and its JSON need not be read. Two more
+things may differ, since nobody reads them: the number that OpenAI gives each event, and the padding
+by which it hides how long a text is.
 
-The same holds for a whole read of an event stream that is one frame and nothing else, as most are.
+All of this holds as well for a read of an event stream that is one frame and no more, as most are.
 """
 
 from __future__ import annotations
@@ -14,25 +14,31 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from penstock import _json
 from penstock.apis.transcript import Passage
+from penstock.errors import JSONParseError
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,]+")
 """Text that nobody escapes: any other might stand in the frame in another spelling."""
 
-_PADDING: Final = re.compile(r'(?<="obfuscation":")[A-Za-z0-9]++(?=")')
+_FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')
 
 
 class Shape:
-    """The frame that was read last, without its text, and the passage that the text went to."""
+    """The frame that was read last, without its text, and the passage that the text went to.
 
-    __slots__ = ("_end", "_head", "_passage", "_start", "_tail")
+    What is kept of it are the pieces around the gaps: one gap is the text's, the others are
+    numbers and padding. Most frames have no gap but the text.
+    """
+
+    __slots__ = ("_head", "_inner", "_passage", "_place", "_tail")
 
     def __init__(self) -> None:
-        self._head = ""
-        self._start = 0  # where the text begins
-        self._tail = ""  # from the end of the text to the padding, or to the end
-        self._end = ""  # what follows the padding, if there is any
         self._passage: Passage | None = None
+        self._head = ""
+        self._inner: list[str] = []  # pieces between two gaps
+        self._tail = ""
+        self._place = 0  # which of the gaps is the text's
 
     def learn(self, data: str, text: str, passage: Passage) -> None:
         """Take *data* for a frame that said *text* for *passage*, and nothing else.
@@ -40,17 +46,14 @@ class Shape:
         Where *text* cannot be found with certainty, nothing is learnt.
         """
         quoted = f'"{text}"'
-        at = data.find(quoted)
-        if at < 0 or not _PLAIN.fullmatch(text) or data.find(quoted, at + 1) >= 0:
+        at = data.find(quoted) + 1
+        if not at or not _PLAIN.fullmatch(text) or data.find(quoted, at) >= 0:
             self._passage = None
             return
         self._passage = passage
-        self._start = at + 1
-        self._head = data[: at + 1]
-        self._tail, self._end = data[at + 1 + len(text) :], ""
-        padding = _PADDING.search(self._tail)
-        if padding is not None:
-            self._tail, self._end = self._tail[: padding.start()], self._tail[padding.end() :]
+        before, after = _FILLER.split(data[:at]), _FILLER.split(data[at + len(text) :])
+        self._place = len(before) - 1
+        self._head, *self._inner, self._tail = before + after
 
     def forget(self) -> None:
         """Match nothing until another frame was learnt."""
@@ -59,19 +62,37 @@ class Shape:
     def match(self, data: str) -> tuple[Passage | None, str]:
         """Give the passage and the text that *data* says, if it is of this shape."""
         passage = self._passage
-        if passage is None or not passage.is_open or not data.startswith(self._head):
+        if (
+            passage is None
+            or not passage.is_open
+            or not data.startswith(self._head)
+            or not data.endswith(self._tail)
+        ):
             return None, ""
-        stop = data.find('"', self._start)
-        if data[stop:] != self._tail and not self._is_padded(data, stop):
-            return None, ""
-        text = data[self._start : stop]
-        if "\\" in text or not text.isprintable():
-            return None, ""
-        return passage, text
+        text = data[len(self._head) : len(data) - len(self._tail)]
+        if self._inner:
+            text = self._text_in(text)
+        if '"' in text or "\\" in text or not text.isprintable():
+            text = _unescaped(text)
+        return (passage, text) if text else (None, "")
 
-    def _is_padded(self, data: str, stop: int) -> bool:
-        """Tell whether *data* goes on from *stop* as it should, but for its padding."""
-        if not self._end or not data.startswith(self._tail, stop) or not data.endswith(self._end):
-            return False
-        padding = data[stop + len(self._tail) : len(data) - len(self._end)]
-        return padding.isalnum()
+    def _text_in(self, gaps: str) -> str:
+        """Give the text out of *gaps* and the pieces between them; none if a piece is missing."""
+        found = []
+        for piece in self._inner:
+            gap, is_there, gaps = gaps.partition(piece)
+            if not is_there:
+                return ""
+            found.append(gap)
+        found.append(gaps)
+        text = found.pop(self._place)
+        return text if all(map(str.isalnum, found)) else ""
+
+
+def _unescaped(text: str) -> str:
+    """Read *text* as the inside of a JSON string; give nothing if it is none."""
+    try:
+        value = _json.decode(f'"{text}"')
+    except JSONParseError:
+        return ""
+    return value if isinstance(value, str) else ""

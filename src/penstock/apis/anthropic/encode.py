@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.arguments import ArgumentsOut
 from penstock.apis.anthropic.sealed import STREAMED, block_of, citations_of
+from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
 from penstock.events import (

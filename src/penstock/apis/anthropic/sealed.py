@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.surrogates import without_lone_surrogates
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import JSONParseError
 from penstock.messages import Opaque
 

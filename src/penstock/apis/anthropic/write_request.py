@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.read_messages import text_of_blocks
-from penstock.apis.anthropic.surrogates import without_lone_surrogates
 from penstock.apis.anthropic.thinking import write_effort, write_thinking
 from penstock.apis.anthropic.write_messages import write_messages
 from penstock.apis.reading import only_set, text_at, the_rest
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.requests import ReasoningOptions, Request
 from penstock.tools import Tool
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
 from penstock.apis.openai_chat import tables
@@ -49,7 +50,7 @@ class Encoder(StreamEncoder):
         self._speech = OneByOne()
         self._ids = Ids()
         self._numbers: dict[int, int] = {}  # of calls: the block's index, and theirs
-        self._begun_calls: set[int] = set()  # blocks whose arguments have begun
+        self._arguments: dict[int, ArgumentsOut] = {}  # of open calls, by the block's index
         self._head = self._text_head = self._thinking_head = self._calls_head = b""
 
     def encode(self, event: Event) -> bytes:
@@ -79,7 +80,8 @@ class Encoder(StreamEncoder):
             case ToolCallStart():
                 return self._write_call(event)
             case ToolCallDelta():
-                return self._write_arguments(event.index, event.arguments)
+                arguments = self._arguments[event.index].add(event.arguments)
+                return self._write_arguments(event.index, arguments)
             case ToolCallEnd():
                 return self._write_call_end(event)
             case Part() if event.part.provider == tables.NAME and isinstance(event.part.data, dict):
@@ -102,6 +104,7 @@ class Encoder(StreamEncoder):
 
     def _write_call(self, event: ToolCallStart) -> bytes:
         number = self._numbers[event.index] = len(self._numbers)
+        self._arguments[event.index] = ArgumentsOut()
         call = {
             "index": number,
             "id": self._ids.give(event.id),
@@ -110,23 +113,16 @@ class Encoder(StreamEncoder):
         }
         return self._write_delta({"tool_calls": [call]})
 
-    def _write_arguments(self, index: int, arguments: str) -> bytes:
-        if not arguments:
+    def _write_arguments(self, index: int, arguments: str, **more: Any) -> bytes:
+        if not arguments and not more:
             return b""
-        self._begun_calls.add(index)
-        head = self._calls_head + b"%d" % self._numbers[index] + b',"function":{"arguments":'
-        return head + _json.encode_text(arguments) + b"}}]" + _TAIL
+        call = {"index": self._numbers[index], "function": {"arguments": arguments}, **more}
+        return self._write_delta({"tool_calls": [call]})
 
     def _write_call_end(self, event: ToolCallEnd) -> bytes:
-        """Write what the deltas left out: arguments that came whole, and the signature."""
-        rest = ""
-        if event.index not in self._begun_calls and event.call.complete:
-            rest = _json.encode(event.call.arguments).decode()
-        signature = signed(event.call.signature)
-        if not signature:
-            return self._write_arguments(event.index, rest)
-        call = {"index": self._numbers[event.index], "function": {"arguments": rest}, **signature}
-        return self._write_delta({"tool_calls": [call]})
+        """Write what the deltas left out: the end of the arguments, and the signature."""
+        rest = self._arguments.pop(event.index).end(event.call)
+        return self._write_arguments(event.index, rest, **signed(event.call.signature))
 
     # --- the end ---
 

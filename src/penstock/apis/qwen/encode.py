@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
 from penstock.apis.qwen import tables
@@ -21,6 +22,7 @@ from penstock.events import (
     ThinkingDelta,
     ThinkingEnd,
     ToolCallDelta,
+    ToolCallEnd,
     ToolCallStart,
 )
 from penstock.messages import ErrorInfo, Usage
@@ -53,6 +55,7 @@ class Encoder(StreamEncoder):
         self._order = OneByOne()
         self._ids = Ids()
         self._numbers: dict[int, int] = {}
+        self._arguments = ArgumentsOut()
 
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
@@ -77,18 +80,26 @@ class Encoder(StreamEncoder):
                 return _THOUGHT_END
             case ToolCallStart():
                 return self._write_call(event)
-            case ToolCallDelta(arguments=arguments) if arguments:
-                number = self._numbers[event.index]
-                return self._write_calls({"index": number, "function": {"arguments": arguments}})
+            case ToolCallDelta():
+                return self._write_arguments(event.index, self._arguments.add(event.arguments))
+            case ToolCallEnd():
+                return self._write_arguments(event.index, self._arguments.end(event.call))
             case Part(part=part) if part.provider == tables.NAME and isinstance(part.data, dict):
                 return _frame({"choices": [{"index": 0, "delta": part.data}]})
         return b""
 
     def _write_call(self, event: ToolCallStart) -> bytes:
         number = self._numbers[event.index] = len(self._numbers)
+        self._arguments = ArgumentsOut()
         function = {"name": event.name, "arguments": ""}
         call = {"index": number, "id": self._ids.give(event.id), "type": "function"}
         return self._write_calls({**call, "function": function})
+
+    def _write_arguments(self, index: int, arguments: str) -> bytes:
+        if not arguments:
+            return b""
+        function = {"arguments": arguments}
+        return self._write_calls({"index": self._numbers[index], "function": function})
 
     def _write_calls(self, call: dict[str, Any]) -> bytes:
         delta = {"role": "assistant", "content": "", "phase": "answer", "status": "typing"}

@@ -1,7 +1,8 @@
 """The arguments of a call on their way out, so that nobody can run a call that is not complete.
 
-Clients run a call when its block stops, and take no arguments for ``{}``. So what leaves is always
-the beginning of one JSON object, and its last brace waits until the call is known to be complete.
+Clients run a call when its arguments are JSON, and some take no arguments at all for ``{}``. So
+what leaves is always the beginning of one JSON object, and its last brace waits until the call is
+known to be complete.
 """
 
 from __future__ import annotations
