@@ -114,6 +114,14 @@ def test_a_call_of_which_nothing_is_known_leaves_no_trace() -> None:
     assert not folded(transcript.take()).tool_calls
 
 
+def test_a_nameless_call_does_not_make_a_cut_one_before_it_whole() -> None:
+    transcript = Transcript()
+    transcript.call("f", "x").add('{"a": 1,}')
+    transcript.call(id="y").add("{")
+    transcript.done("length")
+    assert [call.complete for call in folded(transcript.take()).tool_calls] == [False, False]
+
+
 def test_final_arguments_add_what_the_deltas_lack() -> None:
     transcript = Transcript()
     call = transcript.call("f", "x")

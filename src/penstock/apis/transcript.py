@@ -212,6 +212,9 @@ class Transcript:
 
     def _close(self, *, cut: bool) -> None:
         for block in [*self._open]:
+            if isinstance(block, CallPassage):
+                block.show_name()  # A new block settles what is in doubt: it must not come later.
+        for block in [*self._open]:
             block.close()
         self._settle(cut=cut)
 
@@ -256,6 +259,11 @@ class Passage:
         )
         self._parts: list[str] = []
         self._held = ""
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._parts)
 
     @property
     def last(self) -> str:
@@ -386,7 +394,7 @@ class CallPassage:
         """End the call; *arguments*, where the provider repeats them whole, have the last word."""
         if not self.is_open:
             return
-        self._show_name()
+        self.show_name()
         if self._is_free:
             self._held = ""
             self.add('"}')
@@ -420,7 +428,7 @@ class CallPassage:
     def cut(self) -> None:
         """End the call where the answer was cut: it is not complete."""
         if self._name or self._parts:
-            self._show_name()
+            self.show_name()
         self.is_open = False
         self._transcript.forget(self)
         if self._name:
@@ -433,7 +441,7 @@ class CallPassage:
         call.repairs.append("the final arguments differ from what was streamed")
         self._end(call)
 
-    def _show_name(self) -> None:
+    def show_name(self) -> None:
         """Start a call that never got a name, so that it can be seen; nobody will run it."""
         if self.index < 0:
             self.add_name(_NAMELESS)

@@ -1,0 +1,222 @@
+"""What the grammar says of one item, of the response around it, and of its usage."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.apis.checking import Complaints
+
+_MAX_ID: Final = 64
+_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
+_CALL_EVENTS: Final = {
+    "function_call_arguments": "function_call",
+    "custom_tool_call_input": "custom_tool_call",
+}
+_PART_EVENTS: Final = {
+    "content_part": "content_index",
+    "reasoning_summary_part": "summary_index",
+}
+_TEXT_EVENTS: Final = {
+    "output_text": ("content_index", "output_text", "text"),
+    "refusal": ("content_index", "refusal", "refusal"),
+    "reasoning_text": ("content_index", "reasoning_text", "text"),
+    "reasoning_summary_text": ("summary_index", "summary_text", "text"),
+}
+_LISTS: Final = {"message": "content", "reasoning": "summary"}
+_PREFIXES: Final = {"message": "msg_", "reasoning": "rs_", "function_call": "fc_"}
+
+
+class Item:
+    """An item: as it was added, what was said of it, and as it was done."""
+
+    def __init__(self, first: dict[str, Any], complain: Complaints) -> None:
+        self.complain = complain
+        self.first = first
+        self.type = first.get("type")
+        self.is_done = False
+        self.final: dict[str, Any] = {**first, "status": "incomplete"}
+        self.parts: list[dict[str, Any]] = []
+        self.open = ""  # which part event is yet to be done
+        self.texts: list[str] = []  # of the parts
+        self.has_text_done = True
+        self.deltas = ""
+        self.whole: str | None = None  # the arguments when they were done
+        self.check_first()
+
+    @property
+    def is_call(self) -> bool:
+        """Whether a client would run it."""
+        return self.type in _CALLS
+
+    def check_first(self) -> None:
+        """Check how the item was added."""
+        complain, first = self.complain, self.first
+        id_ = first.get("id")
+        complain.unless(isinstance(id_, str) and id_ != "", "an item has no id")
+        prefix = _PREFIXES.get(str(self.type))
+        if prefix:
+            is_good = str(id_).startswith(prefix) and len(str(id_)) <= _MAX_ID
+            complain.unless(is_good, f"the id of a {self.type} is {id_!r}")
+        if self.type == "message":
+            is_good = first.get("role") == "assistant" and first.get("status") == "in_progress"
+            complain.unless(is_good, "a message is not the assistant's, in progress")
+        if self.type in _LISTS:
+            complain.unless(first.get(_LISTS[str(self.type)]) == [], "an item begins with parts")
+        if self.is_call:
+            for key in ("call_id", "name"):
+                value = first.get(key)
+                complain.unless(isinstance(value, str) and value != "", f"a call has no {key}")
+            complain.unless(first.get(_CALLS[str(self.type)]) == "", "a call begins with arguments")
+
+    # --- what is said of it ---
+
+    def read(self, event: str, data: dict[str, Any]) -> None:
+        """Read one event of the item."""
+        kind, _, verb = event.rpartition(".")
+        if kind in _PART_EVENTS:
+            self.read_part(kind, verb, data)
+        elif kind in _TEXT_EVENTS:
+            self.read_text(kind, verb, data)
+        elif kind in _CALL_EVENTS:
+            self.read_arguments(kind, verb, data)
+        elif kind == "output_text.annotation":
+            number, notes = data.get("annotation_index"), self.annotations()
+            self.complain.unless(number == len(notes), "annotation_index does not count")
+            notes.append(data.get("annotation"))
+        else:
+            is_own = self.type in _LISTS or self.is_call
+            self.complain.unless(not is_own, f"{event} of a {self.type}")
+
+    def annotations(self) -> list[Any]:
+        """Give the notes on the last part."""
+        notes: list[Any] = self.parts[-1].setdefault("annotations", []) if self.parts else []
+        return notes
+
+    def read_part(self, kind: str, verb: str, data: dict[str, Any]) -> None:
+        """Read that a part begins or is done."""
+        complain, part = self.complain, data.get("part")
+        if not isinstance(part, dict):
+            complain("a part is no object")
+            return
+        number = len(self.parts) - (verb == "done")
+        complain.unless(data.get(_PART_EVENTS[kind]) == number, f"the index of {kind} is off")
+        if verb == "added":
+            complain.unless(not self.open, "a part begins before the last is done")
+            self.open, self.has_text_done = kind, False
+            self.parts.append(part)
+            self.texts.append("")
+            complain.unless(_text_of(part) == "", "a part begins with text")
+            is_good = part.get("type") != "output_text" or part.get("annotations") == []
+            complain.unless(is_good, "a part begins without its annotations")
+        else:
+            complain.unless(self.open == kind, "a part is done that is not open")
+            complain.unless(self.has_text_done, "a part is done before its text is")
+            expected = self.parts[-1] if self.parts else {}
+            is_same = {**part, "text": "", "refusal": ""} == {**expected, "text": "", "refusal": ""}
+            complain.unless(is_same, "a part changes")
+            said = self.texts[-1] if self.texts else ""
+            complain.unless(_text_of(part) == said, "a part is not what was said")
+            self.open = ""
+            if self.parts:
+                self.parts[-1] = part
+
+    def read_text(self, kind: str, verb: str, data: dict[str, Any]) -> None:
+        """Read a delta of a part's text, or that the text is done."""
+        complain = self.complain
+        index, type_, field = _TEXT_EVENTS[kind]
+        is_open = bool(self.open) and self.parts[-1].get("type") == type_
+        if not is_open or data.get(index) != len(self.parts) - 1:
+            complain(f"{kind}.{verb} of a part that is not open")
+            return
+        complain.unless(not self.has_text_done, f"{kind}.{verb} of a text that is done")
+        text = data.get("delta" if verb == "delta" else field)
+        complain.unless(isinstance(text, str), f"{kind}.{verb} has no text")
+        if kind == "output_text":
+            complain.unless(isinstance(data.get("logprobs"), list), "logprobs are no list")
+        if verb == "delta":
+            self.texts[-1] += str(text)
+        else:
+            complain.unless(text == self.texts[-1], f"{kind}.done is not what was said")
+            self.has_text_done = True
+
+    def read_arguments(self, kind: str, verb: str, data: dict[str, Any]) -> None:
+        """Read a delta of a call's arguments, or that they are done."""
+        complain = self.complain
+        complain.unless(self.type == _CALL_EVENTS[kind], f"{kind} of a {self.type}")
+        complain.unless(self.whole is None, "arguments follow those that were done")
+        text = data.get("delta" if verb == "delta" else _CALLS.get(str(self.type), ""))
+        complain.unless(isinstance(text, str), f"{kind}.{verb} has no text")
+        if verb == "delta":
+            self.deltas += str(text)
+            self.final[_CALLS[str(self.type)]] = self.deltas
+        else:
+            self.whole = str(text)
+
+    # --- the end ---
+
+    def read_done(self, item: Any) -> None:
+        """Read the item as it is done."""
+        complain = self.complain
+        complain.unless(not self.is_done, "an item is done twice")
+        self.is_done = True
+        if not isinstance(item, dict):
+            complain("an item that is done is no object")
+            return
+        for key in ("id", "type", "call_id", "name", "role"):
+            complain.unless(item.get(key) == self.first.get(key), f"the {key} of an item changes")
+        complain.unless(not self.open, "an item is done before its part is")
+        if self.type in _LISTS:
+            parts = item.get(_LISTS[str(self.type)])
+            complain.unless(parts == self.parts, "an item is not what was said")
+        if self.is_call:
+            self.check_call(item)
+        if self.type == "message" or self.is_call:
+            is_good = item.get("status") in ("completed", "incomplete")
+            complain.unless(is_good, f"the status of a {self.type} that is done")
+        self.final = item
+
+    def check_call(self, item: dict[str, Any]) -> None:
+        """Check that a call is done with its arguments; they may mend what the deltas said."""
+        complain, arguments = self.complain, item.get(_CALLS[str(self.type)])
+        complain.unless(item.get("status") != "incomplete", "a call that was cut is done")
+        complain.unless(self.whole == arguments, "a call's arguments are not those that were done")
+        complain.unless(bool(self.deltas) or not arguments, "a call's arguments have no deltas")
+
+    def check_completed(self) -> None:
+        """Check what must be so in a response that a client acts on."""
+        if self.type == "function_call":
+            self.complain.unless_object(str(self.final.get("arguments")))
+
+
+def _text_of(part: dict[str, Any]) -> object:
+    return part.get("refusal" if part.get("type") == "refusal" else "text")
+
+
+def of_response(response: dict[str, Any], complain: Complaints) -> None:
+    """Check the fields that every response has."""
+    complain.unless(response.get("object") == "response", "a response of another object")
+    id_ = response.get("id")
+    complain.unless(isinstance(id_, str) and id_ != "", "a response has no id")
+    for key, kinds in (
+        ("created_at", (int, float)),
+        ("model", (str,)),
+        ("output", (list,)),
+        ("parallel_tool_calls", (bool,)),
+        ("tools", (list,)),
+        ("tool_choice", (str, dict)),
+    ):
+        complain.unless(isinstance(response.get(key), kinds), f"a response has no {key}")
+
+
+def of_usage(usage: Any, complain: Complaints) -> None:
+    """Check that *usage* has every count."""
+    fields = usage if isinstance(usage, dict) else {}
+    for key in ("input_tokens", "output_tokens", "total_tokens"):
+        complain.unless(isinstance(fields.get(key), int), f"usage has no {key}")
+    for key, inner in (
+        ("input_tokens_details", "cached_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+    ):
+        details = fields.get(key)
+        is_good = isinstance(details, dict) and isinstance(details.get(inner), int)
+        complain.unless(is_good, f"usage has no {inner}")

@@ -1,0 +1,268 @@
+"""Response events to events.
+
+An item is found by its id, else by its place in the output, so that items which are open side by
+side never mix. Items begin when they are announced, or with the first that is said of them; they
+end when they are done, or with the answer. The last event repeats the output: of that, what the
+stream did not say counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from penstock.apis.decoding import StreamDecoder
+from penstock.apis.numbers import index_of
+from penstock.apis.openai_responses import tables
+from penstock.apis.openai_responses.read_items import (
+    CallItem,
+    CustomCallItem,
+    Item,
+    MessageItem,
+    ReasoningItem,
+    RefusalItem,
+    SpokenItem,
+    arguments_of,
+    begin_item,
+    objects,
+    text_of_part,
+)
+from penstock.apis.openai_responses.response import read_response
+from penstock.apis.openai_responses.sequenced import SequencedShape
+from penstock.apis.reading import object_at, text_at
+from penstock.messages import AssistantMessage, ErrorInfo
+
+_Data = Mapping[str, Any]
+_Kind = TypeVar("_Kind", bound=Item)
+_Source = tuple[type[SpokenItem], str, str]
+"""Whose text it is, the list of parts that it is in, and where its number in that is."""
+
+_TEXT: Final[_Source] = (MessageItem, "content", "content_index")
+_SUMMARY: Final[_Source] = (ReasoningItem, "summary", "summary_index")
+_REASONING: Final[_Source] = (ReasoningItem, "content", "content_index")
+
+DELTAS: Final[dict[str, _Source]] = {
+    "response.output_text.delta": _TEXT,
+    "response.refusal.delta": _TEXT,
+    "response.reasoning_summary_text.delta": _SUMMARY,
+    "response.reasoning_text.delta": _REASONING,
+}
+TEXTS: Final[dict[str, _Source]] = {
+    "response.output_text.done": _TEXT,
+    "response.refusal.done": _TEXT,
+    "response.reasoning_summary_text.done": _SUMMARY,
+    "response.reasoning_summary_part.done": _SUMMARY,
+    "response.reasoning_text.done": _REASONING,
+}
+ARGUMENTS: Final[dict[str, type[CallItem]]] = {
+    "response.function_call_arguments.delta": CallItem,
+    "response.function_call_arguments.done": CallItem,
+    "response.custom_tool_call_input.delta": CustomCallItem,
+    "response.custom_tool_call_input.done": CustomCallItem,
+}
+ENDS: Final = {
+    "response.completed": "completed",
+    "response.done": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+"""The events that end an answer, and the status that they stand for."""
+
+OTHERS: Final = {
+    "response.created": "_read_begin",
+    "response.queued": "_read_begin",
+    "response.in_progress": "_read_begin",
+    "response.output_item.added": "_read_added",
+    "response.output_item.done": "_read_item_done",
+    "response.content_part.done": "_read_part_done",
+    "response.output_text.annotation.added": "_read_annotation",
+}
+"""All other events that mean something; the rest tell how far a server's own tools have come."""
+
+
+class Decoder(StreamDecoder):
+    """Bytes of a stream of response events in, events out."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._shape, self._read_shape = SequencedShape(), SequencedShape()
+        self._items: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+        self._by_place: dict[int, Item] = {}
+        self._latest: dict[type[Item], Item] = {}
+
+    def _read(self, data: dict[str, Any], event: str) -> None:
+        kind = text_at(data, "type") or event
+        if kind in DELTAS:
+            self._read_delta(data, *DELTAS[kind])
+        elif kind in TEXTS:
+            self._read_text(data, *TEXTS[kind])
+        elif kind in ARGUMENTS:
+            self._read_arguments(data, ARGUMENTS[kind])
+        elif kind in ENDS:
+            self._read_terminal(object_at(data, "response"), ENDS[kind])
+        elif kind in OTHERS:
+            getattr(self, OTHERS[kind])(data)
+        elif data.get("object") == "response":  # A whole answer.
+            self._read_terminal(data, "completed")
+        elif kind == "error" or data.get("error"):
+            self._transcript.fail(tables.read_error(data.get("error") or data))
+
+    # --- items ---
+
+    def _find(self, id_: str, place: int | None) -> Item | None:
+        """Find an item by its id, or by its place: some servers change ids as they go."""
+        found = self._by_id.get(id_) if id_ else None
+        return found or (None if place is None else self._by_place.get(place))
+
+    def _begin(self, data: _Data, place: int | None) -> Item:
+        item = begin_item(self._transcript, data)
+        self._items.append(item)
+        self._latest[type(item)] = item
+        if item.id:
+            self._by_id[item.id] = item
+        if place is not None:
+            self._by_place[place] = item
+        return item
+
+    def _item(self, data: _Data, kind: type[_Kind]) -> _Kind | None:
+        """Give the item that *data* speaks of; one that nobody announced begins here.
+
+        Where the place is another item's, the item of this kind that is open is meant.
+        """
+        id_, place = text_at(data, "item_id"), index_of(data, "output_index")
+        found = self._find(id_, place)
+        if isinstance(found, kind):
+            return found
+        latest = self._latest.get(kind)
+        if found is not None or (not id_ and place is None):
+            if isinstance(latest, kind) and not latest.is_done:
+                return latest
+            if found is not None:
+                return None
+        begun = self._begin({"type": kind.types[0], "id": id_}, place)
+        return begun if isinstance(begun, kind) else None
+
+    def _read_added(self, data: _Data) -> None:
+        item, place = object_at(data, "item"), index_of(data, "output_index")
+        if item and not self._is_known(item, place):
+            self._begin(item, place)
+
+    def _is_known(self, data: _Data, place: int | None) -> bool:
+        """Tell whether an item was announced before: by its id, or the same call in its place."""
+        id_, found = text_at(data, "id"), self._find(text_at(data, "id"), place)
+        if found is None or found.type != text_at(data, "type"):
+            return False
+        is_same_call = bool(found.call_id) and found.call_id == text_at(data, "call_id")
+        return found.id == id_ if id_ and found.id else is_same_call
+
+    def _read_item_done(self, data: _Data) -> None:
+        item, place = object_at(data, "item"), index_of(data, "output_index")
+        if item:
+            self._end_item(item, place)
+
+    def _end_item(self, data: _Data, place: int | None) -> None:
+        found = self._find(text_at(data, "id"), place)
+        is_other = found is None or found.type != text_at(data, "type")
+        if found is None or is_other or (found.is_done and not self._is_known(data, place)):
+            found = self._begin(data, place)
+        found.end(data)
+
+    # --- what items say ---
+
+    def _read_delta(self, data: _Data, kind: type[SpokenItem], list_: str, index: str) -> None:
+        item, text = self._item(data, kind), data.get("delta")
+        if item is not None and isinstance(text, str):
+            item.add(list_, index_of(data, index) or 0, text)
+
+    def _read_text(self, data: _Data, kind: type[SpokenItem], list_: str, index: str) -> None:
+        """Read a text that is repeated whole, by itself or in its part."""
+        item = self._item(data, kind)
+        if item is not None:
+            text = text_of_part(object_at(data, "part") or data)
+            item.add_whole(list_, index_of(data, index) or 0, text)
+
+    def _read_part_done(self, data: _Data) -> None:
+        is_thought = object_at(data, "part").get("type") == "reasoning_text"
+        self._read_text(data, *(_REASONING if is_thought else _TEXT))
+
+    def _read_annotation(self, data: _Data) -> None:
+        item = self._item(data, MessageItem)
+        if item is not None and data.get("annotation") is not None:
+            item.annotations.append(data["annotation"])
+
+    def _read_arguments(self, data: _Data, kind: type[CallItem]) -> None:
+        item, delta = self._item(data, kind), data.get("delta")
+        if item is not None and "delta" not in data:
+            item.repeat(data)
+        elif item is not None:
+            item.add(delta if isinstance(delta, str) else arguments_of({"arguments": delta}))
+
+    # --- the answer ---
+
+    def _read_begin(self, data: _Data) -> None:
+        response = object_at(data, "response")
+        self._transcript.begin(text_at(response, "id"), text_at(response, "model"))
+
+    def _read_terminal(self, response: _Data, status: str) -> None:
+        """Read the end; the response's own status goes before the name of the event."""
+        transcript = self._transcript
+        transcript.begin(text_at(response, "id"), text_at(response, "model"))
+        if isinstance(response.get("usage"), Mapping):
+            transcript.usage = tables.read_usage(response["usage"])
+        status = text_at(response, "status") or status
+        if status not in tables.STOP | tables.LENGTH:
+            transcript.fail(tables.read_failure(response, status), status)
+            return
+        is_cut = status in tables.LENGTH
+        self._end_items(response, is_cut=is_cut)
+        error = self._chosen_end(response, is_cut=is_cut)
+        if error is not None:
+            transcript.fail(error, status)
+        else:
+            transcript.done("length" if is_cut else "stop", status)
+
+    def _chosen_end(self, response: _Data, *, is_cut: bool) -> ErrorInfo | None:
+        """Give the refusal or the filter that ended the answer."""
+        refusal = self._latest.get(RefusalItem)
+        if isinstance(refusal, RefusalItem):
+            return ErrorInfo(refusal.reason, "refusal")
+        reason = text_at(object_at(response, "incomplete_details"), "reason")
+        if is_cut and reason in tables.FILTER:
+            return ErrorInfo(f"the provider ended the answer: {reason}", "filter", reason)
+        return None
+
+    def _end_items(self, response: _Data, *, is_cut: bool) -> None:
+        """End what is open, and take what only the last event has; a call that is open was cut.
+
+        Items are matched by id, else each with the next of its type: ids and places may lie.
+        """
+        by_call = {item.call_id: item for item in self._items if item.call_id}
+        unmatched: dict[str, dict[Item, None]] = {}  # the next of each type is the last here
+        for item in reversed(self._items):
+            unmatched.setdefault(item.type, {})[item] = None
+        for data in objects(response.get("output")):
+            type_ = text_at(data, "type")
+            alike = unmatched.get(type_, {})
+            found = self._by_id.get(text_at(data, "id")) or by_call.get(text_at(data, "call_id"))
+            if found is None or found.type != type_:
+                found = next(reversed(alike)) if alike else self._begin(data, None)
+            alike.pop(found, None)
+            found.end(data, is_cut=is_cut)
+        for item in self._items:
+            if isinstance(item, SpokenItem | CallItem):
+                item.end({}, is_cut=is_cut)
+
+    def _read_done(self) -> None:
+        """Read the mark of a server that never named its end; without any item it was cut."""
+        if self._items:
+            self._end_items({}, is_cut=False)
+            self._transcript.done("stop")
+        else:
+            self.fail_truncated()
+
+    def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
+        if data.get("object") == "response" or isinstance(data.get("output"), list):
+            return read_response({**data, "object": "response"})
+        return tables.read_error(data["error"]) if data.get("error") else None

@@ -1,0 +1,72 @@
+"""Whole responses, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.apis.encoding import ending_of
+from penstock.apis.openai_responses.write_items import (
+    REFUSAL,
+    ItemIds,
+    annotations_of,
+    call_item,
+    ended,
+    filled,
+    foreign_item,
+    incomplete_reason,
+    is_custom,
+    message_item,
+    reasoning_item,
+    response_of,
+    text_part,
+)
+from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole answer, by the rules of the stream: its last event says it all."""
+    from penstock.apis.openai_responses.decode import Decoder  # noqa: PLC0415 - it reads by us
+
+    return Decoder().read_whole(data)
+
+
+def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
+    """Write a whole answer; `UsageError` for one that failed.
+
+    A refusal is a message of its own, and an answer that the limit or a filter cut is incomplete.
+    """
+    ending = ending_of(message)
+    if isinstance(ending, ErrorInfo):
+        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    id_ = message.id or "resp_1"
+    ids = ItemIds(id_)
+    output = write_output(message, ids)
+    if ending == "refusal" and message.error is not None:
+        part = {"type": "refusal", "refusal": message.error.message}
+        output.append(message_item(ids.give(REFUSAL), [part]))
+    reason = incomplete_reason(ending, output)
+    status = "incomplete" if reason else "completed"
+    fields = ended(output, message.usage, reason)
+    return response_of(id_, message.model, created, status, **fields)
+
+
+def write_output(message: AssistantMessage, ids: ItemIds) -> list[dict[str, Any]]:
+    """Write the blocks of *message* as items; a call that is not complete says so."""
+    output: list[dict[str, Any]] = []
+    for block in message.content:
+        if isinstance(block, Text):
+            part = text_part(block.text, [])
+            output.append(message_item(ids.give("msg"), [part], block.signature))
+        elif isinstance(block, Thinking):
+            output.append(reasoning_item(ids.give("rs"), block.text, block.signature))
+        elif isinstance(block, ToolCall):
+            custom = is_custom(block.id, block.name, frozenset())
+            item = call_item(ids, block.id, block.name, is_custom=custom)
+            output.append(filled(item, block))
+        elif (item_ := foreign_item(block)) is not None:
+            output.append(ids.keep(item_))
+        elif output and output[-1]["type"] == "message":
+            output[-1]["content"][0]["annotations"] += annotations_of(block)
+    return output

@@ -1,0 +1,161 @@
+"""The words of the API beside ours: why an answer ended, what it cost, what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.reading import object_at, text_at
+from penstock.messages import ErrorInfo, ErrorKind, Usage
+
+NAME: Final = "openai-responses"
+
+STOP: Final = frozenset({"completed", "in_progress", "queued"})
+LENGTH: Final = frozenset({"incomplete"})
+"""Values of a response's `status`; `failed`, `cancelled` and any other are failures."""
+
+FILTER: Final = frozenset({"content_filter"})
+"""Values of ``incomplete_details.reason`` that are no limit of length."""
+
+CODES: Final = frozenset(
+    {
+        "server_error",
+        "rate_limit_exceeded",
+        "invalid_prompt",
+        "data_residency_mismatch",
+        "bio_policy",
+        "misalignment_policy_violation",
+        "vector_store_timeout",
+        "image_content_policy_violation",
+    }
+)
+"""Values of ``error.code`` that can end an answer; what is said in other words goes to `type`."""
+
+RETRYABLE: Final = frozenset(
+    {
+        "server_error",
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        "vector_store_timeout",
+        "overloaded",
+        "overloaded_error",
+        "server_is_overloaded",
+        "slow_down",
+        "timeout",
+        "api_error",
+        "internal_error",
+        "internal_server_error",
+        "service_unavailable",
+        "engine_overloaded",
+    }
+)
+"""Values of an error's `code` or `type` that another try may change."""
+
+ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
+    "provider": (502, "server_error"),
+    "transport": (502, "connection_error"),
+    "truncated": (502, "stream_error"),
+    "malformed": (502, "stream_error"),
+    "refusal": (400, "refusal"),
+    "filter": (400, "content_filter"),
+    "aborted": (499, "aborted"),
+}
+"""The status and the type of an error that has none of its own."""
+
+_TOO_MANY: Final = 429
+_WAIT: Final = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s|m|h)\b")
+_NO_REASON: Final = "Unknown error (no error details in response)"
+
+
+def read_usage(data: Mapping[str, Any]) -> Usage:
+    """Read tokens: the input's count includes the cache, the output's includes the reasoning."""
+    given, made = count_of(data, "input_tokens"), count_of(data, "output_tokens")
+    details = counts_of(data, "input_tokens_details")
+    cached, written = count_of(details, "cached_tokens"), count_of(details, "cache_write_tokens")
+    return Usage(
+        input=max(0, given - cached - written),
+        output=made,
+        cache_read=cached,
+        cache_write=written,
+        reasoning=count_of(counts_of(data, "output_tokens_details"), "reasoning_tokens"),
+        total=count_of(data, "total_tokens") or given + made,
+        raw=dict(data),
+    )
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Write tokens as the API counts them."""
+    given = usage.input + usage.cache_read + usage.cache_write
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read,
+            "cache_write_tokens": usage.cache_write,
+        },
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total or given + usage.output,
+    }
+
+
+def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
+    """Read an object with `code` and `message`, or a bare message.
+
+    *wait* is what the headers asked for; the API also says it in the message.
+    """
+    fields = data if isinstance(data, Mapping) else {}
+    code, type_ = text_at(fields, "code"), text_at(fields, "type")
+    if type_ == "error":  # That is the event's own type.
+        type_ = ""
+    words = [word for word in (code, type_) if word]
+    message = message_of(data, _NO_REASON)
+    said = _WAIT.search(message)
+    return error_info(
+        message,
+        type=type_ if type_ and code in ("", "server_error") else code,
+        status=status,
+        retry_after=wait or (delay_of(said[1] + said[2]) if said else None),
+        retryable=True if any(word.lower() in RETRYABLE for word in words) else None,
+    )
+
+
+def read_failure(response: Mapping[str, Any], status: str) -> ErrorInfo:
+    """Read why *response* failed: its error, else what it says of being incomplete."""
+    if response.get("error"):
+        return read_error(response["error"])
+    reason = text_at(object_at(response, "incomplete_details"), "reason")
+    if reason:
+        return ErrorInfo(f"incomplete: {reason}", "provider", reason)
+    if status == "cancelled":
+        return ErrorInfo("the provider cancelled the answer", "provider", status)
+    return read_error(None)
+
+
+def write_error(error: ErrorInfo) -> dict[str, Any]:
+    """Write *error* as the object under ``response.error``: a code of the API, and our word."""
+    is_busy = error.status == _TOO_MANY or error.type.startswith("rate_limit")
+    code = "rate_limit_exceeded" if is_busy else "server_error"
+    word = error.type or (code if is_busy else ERRORS[error.kind][1])
+    if word in CODES:
+        return {"code": word, "message": error.message}
+    return {"code": code, "message": error.message, "type": word}
+
+
+def read_error_response(
+    status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
+) -> ErrorInfo:
+    """Read the answer of a server that refused."""
+    data = body_of(body)
+    inner = data.get("error") if isinstance(data, Mapping) else None
+    return read_error(inner or data, status, retry_after(headers, now))
+
+
+def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
+    """Give the status and the body that tell a client of *error*."""
+    status, word = ERRORS[error.kind]
+    word = error.type or word
+    body = {"message": error.message, "type": word, "param": None, "code": word}
+    return error.status or status, {"error": body}
