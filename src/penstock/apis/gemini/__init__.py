@@ -1,0 +1,35 @@
+"""Google's Gemini API: `generateContent` and `streamGenerateContent`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.apis.base import Api
+from penstock.apis.gemini import tables
+from penstock.apis.gemini.check import check
+from penstock.apis.gemini.decode import Decoder
+from penstock.apis.gemini.encode import Encoder
+from penstock.apis.gemini.read_request import read_request
+from penstock.apis.gemini.response import read_response, write_response
+from penstock.apis.gemini.write_request import left_out, write_request
+
+__all__ = ["API"]
+
+
+class Gemini:
+    """``POST /v1beta/models/{model}:streamGenerateContent``."""
+
+    name = tables.NAME
+    decoder = Decoder
+    encoder = Encoder
+    read_request = staticmethod(read_request)
+    write_request = staticmethod(write_request)
+    left_out = staticmethod(left_out)
+    read_response = staticmethod(read_response)
+    write_response = staticmethod(write_response)
+    read_error = staticmethod(tables.read_error_response)
+    write_error = staticmethod(tables.write_error_response)
+    check = staticmethod(check)
+
+
+API: Final[Api] = Gemini()

@@ -1,0 +1,242 @@
+"""Arguments that come leaf by leaf, each with its path, written as JSON text as they come.
+
+With `streamFunctionCallArguments` the API sends ``{"jsonPath": "$.a.b[0]", "stringValue": …}``
+in place of the arguments; pieces of a long string follow one another under the same path. Each leaf
+is written behind the one before, so that the text only grows: what is open and not on the new
+path is closed first, and a string leaves piece by piece.
+
+A path that leads back into what was closed cannot be written there any more. It waits until the
+end; then the member of the arguments that it belongs to is written once more, whole: of two members
+of one name, JSON readers take the last. Models write in order, so this is rare.
+
+What no path can say is guessed: an element that was passed over held nothing, so it is an empty
+object, an empty list or null, like the one that follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock import _json
+from penstock.apis.gemini.json_paths import (
+    MAX_GAP,
+    Key,
+    Path,
+    container_of,
+    put,
+    read_path,
+    value_at,
+)
+from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.transcript import CallPassage, joined
+
+_VALUES: Final[dict[str, tuple[type, ...]]] = {
+    "numberValue": (int, float),
+    "boolValue": (bool,),
+    "nullValue": (str, type(None)),  # either spelling of null
+    "structValue": (dict,),
+    "listValue": (list,),
+}
+"""Kinds of leaves that come in one piece; the last two are not in use yet."""
+
+
+class PartialArguments:
+    """The arguments of *call*, which grow leaf by leaf."""
+
+    def __init__(self, call: CallPassage) -> None:
+        self.call = call
+        self._text: list[str] = []  # that the call has not got yet
+        self._keys: list[Key] = []  # of the containers that are open, but for the outermost
+        self._open: list[_Container] = []
+        self._string: Path = ()  # the path of the string that is open
+        self._held = ""  # half a surrogate pair at its end
+        self._unended: set[Path] = set()  # strings that another path closed before their end
+        self._late: dict[Path, _Late] = {}
+
+    @property
+    def is_in_string(self) -> bool:
+        """Whether a string has begun and not ended."""
+        return bool(self._string)
+
+    def add(self, entry: object) -> None:
+        """Take one leaf, or a piece of one; what cannot be read leaves the call incomplete."""
+        fields = entry if isinstance(entry, Mapping) else {}
+        path = read_path(fields.get("jsonPath"))
+        kind = next((key for key in _VALUES if key in fields), "")
+        if not path:
+            self.call.is_damaged = True
+        elif kind:
+            self._add_value(path, kind, fields[kind])
+        else:
+            text = fields.get("stringValue")
+            goes_on = fields.get("willContinue") is True
+            self._add_text(path, text if isinstance(text, str) else "", goes_on=goes_on)
+        self._flush()
+
+    def finish(self) -> None:
+        """Write what is left: ends, and what came too late for its place."""
+        self._end_string()
+        self._close_to(0)
+        if not self._open:
+            self._text.append("{")
+        self._flush()
+        if self._late and not self.call.is_damaged:
+            self._write_late()
+        self._text.append("}")
+        self._flush()
+
+    # --- leaves ---
+
+    def _add_value(self, path: Path, kind: str, value: object) -> None:
+        is_bool = isinstance(value, bool)
+        if not isinstance(value, _VALUES[kind]) or is_bool != (kind == "boolValue"):
+            self.call.is_damaged = True
+            return
+        value = None if kind == "nullValue" else value
+        if isinstance(value, dict | list):
+            value = without_lone_surrogates({"": value})[""]
+        self._end_string()
+        if self._begin(path):
+            self._text.append(_written(value))
+        else:
+            self._late[path] = _Late(value)
+
+    def _add_text(self, path: Path, text: str, *, goes_on: bool) -> None:
+        if path != self._string:
+            self._end_string()
+            if not self._begin(path):
+                self._add_late_text(path, text, goes_on=goes_on)
+                return
+            self._string = path
+            self._text.append('"')
+        text, self._held = joined(self._held + text)
+        self._text.append(_written(text)[1:-1])
+        if not goes_on:
+            self._end_string(is_whole=True)
+
+    def _add_late_text(self, path: Path, text: str, *, goes_on: bool) -> None:
+        late = self._late.get(path)
+        if late is None or path not in self._unended:
+            late = self._late[path] = _Late("", goes_on=path in self._unended)
+        late.pieces.append(text)
+        (self._unended.add if goes_on else self._unended.discard)(path)
+
+    def _end_string(self, *, is_whole: bool = False) -> None:
+        if not self._string:
+            return
+        if not is_whole:
+            self._unended.add(self._string)
+        self._text.append('\ufffd"' if self._held else '"')
+        self._held, self._string = "", ()
+
+    # --- the text ---
+
+    def _flush(self) -> None:
+        self.call.add("".join(self._text))
+        self._text.clear()
+
+    def _begin(self, path: Path) -> bool:
+        """Write all that stands before the leaf at *path*, if it can follow what is there."""
+        if not self._open:
+            self._open.append(_Container(path[0]))
+            self._text.append("{")
+        depth = self._depth_of(path)
+        container = self._open[depth]
+        if not container.takes(path[depth]):
+            self.call.is_damaged |= not container.holds(path[depth])
+            return False
+        if any(isinstance(key, int) and key > MAX_GAP for key in path[depth + 1 :]):
+            self.call.is_damaged = True
+            return False
+        self._close_to(depth)
+        self._open_to(path, depth)
+        return True
+
+    def _depth_of(self, path: Path) -> int:
+        """Count the containers on *path* that are open; the leaf itself is none."""
+        depth = 0
+        for opened, key in zip(self._keys, path[:-1], strict=False):
+            if opened != key:
+                break
+            depth += 1
+        return depth
+
+    def _close_to(self, depth: int) -> None:
+        while len(self._open) > depth + 1:
+            self._text.append("]" if self._open.pop().is_list else "}")
+            self._keys.pop()
+
+    def _open_to(self, path: Path, depth: int) -> None:
+        for key, following in zip(path[depth:], path[depth + 1 :], strict=False):
+            inner = _Container(following)
+            self._text.append(self._open[-1].head(key, "[]" if inner.is_list else "{}"))
+            self._text.append("[" if inner.is_list else "{")
+            self._keys.append(key)
+            self._open.append(inner)
+        self._text.append(self._open[-1].head(path[-1], "null"))
+
+    def _write_late(self) -> None:
+        """Write once more the members of the arguments in which something came late."""
+        arguments: dict[str, Any] = _json.decode(self.call.arguments + "}")
+        for path, late in self._late.items():
+            node = container_of(arguments, path)
+            if not put(node, path[-1], late.value_after(value_at(node, path[-1]))):
+                self.call.is_damaged = True
+        for name in dict.fromkeys(str(path[0]) for path in self._late):
+            self._text.append(f",{_written(name)}:{_written(arguments.get(name))}")
+
+
+class _Container:
+    """An object or a list that is open in the text; *first* is the first key in it."""
+
+    def __init__(self, first: Key) -> None:
+        self.is_list = isinstance(first, int)
+        self._names: set[Key] = set()
+        self._length = 0
+
+    def takes(self, key: Key) -> bool:
+        """Tell whether *key* can be written behind what is there."""
+        if isinstance(key, int):
+            return self.is_list and self._length <= key <= self._length + MAX_GAP
+        return not self.is_list and key not in self._names
+
+    def holds(self, key: Key) -> bool:
+        """Tell whether *key* was written."""
+        if isinstance(key, int):
+            return self.is_list and key < self._length
+        return key in self._names
+
+    def head(self, key: Key, filler: str) -> str:
+        """Give what stands before the value of *key*, and note that it is there."""
+        comma = "," if self._length else ""
+        if isinstance(key, int):
+            gap, self._length = key - self._length, key + 1
+            return comma + (filler + ",") * gap
+        self._names.add(key)
+        self._length += 1
+        return f"{comma}{_written(key)}:"
+
+
+class _Late:
+    """A leaf that came too late for its place: a value, or pieces of a string.
+
+    *goes_on* says that they continue the string that was written in time.
+    """
+
+    def __init__(self, value: object, *, goes_on: bool = False) -> None:
+        self.pieces: list[str] = []
+        self._value = value
+        self._goes_on = goes_on
+
+    def value_after(self, before: object) -> object:
+        """Give the value, where *before* is what was written in time."""
+        if not self.pieces:
+            return self._value
+        begun = before if self._goes_on and isinstance(before, str) else ""
+        text, held = joined("".join(self.pieces))
+        return begun + text + ("\ufffd" if held else "")
+
+
+def _written(value: object) -> str:
+    return _json.encode(value).decode()
