@@ -6,7 +6,7 @@ E2E := .venv-e2e
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
 PIP_E2E := $(subst $(BIN),$(E2E)/bin,$(PIP))
 
-.PHONY: run test coverage check bench round-trip docs e2e fuzz format clean
+.PHONY: run test coverage check bench round-trip sequences docs e2e fuzz format clean
 
 run: $(VENV)/.run ## `penstock parse` on a model's answer, as it streams
 	@$(BIN)/python -m penstock parse --demo
@@ -33,8 +33,12 @@ bench: $(VENV)/.bench ## ratios within one run, as a table
 round-trip: $(VENV)/.dev ## real calls in every format, there and back; LIMIT=400 takes a minute
 	$(BIN)/python bench/round_trip.py $(if $(LIMIT),--limit $(LIMIT))
 
+sequences: $(VENV)/.dev ## 100,000 random answers through every API; NUMBER=2000 takes a minute
+	$(BIN)/python bench/sequences.py $(if $(NUMBER),--number $(NUMBER))
+
 e2e: $(E2E)/.e2e ## a real model, held to our grammars, streams calls that the parser reads
 	$(E2E)/bin/python tests/e2e/run.py $(FORMATS)
+	$(E2E)/bin/python tests/e2e/ai_sdk/run.py
 
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
 	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)
@@ -43,7 +47,7 @@ docs: $(VENV)/.docs ## the documentation as HTML, warnings as errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean: ## back to what is in git
-	rm -rf $(VENV) $(E2E) dist docs/_build .coverage .hypothesis .*_cache
+	rm -rf $(VENV) $(E2E) tests/e2e/ai_sdk/node_modules dist docs/_build .coverage .hypothesis .*_cache
 
 # One stamp per set of extras: a new pyproject or constraints file installs anew.
 $(VENV)/bin/python:

@@ -15,6 +15,7 @@ import framing
 import imports
 import incremental
 import parsing
+import providers
 import repair
 import streams
 
@@ -27,6 +28,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "repair": repair.table,
     "Framing": framing.table,
     "Parsing, 4-character deltas": parsing.table,
+    "Providers, a chunk from bytes to bytes beside json.loads and json.dumps": providers.table,
     "Streams, an event from its source to its consumer": streams.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from penstock import messages
+from penstock import apis, messages
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import Format, models
 from penstock.formats.registry import BUILT_IN
-from penstock.messages import Content, ToolCall
+from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, ToolCall
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "penstock"
@@ -84,6 +84,67 @@ def model_table() -> str:
     return "\n".join(rows)
 
 
+def stop_table() -> str:
+    """List for each API the words that end an answer: those that are read, in bold the written."""
+    rows = [
+        f"| api | field | {' | '.join(f'`{end}`' for end in _ENDS)} |",
+        "|---" * (len(_ENDS) + 2) + "|",
+    ]
+    for name, path in _STOP_FIELDS.items():
+        api = apis.get(name)
+        written = {end: _at(api.write_response(message), path) for end, message in _ENDS.items()}
+        read = {word: _end_of(api, path, word) for word in _stop_words(name)}
+        cells = [
+            ", ".join(
+                [f"**`{written[end]}`**"]
+                + [f"`{word}`" for word in read if read[word] == end and word != written[end]]
+            )
+            for end in _ENDS
+        ]
+        rows.append(f"| `{name}` | `{'.'.join(map(str, path))}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _stop_words(name: str) -> list[str]:
+    """Give every word for an end that the tables of an API know."""
+    tables = import_module(f"penstock.apis.{name.replace('-', '_')}.tables")
+    sets = [getattr(tables, group, ()) for group in ("STOP", "LENGTH", "TOOL_USE", "ENDINGS")]
+    if name != "openai-responses":  # Its `FILTER` are words of another field.
+        sets.append(getattr(tables, "FILTER", ()))
+    return sorted(word for group in sets for word in group if word)
+
+
+def _end_of(api: apis.Api, path: tuple[str | int, ...], word: str) -> str:
+    """Tell what an answer that ends in *word* is read as."""
+    end = "tool_use" if word.lower() in ("tool_calls", "function_call", "tool_use") else "stop"
+    data = api.write_response(_ENDS[end])
+    _at(data, path[:-1])[path[-1]] = word
+    message = api.read_response(data)
+    return message.error.kind if message.error else str(message.stop_reason)
+
+
+def _at(data: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        data = data[key]
+    return data
+
+
+_STOP_FIELDS: dict[str, tuple[str | int, ...]] = {
+    "openai-chat": ("choices", 0, "finish_reason"),
+    "openai-responses": ("status",),
+    "anthropic": ("stop_reason",),
+    "gemini": ("candidates", 0, "finishReason"),
+    "ollama": ("done_reason",),
+}
+_ENDS = {
+    "stop": AssistantMessage(content=[Text("Yes.")], stop_reason="stop"),
+    "length": AssistantMessage(content=[Text("Yes.")], stop_reason="length"),
+    "tool_use": AssistantMessage(content=[ToolCall("c", "f")], stop_reason="tool_use"),
+    "filter": AssistantMessage(stop_reason="error", error=ErrorInfo("", "filter")),
+    "refusal": AssistantMessage(stop_reason="error", error=ErrorInfo("", "refusal")),
+}
+
+
 def _example_of(format_: Format) -> str:
     for call in _EXAMPLES:
         with suppress(UsageError):
@@ -106,6 +167,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "limits": limit_table,
     "formats": format_list,
     "models": model_table,
+    "stops": stop_table,
 }
 
 _LIMIT = re.compile(r'^(MAX_\w+): Final = .*\n"""([^"]*)"""', re.MULTILINE)

@@ -133,6 +133,7 @@ class StreamDecoder(ABC):
         if passage is not None:
             passage.add(text)
             return
+        self._shape.forget()  # What another frame says may change what the same one says later.
         try:
             value = _json.decode(data)
         except JSONParseError:

@@ -22,6 +22,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,]+")
 """Text that nobody escapes: any other might stand in the frame in another spelling."""
 
 _FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]*+")
+_PADDING: Final = re.compile(r"[A-Za-z0-9]++")
 
 
 class Shape:
@@ -77,16 +79,23 @@ class Shape:
         return (passage, text) if text else (None, "")
 
     def _text_in(self, gaps: str) -> str:
-        """Give the text out of *gaps* and the pieces between them; none if a piece is missing."""
-        found = []
-        for piece in self._inner:
-            gap, is_there, gaps = gaps.partition(piece)
-            if not is_there:
+        """Give the text out of *gaps* and the pieces between them, if all is as it should be."""
+        text = ""
+        before = self._head
+        for place, piece in enumerate([*self._inner, ""]):
+            gap, is_there, gaps = gaps.partition(piece) if piece else (gaps, True, "")
+            if place == self._place:
+                text = gap
+            elif not is_there or not _is_filler(gap, before):
                 return ""
-            found.append(gap)
-        found.append(gaps)
-        text = found.pop(self._place)
-        return text if all(map(str.isalnum, found)) else ""
+            before = piece
+        return text
+
+
+def _is_filler(gap: str, before: str) -> bool:
+    """Tell whether *gap* is a number or, in quotes, padding."""
+    pattern = _PADDING if before.endswith('"') else _NUMBER
+    return pattern.fullmatch(gap) is not None
 
 
 def _unescaped(text: str) -> str:

@@ -74,7 +74,7 @@ class Encoder(StreamEncoder):
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
         if type(event) is TextDelta and event.index == self._speaking and event.text:
-            return self._head + _json.encode(event.text) + _TAIL
+            return self._head + _json.encode_text(event.text) + _TAIL
         return super().encode(event)
 
     def keep_alive(self) -> bytes:
@@ -138,7 +138,7 @@ class Encoder(StreamEncoder):
         return _frame({"type": "content_block_stop", "index": self._number})
 
     def _write_delta(self, text: str) -> bytes:
-        return self._head + _json.encode(text) + _TAIL if text else b""
+        return self._head + _json.encode_text(text) + _TAIL if text else b""
 
     # --- text and thinking ---
 

@@ -28,7 +28,6 @@ from penstock.apis.openai_responses.read_items import (
     text_of_part,
 )
 from penstock.apis.openai_responses.response import read_response
-from penstock.apis.openai_responses.sequenced import SequencedShape
 from penstock.apis.reading import object_at, text_at
 from penstock.messages import AssistantMessage, ErrorInfo
 
@@ -86,7 +85,6 @@ class Decoder(StreamDecoder):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._shape, self._read_shape = SequencedShape(), SequencedShape()
         self._items: list[Item] = []
         self._by_id: dict[str, Item] = {}
         self._by_place: dict[int, Item] = {}
