@@ -11,12 +11,14 @@ from penstock.errors import UsageError
 from penstock.events import (
     Delta,
     MessageStart,
+    Part,
     TextDelta,
     TextEnd,
     ThinkingDelta,
     ToolCallDelta,
     ToolCallStart,
 )
+from penstock.messages import Opaque
 from penstock.streams.merging import Sized, Throttle, joined, size_of
 
 A, B = TextDelta(0, "a", "A"), TextDelta(0, "b", "<b>")
@@ -48,6 +50,7 @@ def test_an_event_counts_for_its_characters_or_its_raw_and_at_least_for_one() ->
     assert size_of(ToolCallDelta(0, "{}")) == size_of(TextEnd(0, "12")) == 2
     assert size_of(MessageStart()) == size_of(TextDelta(0, "")) == 1
     assert size_of(ToolCallStart(0, "id", "name", raw="<call>")) == 6
+    assert size_of(Part(0, Opaque("p", {"image": "x" * 90}))) > 90
 
 
 def test_what_is_no_event_has_no_size() -> None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
+from penstock import _json
 from penstock.errors import UsageError
 from penstock.events import (
     Delta,
     Event,
+    Part,
     TextDelta,
     TextEnd,
     ThinkingDelta,
@@ -41,6 +43,8 @@ def size_of(event: Event) -> int:
         characters = len(event.text)
     elif isinstance(event, ToolCallDelta):
         characters = len(event.arguments)
+    elif isinstance(event, Part):
+        characters = len(_json.encode(event.part.data))
     elif isinstance(event, Event):
         characters = 0
     else:
