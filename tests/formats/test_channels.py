@@ -76,18 +76,18 @@ def test_each_format_has_vectors_but_the_one_that_nobody_else_reads() -> None:
 
 def test_calls_are_written_as_the_models_write_them() -> None:
     call = ToolCall("c", "f", {"a": "x\ny", "b": [1, None], "c": True})
-    written = '{"a":"x\\ny","b":[1,null],"c":true}'
+    written = '{"a": "x\\ny", "b": [1, null], "c": true}'
     assert HARMONY.render_call(call) == (
         f"<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{written}<|call|>"
     )
     assert INKLING.render_call(call) == (
         "<|message_model|>f<|content_invoke_tool_json|>"
-        f'{{"name":"f","args":{written}}}<|end_message|>'
+        f'{{"name": "f", "args": {written}}}<|end_message|>'
     )
     assert KIMI_K3.render_call(call) == (
         '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>'
         '<|open|>argument key="a" type="string"<|sep|>x\ny<|close|>argument<|sep|>'
-        '<|open|>argument key="b" type="array"<|sep|>[1,null]<|close|>argument<|sep|>'
+        '<|open|>argument key="b" type="array"<|sep|>[1, null]<|close|>argument<|sep|>'
         '<|open|>argument key="c" type="boolean"<|sep|>true<|close|>argument<|sep|>'
         "<|close|>call<|sep|><|close|>tools<|sep|>"
     )
@@ -95,9 +95,9 @@ def test_calls_are_written_as_the_models_write_them() -> None:
         "<|start|>assistant to=f<|message|><atem:function_calls>\n"
         '<atem:invoke name="f">\n'
         '<atem:parameter name="a">x\ny</atem:parameter>\n'
-        '<atem:parameter name="b">[1,null]</atem:parameter>\n'
+        '<atem:parameter name="b">[1, null]</atem:parameter>\n'
         '<atem:parameter name="c">true</atem:parameter>\n'
-        "</atem:invoke>\n</atem:function_calls><|eom|>"
+        "</atem:invoke>\n</atem:function_calls><|eot|>"
     )
     assert FUNCTIONARY_V3_2.render_call(call) == f">>>f\n{written}"
 
@@ -105,22 +105,24 @@ def test_calls_are_written_as_the_models_write_them() -> None:
 def test_results_are_written_as_the_models_read_them() -> None:
     result = ToolResult("c", "f", {"depth": 2.5})
     assert HARMONY.render_result(result) == (
-        '<|start|>functions.f to=assistant<|channel|>commentary<|message|>{"depth":2.5}<|end|>'
+        '<|start|>functions.f to=assistant<|channel|>commentary<|message|>{"depth": 2.5}<|end|>'
     )
     assert HARMONY.render_result(ToolResult("c", "f", "wet")).endswith('<|message|>"wet"<|end|>')
     assert INKLING.render_result(result) == (
-        '<|message_tool|>f<|content_text|>{"depth":2.5}<|end_message|>'
+        '<|message_tool|>f<|content_text|>{"depth": 2.5}<|end_message|>'
     )
     assert "<|content_tool_error|>" in INKLING.render_result(
         ToolResult("c", "f", "no", is_error=True)
     )
     assert KIMI_K3.render_result(result) == (
-        '<|open|>message role="tool" tool="f" index="1"<|sep|>{"depth":2.5}<|close|>message<|sep|>'
+        '<|open|>message role="tool" tool="f" index="1"<|sep|>{"depth": 2.5}<|close|>message<|sep|>'
     )
     assert MUSE_GLIMMER.render_result(result) == (
-        '<|start|>tool f<|message|><tool_output name="f">\n{"depth":2.5}\n</tool_output><|eot|>'
+        '<|start|>tool f<|message|><tool_output name="f">\n{"depth": 2.5}\n</tool_output><|eot|>'
     )
-    assert FUNCTIONARY_V3_2.render_result(result).endswith('name=f\n{"depth":2.5}<|eot_id|>')
+    assert FUNCTIONARY_V3_2.render_result(result) == (
+        '<|start_header_id|>tool<|end_header_id|>\n\n{"depth": 2.5}<|eot_id|>'
+    )
 
 
 @EVERY

@@ -107,7 +107,11 @@ def called(message: AssistantMessage) -> list[tuple[str, dict[str, Any]]]:
         ),
         (
             "command_r_plus",
-            'Action:\n```json\n[{"tool_name": "f", "parameters": {"a": [1, ","]}}]\n```',
+            (
+                'Action:\n```json\n[\n    {\n        "tool_name": "f",\n        "parameters": {\n'
+                '            "a": [\n                1,\n                ","\n            ]\n'
+                "        }\n    }\n]```"
+            ),
         ),
         ("llama3_json", '{"name": "f", "parameters": {"a": [1, ","]}}'),
         ("xlam", '[{"name": "f", "arguments": {"a": [1, ","]}}]'),
@@ -166,11 +170,14 @@ def test_a_result_is_written_where_its_models_read_it() -> None:
         assert rendered.pop(name) == f"<tool_response>\n{content}\n</tool_response>"
     for name in ("cohere_command", "command_r7b"):
         assert rendered.pop(name) == (
-            '<|START_TOOL_RESULT|>[\n    {"tool_call_id": "7", "results": {"0": '
-            f'{content}}}, "is_error": null}}\n]<|END_TOOL_RESULT|>'
+            '<|START_TOOL_RESULT|>[\n    {\n        "tool_call_id": "7",\n        "results": {\n'
+            f'            "0": {content}\n        }},\n        "is_error": null\n    }}\n'
+            "]<|END_TOOL_RESULT|>"
         )
     assert rendered.pop("nemotron_toolcall") == f"<TOOL_RESPONSE>[{content}]</TOOL_RESPONSE>"
-    assert rendered.pop("command_r_plus") == f"<results>\nDocument: 0\n{content}\n</results>"
+    assert rendered.pop("command_r_plus") == f"<results>\n{content}</results>"
+    assert rendered.pop("apertus") == f"[{content}]"
+    assert rendered.pop("minimax_m1") == f"tool result: {content}"
     assert set(rendered.values()) == {content}
 
 
@@ -178,8 +185,19 @@ def test_a_result_that_is_text_stands_as_it_is() -> None:
     result = ToolResult("7", "f", 'wet "{json}"')
     assert BY_NAME["jamba"].render_result(result) == 'wet "{json}"'
     assert BY_NAME["nemotron_toolcall"].render_result(result) == (
-        '<TOOL_RESPONSE>["wet \\"{json}\\""]</TOOL_RESPONSE>'
+        '<TOOL_RESPONSE>[wet "{json}"]</TOOL_RESPONSE>'
     )
+
+
+def test_a_result_that_is_text_is_json_where_the_models_expect_that() -> None:
+    result = ToolResult("7", "f", 'wet "{json}"')
+    assert BY_NAME["llama3_json"].render_result(result) == r'"wet \"{json}\""'
+
+
+def test_a_result_says_that_it_is_an_error_where_it_has_a_place_for_that() -> None:
+    written = BY_NAME["command_r7b"].render_result(ToolResult("7", "f", "wet", is_error=True))
+    assert '"0": "wet"' in written
+    assert '"is_error": true' in written
 
 
 # --- what all of them have in common ---

@@ -28,21 +28,21 @@ any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize(
     ("name", "written"),
     [
-        ("mistral_array", '[TOOL_CALLS] [{"name": "f", "arguments": {"a":[1,null]}}]'),
-        ("mistral_args", '[TOOL_CALLS]f[ARGS]{"a":[1,null]}'),
-        ("magistral", '[TOOL_CALLS]f[ARGS]{"a":[1,null]}'),
-        ("mistral_v11", '[TOOL_CALLS]f{"a":[1,null]}'),
+        ("mistral_array", '[TOOL_CALLS][{"name": "f", "arguments": {"a": [1, null]}}]'),
+        ("mistral_args", '[TOOL_CALLS]f[ARGS]{"a": [1, null]}'),
+        ("magistral", '[TOOL_CALLS]f[ARGS]{"a": [1, null]}'),
+        ("mistral_v11", '[TOOL_CALLS]f{"a": [1, null]}'),
         (
             "deepseek_v3",
             (
                 "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
-                '{"a":[1,null]}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+                '{"a": [1, null]}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
             ),
         ),
         (
             "deepseek_v31",
             (
-                '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a":[1,null]}'
+                '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": [1, null]}'
                 "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
             ),
         ),
@@ -50,11 +50,11 @@ any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
             "kimi_k2",
             (
                 "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
-                '<|tool_call_argument_begin|>{"a":[1,null]}<|tool_call_end|>'
+                '<|tool_call_argument_begin|>{"a": [1, null]}<|tool_call_end|>'
                 "<|tool_calls_section_end|>"
             ),
         ),
-        ("functionary_v3_1", '<function=f>{"a":[1,null]}</function>'),
+        ("functionary_v3_1", '<function=f>{"a": [1, null]}</function>'),
     ],
 )
 def test_a_call_is_written_as_its_models_write_it(name: str, written: str) -> None:
@@ -121,14 +121,14 @@ def test_a_result_stands_in_the_markers_that_its_models_know() -> None:
         return {fmt.name: fmt.render_result(result) for fmt in FORMATS}
 
     plain, with_id = rendered("call_1", "4 m"), rendered("abc123XYZ", {"tide": 4})
-    assert plain["mistral_array"] == '[TOOL_RESULTS] {"content": "4 m"}[/TOOL_RESULTS]'
+    assert plain["mistral_array"] == '[TOOL_RESULTS]{"content": "4 m"}[/TOOL_RESULTS]'
     assert with_id["mistral_array"] == (
-        '[TOOL_RESULTS] {"content": {"tide":4}, "call_id": "abc123XYZ"}[/TOOL_RESULTS]'
+        '[TOOL_RESULTS]{"content": {"tide": 4}, "call_id": "abc123XYZ"}[/TOOL_RESULTS]'
     )
     assert plain["mistral_v11"] == plain["mistral_args"] == "[TOOL_RESULTS]4 m[/TOOL_RESULTS]"
-    assert with_id["mistral_args"] == '[TOOL_RESULTS]{"tide":4}[/TOOL_RESULTS]'
+    assert with_id["mistral_args"] == '[TOOL_RESULTS]{"tide": 4}[/TOOL_RESULTS]'
     assert with_id["mistral_v11"] == (
-        '[TOOL_RESULTS]abc123XYZ[TOOL_CONTENT]{"tide":4}[/TOOL_RESULTS]'
+        '[TOOL_RESULTS]abc123XYZ[TOOL_CONTENT]{"tide": 4}[/TOOL_RESULTS]'
     )
     output = "<｜tool▁output▁begin｜>4 m<｜tool▁output▁end｜>"
     assert plain["deepseek_v31"] == output

@@ -23,33 +23,40 @@ CALL = ToolCall("c", "f", {"a": "x\ny", "b": [1, {"k": True}], "n": None})
 BAR = "\uff5c"
 WRITTEN = {
     "qwen3_coder": "<tool_call>\n<function=f>\n<parameter=a>\nx\ny\n</parameter>\n<parameter=b>\n"
-    '[1,{"k":true}]\n</parameter>\n<parameter=n>\nnull\n</parameter>\n</function>\n</tool_call>',
+    '[1, {"k": true}]\n</parameter>\n<parameter=n>\nnull\n</parameter>\n</function>\n</tool_call>',
     "seed_oss": "<seed:tool_call>\n<function=f>\n<parameter=a>x\ny</parameter>\n<parameter=b>"
-    '[1,{"k":true}]</parameter>\n<parameter=n>null</parameter>\n</function>\n</seed:tool_call>',
+    '[1, {"k": true}]</parameter>\n<parameter=n>null</parameter>\n</function>\n</seed:tool_call>',
     "glm45": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x\ny</arg_value>\n<arg_key>b</arg_key>"
-    '\n<arg_value>[1,{"k":true}]</arg_value>\n<arg_key>n</arg_key>\n<arg_value>null</arg_value>\n'
+    '\n<arg_value>[1, {"k": true}]</arg_value>\n<arg_key>n</arg_key>\n<arg_value>null</arg_value>\n'
     "</tool_call>",
     "glm47": "<tool_call>f<arg_key>a</arg_key><arg_value>x\ny</arg_value><arg_key>b</arg_key>"
-    '<arg_value>[1,{"k":true}]</arg_value><arg_key>n</arg_key><arg_value>null</arg_value>'
+    '<arg_value>[1, {"k": true}]</arg_value><arg_key>n</arg_key><arg_value>null</arg_value>'
     "</tool_call>",
-    "hy_v3": "<tool_calls>\n<tool_call>f<tool_sep>\n<arg_key>a</arg_key>\n<arg_value>x\ny"
-    '</arg_value>\n<arg_key>b</arg_key>\n<arg_value>[1,{"k":true}]</arg_value>\n<arg_key>n</arg_key>\n'
-    "<arg_value>null</arg_value>\n</tool_call>\n</tool_calls>",
+    "hy_v3": "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n"
+    "<arg_key:opensource>a</arg_key:opensource>\n<arg_value:opensource>x\ny</arg_value:opensource>\n"
+    "<arg_key:opensource>b</arg_key:opensource>\n"
+    '<arg_value:opensource>[1, {"k": true}]</arg_value:opensource>\n'
+    "<arg_key:opensource>n</arg_key:opensource>\n<arg_value:opensource>null</arg_value:opensource>\n"
+    "</tool_call:opensource>\n</tool_calls:opensource>",
+    "ling3": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x\ny</arg_value><arg_key>b</arg_key>\n"
+    '<arg_value>[1, {"k": true}]</arg_value><arg_key>n</arg_key>\n<arg_value>null</arg_value>\n'
+    "</tool_call>",
     "minimax_m2": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="a">x\ny</parameter>\n'
-    '<parameter name="b">[1,{"k":true}]</parameter>\n<parameter name="n">null</parameter>\n'
+    '<parameter name="b">[1, {"k": true}]</parameter>\n<parameter name="n">null</parameter>\n'
     "</invoke>\n</minimax:tool_call>",
     "deepseek_v4": f'<{BAR}DSML{BAR}tool_calls>\n<{BAR}DSML{BAR}invoke name="f">\n'
     f'<{BAR}DSML{BAR}parameter name="a" string="true">x\ny</{BAR}DSML{BAR}parameter>\n'
-    f'<{BAR}DSML{BAR}parameter name="b" string="false">[1,{{"k":true}}]</{BAR}DSML{BAR}parameter>\n'
+    f'<{BAR}DSML{BAR}parameter name="b" string="false">[1, {{"k": true}}]'
+    f"</{BAR}DSML{BAR}parameter>\n"
     f'<{BAR}DSML{BAR}parameter name="n" string="false">null</{BAR}DSML{BAR}parameter>\n'
     f"</{BAR}DSML{BAR}invoke>\n</{BAR}DSML{BAR}tool_calls>",
     "step3": f"<{BAR}tool_calls_begin{BAR}>\n<{BAR}tool_call_begin{BAR}>function"
     f'<{BAR}tool_sep{BAR}><steptml:invoke name="f">\n'
     '<steptml:parameter name="a">x\ny</steptml:parameter>\n'
-    '<steptml:parameter name="b">[1,{"k":true}]</steptml:parameter>\n'
+    '<steptml:parameter name="b">[1, {"k": true}]</steptml:parameter>\n'
     '<steptml:parameter name="n">null</steptml:parameter>\n</steptml:invoke>'
     f"<{BAR}tool_call_end{BAR}>\n<{BAR}tool_calls_end{BAR}>",
-    "minicpm5": '<function name="f"><param name="a">x\ny</param><param name="b">[1,{"k":true}]'
+    "minicpm5": '<function name="f"><param name="a">x\ny</param><param name="b">[1, {"k": true}]'
     '</param><param name="n">null</param></function>',
     "minimax_m3": f'{NS}<tool_call>\n{NS}<invoke name="f">{NS}<a>x\ny{NS}</a>{NS}<b>{NS}<item>1{NS}'
     f"</item>{NS}<item>{NS}<k>true{NS}</k>{NS}</item>{NS}</b>{NS}<n>null{NS}</n>{NS}</invoke>\n"
@@ -65,11 +72,16 @@ def test_calls_are_written_as_the_models_write_them(name: str, text: str) -> Non
 def test_results_are_written_as_the_models_expect_them() -> None:
     result = ToolResult("c", "f", {"depth": 2.5})
     results = {name: FORMATS[name].render_result(result) for name in DISTINCT}
-    assert results["qwen3_coder"] == '<tool_response>\n{"depth":2.5}\n</tool_response>'
-    assert results["seed_oss"] == '{"depth":2.5}'
-    assert results["glm47"] == '<tool_response>{"depth":2.5}</tool_response>'
-    assert results["minimax_m2"] == '<response>{"depth":2.5}</response>'
-    assert results["deepseek_v4"] == '<tool_result>{"depth":2.5}</tool_result>'
+    assert results["qwen3_coder"] == '<tool_response>\n{"depth": 2.5}\n</tool_response>'
+    assert results["seed_oss"] == '{"depth": 2.5}'
+    assert results["glm47"] == '<tool_response>{"depth": 2.5}</tool_response>'
+    assert FORMATS["step3p5"].render_result(result) == results["glm47"]
+    assert results["hy_v3"] == (
+        "<tool_responses:opensource>\n<tool_response:opensource>\n"
+        '{"depth": 2.5}\n</tool_response:opensource>\n</tool_responses:opensource>'
+    )
+    assert results["minimax_m2"] == '<response>{"depth": 2.5}</response>'
+    assert results["deepseek_v4"] == '<tool_result>{"depth": 2.5}</tool_result>'
     wet = FORMATS["deepseek_v32"].render_result(ToolResult("c", "f", "wet CONTENT"))
     assert wet == "<function_results>\n<result>wet CONTENT</result>\n</function_results>"
 

@@ -37,7 +37,7 @@ any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
         ),
         (
             "lfm2",
-            """<|tool_call_start|>[f(a="it's", b=True, c={"d": [1, None]})]<|tool_call_end|>""",
+            r"""<|tool_call_start|>[f(a='it\'s', b=True, c={'d': [1, None]})]<|tool_call_end|>""",
         ),
     ],
 )
@@ -101,9 +101,9 @@ def test_a_result_is_text_or_json_in_the_markers_that_its_models_know() -> None:
         for fmt in FORMATS
     }
     marked = "<|tool_response_start|>{}<|tool_response_end|>"
-    assert rendered["lfm2"] == (marked.format("4 m"), marked.format('{"tide":4}'))
+    assert rendered["lfm2"] == (marked.format("4 m"), marked.format('{"tide": 4}'))
     for name in ("pythonic", "llama4_pythonic", "olmo3"):
-        assert rendered[name] == ("4 m", '{"tide":4}')
+        assert rendered[name] == ("4 m", '{"tide": 4}')
 
 
 @any_format

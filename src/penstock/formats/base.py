@@ -7,14 +7,14 @@ differ in its fields; a format that only renames markers is a few lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from penstock.builder import MessageBuilder
 from penstock.errors import UsageError
-from penstock.events import Event
+from penstock.events import Event, ToolCallEnd
 from penstock.formats import prompts
 from penstock.formats.grammar import Count, Outline, write_gbnf, write_structural_tag
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
@@ -62,6 +62,17 @@ class CallStyle(Protocol):
 
 
 @runtime_checkable
+class Grouping(Protocol):
+    """A call style that writes the calls of one message otherwise than one on each line."""
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls*, one or more, as a model writes them in one message.
+
+        Raises `UsageError` for what `render_call` would refuse.
+        """
+
+
+@runtime_checkable
 class Outlined(Protocol):
     """A call style that can say how a call looks before there is one: grammars are made of that."""
 
@@ -88,7 +99,8 @@ class Format(Struct, frozen=True):
 
     *models* are those that are known to write it, *prompt* tells any other model how to write it.
     *reasoning* is how its models mark their thoughts; None where the format reads them itself.
-    *wrappers* are tokens around its answers that are no content.
+    *wrappers* are tokens around its answers that are no content. *tools* is how its models were
+    taught to see the list of their tools; None where any JSON will do.
     """
 
     name: str
@@ -97,6 +109,7 @@ class Format(Struct, frozen=True):
     models: tuple[str, ...] = ()
     reasoning: Reasoning | None = THINK
     wrappers: tuple[Wrapper, ...] = TURN_ENDS
+    tools: prompts.ToolList | None = None
 
     @property
     def usual_reasoning(self) -> Reasoning | None:
@@ -113,14 +126,16 @@ class Format(Struct, frozen=True):
     ) -> str:
         """Write the system prompt that shows *tools* and tells how to call them.
 
-        *template* takes the place of the format's own words; *system* is what else the prompt is to
-        say, behind the tools or, with *placement* ``last``, before them. Without tools there is
-        nothing to tell.
+        *template* takes the place of the format's own words, and gets the tools as a plain JSON
+        array; *system* is what else the prompt is to say, behind the tools or, with *placement*
+        ``last``, before them. Without tools there is nothing to tell.
         """
         known = read_tools(tools)
         shown = ""
-        if known or template is not None:
-            shown = prompts.fill(template or self.prompt, known, self.calls.render_call)
+        if template is not None:
+            shown = prompts.fill(template, known, self.calls.render_call)
+        elif known:
+            shown = prompts.fill(self.prompt, known, self.calls.render_call, self.tools)
         parts = [shown, system] if placement == "first" else [system, shown]
         return "\n\n".join(part for part in parts if part)
 
@@ -135,9 +150,36 @@ class Format(Struct, frozen=True):
             raise UsageError("a call needs a name")
         return self.calls.render_call(call)
 
+    def render_calls(self, calls: Iterable[ToolCall]) -> str:
+        """Write the calls of one message as a model writes them, so that they read back equal.
+
+        Many formats put them into one section, others write one after the other. Raises
+        `UsageError` as `render_call` does, and for calls that can only be written alone.
+        """
+        calls = tuple(calls)
+        alone = [self.render_call(call) for call in calls]
+        if len(alone) < _SEVERAL:
+            return "".join(alone)
+        text = render_together(self.calls, calls)
+        tools = [Tool(name) for name in dict.fromkeys(call.name for call in calls)]
+        if self._said(text, tools) != [said for one in alone for said in self._said(one, tools)]:
+            raise UsageError(f"the format {self.name!r} cannot have these calls side by side")
+        return text
+
     def render_result(self, result: ToolResult) -> str:
-        """Write what a call gave back, in the form that mirrors the call."""
-        return self.calls.render_result(result)
+        """Write what a call gave back, in the form that mirrors the call.
+
+        Where the wire has no flag for a call that failed, the content says it: text begins with
+        ``Error: ``, and any other value stands under the key ``error``. What says so itself, text
+        that begins with "error" or an object with that key, stays as it is.
+        """
+        written = self.calls.render_result(result)
+        if not result.is_error:
+            return written
+        unmarked = structs.replace(result, is_error=False)
+        if self.calls.render_result(unmarked) != written:
+            return written  # The wire has a flag of its own.
+        return self.calls.render_result(structs.replace(unmarked, content=_failed(result.content)))
 
     def gbnf(self, tools: object, *, calls: Count = "one") -> str:
         """Write the grammar, in llama.cpp's GBNF, of exactly one call of *tools*, or of ``many``.
@@ -185,12 +227,42 @@ class Format(Struct, frozen=True):
             raise UsageError(f"no grammar can be given for the format {self.name!r}")
         return [(tool, calls.outline(tool)) for tool in read_tools(tools)]
 
+    def _said(self, text: str, tools: list[Tool]) -> list[tuple[str, dict[str, Any]]]:
+        """Give what *text* calls, with values as they are where no schema says what they are."""
+        machine = Machine(self.calls.syntax(tools), tools)
+        events = (*machine.feed(text), *machine.finish())
+        calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
+        return [(call.name, call.arguments) for call in calls]
+
     def call_segments(self, text: str, tools: object = ()) -> list[str]:
         """Give the pieces of *text* that are read as calls, exactly as they stand, in order."""
         parser = self.parser(tools)
         parser.feed(text)
         parser.finish(cut=False)
         return [text[start:end] for start, end in parser.spans]
+
+
+def _failed(content: Any) -> Any:
+    """Give the *content* of a result so that it says that the call failed."""
+    if isinstance(content, str):
+        is_said = content.lstrip().lower().startswith("error")
+        return content if is_said else (f"Error: {content}" if content.strip() else "Error")
+    is_said = isinstance(content, dict) and "error" in content
+    return content if is_said else {"error": content}
+
+
+_SEVERAL: Final = 2
+"""From how many calls on they stand together."""
+
+
+def render_together(style: CallStyle, calls: Sequence[ToolCall]) -> str:
+    """Write *calls* of one message as *style* writes several: one on each line if it says nothing.
+
+    Raises `UsageError` for what `render_call` would refuse.
+    """
+    if len(calls) >= _SEVERAL and isinstance(style, Grouping):
+        return style.render_calls(calls)
+    return "\n".join(map(style.render_call, calls))
 
 
 def message_of(events: Iterable[Event]) -> AssistantMessage:

@@ -7,25 +7,26 @@ models' own templates write them: each is a whole message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
 from penstock.formats.grammar import (
+    ANY,
     PLACE,
+    Arguments,
     Outline,
     Parameters,
     Slot,
     around,
     check_names,
-    outline_of,
     slot_of,
 )
 from penstock.formats.grammar.notations import Notation
 from penstock.formats.grammar.texts import Marks
-from penstock.formats.json_tags import as_json
-from penstock.formats.prompts import HEAD, TAIL
+from penstock.formats.json_text import spaced_json
+from penstock.formats.prompts import HEAD, TAIL, lines_in, listed_in
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.bodies.channels import ATEM, XTML, Harmony, Inkling, Recipients
@@ -53,16 +54,20 @@ class HarmonyCalls(Harmony, frozen=True):
         """Write *call* as a message to its tool."""
         name = _in_header(call)
         head = f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>"
-        return proved(self, call, f"{head}{as_json(call.arguments)}<|call|>")
+        return proved(self, call, f"{head}{spaced_json(call.arguments)}<|call|>")
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as messages in a row."""
+        return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
-        return outline_of(self.render_call, tool)
+        return _of_json(self.render_call(ToolCall("", tool.name, ANY)))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool, in JSON."""
         head = f"<|start|>functions.{result.name} to=assistant<|channel|>commentary<|message|>"
-        return f"{head}{as_json(result.content)}<|end|>"
+        return f"{head}{spaced_json(result.content)}<|end|>"
 
 
 class InklingCalls(Inkling, frozen=True):
@@ -75,13 +80,17 @@ class InklingCalls(Inkling, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a block of its own."""
-        written = as_json({"name": call.name, "args": call.arguments})
+        written = spaced_json({"name": call.name, "args": call.arguments})
         head = f"<|message_model|>{_in_header(call)}<|content_invoke_tool_json|>"
         return proved(self, call, f"{head}{written}<|end_message|>")
 
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as blocks in a row."""
+        return "".join(map(self.render_call, calls))
+
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
-        return outline_of(self.render_call, tool)
+        return _of_json(self.render_call(ToolCall("", tool.name, ANY)))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a block of its tool."""
@@ -99,14 +108,17 @@ class XTMLCalls(XTML, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* in a channel of its own."""
-        written = "".join(_typed_argument(*item) for item in call.arguments.items())
-        return proved(self, call, _channel(call.name, written))
+        return proved(self, call, self.render_calls([call]))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* in one channel."""
+        return _channel("".join(_counted(call, at) for at, call in enumerate(calls, 1)))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
         check_names(self.render_call, tool)
         parameters = Parameters(_typed_slot, Notation("json-in-channel", marks=_ARGUMENT_MARKS))
-        return Outline(around(_channel(tool.name, PLACE), parameters, PLACE))
+        return Outline(around(_channel(_call(tool.name, 1, PLACE)), parameters, PLACE))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
@@ -124,15 +136,18 @@ class ATEMCalls(ATEM, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a message to its tool."""
-        slots = ((_raw_slot(key), value) for key, value in call.arguments.items())
-        written = "".join(f"{slot.before}{_raw(value)}{slot.after}" for slot, value in slots)
-        return proved(self, call, _invocation(_in_header(call), written))
+        return proved(self, call, self.render_calls([call]))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as messages in a row: the last one ends the turn."""
+        return "<|eom|>".join(map(_invoked, calls)) + "<|eot|>"
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
         check_names(self.render_call, tool)
         parameters = Parameters(_raw_slot, Notation("json-in-message", marks=_RAW_MARKS))
-        return Outline(around(_invocation(tool.name, PLACE), parameters, PLACE))
+        call = around(_invocation(tool.name, PLACE), parameters, PLACE)
+        return Outline(call, closing="<|eot|>", between="<|eom|>")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
@@ -150,16 +165,25 @@ class RecipientCalls(Recipients, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a piece to its tool."""
-        return proved(self, call, f">>>{call.name}\n{as_json(call.arguments)}")
+        return proved(self, call, f">>>{call.name}\n{spaced_json(call.arguments)}")
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as pieces in a row."""
+        return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
-        return outline_of(self.render_call, tool, f">>>{tool.name}\n")
+        written = self.render_call(ToolCall("", tool.name, ANY))
+        return _of_json(written, f">>>{tool.name}\n")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a turn of its tool."""
-        head = f"<|start_header_id|>tool<|end_header_id|>\n\nname={result.name}\n"
-        return f"{head}{_shown(result)}<|eot_id|>"
+        return f"<|start_header_id|>tool<|end_header_id|>\n\n{_shown(result)}<|eot_id|>"
+
+
+def _of_json(written: str, trigger: str = "") -> Outline:
+    """Give the outline of a call that is *written* with any arguments."""
+    return Outline(around(written, Arguments(), spaced_json(ANY)), between="", trigger=trigger)
 
 
 def _in_header(call: ToolCall) -> str:
@@ -170,18 +194,24 @@ def _in_header(call: ToolCall) -> str:
 
 
 def _shown(result: ToolResult) -> str:
-    return result.content if isinstance(result.content, str) else as_json(result.content)
+    return result.content if isinstance(result.content, str) else spaced_json(result.content)
 
 
 def _raw(value: Any) -> str:
-    return value if isinstance(value, str) else as_json(value)
+    return value if isinstance(value, str) else spaced_json(value)
 
 
 def _invocation(name: str, written: str) -> str:
     """Write a message that invokes a tool, with its parameters *written*."""
     invoke = f'<atem:invoke name="{name}">\n{written}</atem:invoke>\n'
     section = f"<atem:function_calls>\n{invoke}</atem:function_calls>"
-    return f"<|start|>assistant to={name}<|message|>{section}<|eom|>"
+    return f"<|start|>assistant to={name}<|message|>{section}"
+
+
+def _invoked(call: ToolCall) -> str:
+    slots = ((_raw_slot(key), value) for key, value in call.arguments.items())
+    written = "".join(f"{slot.before}{_raw(value)}{slot.after}" for slot, value in slots)
+    return _invocation(_in_header(call), written)
 
 
 def _raw_slot(key: str, kind: str = "string") -> Slot:
@@ -189,10 +219,20 @@ def _raw_slot(key: str, kind: str = "string") -> Slot:
     return slot_of(f'<atem:parameter name="{key}">{PLACE}{_RAW_END}>\n', _RAW_MARKS)
 
 
-def _channel(name: str, written: str) -> str:
-    """Write the channel of one call, with its arguments *written*."""
-    head = f'<|open|>call tool="{encoded(name)}" index="1"<|sep|>'
-    return f"<|open|>tools<|sep|>{head}{written}{closing('call')}{closing('tools')}"
+def _channel(calls: str) -> str:
+    """Write the channel of *calls* that are written."""
+    return f"<|open|>tools<|sep|>{calls}{closing('tools')}"
+
+
+def _call(name: str, at: int, written: str) -> str:
+    """Write the call *at* this place in its channel, with its arguments *written*."""
+    head = f'<|open|>call tool="{encoded(name)}" index="{at}"<|sep|>'
+    return f"{head}{written}{closing('call')}"
+
+
+def _counted(call: ToolCall, at: int) -> str:
+    written = "".join(_typed_argument(*item) for item in call.arguments.items())
+    return _call(call.name, at, written)
 
 
 def _typed_argument(key: str, value: Any) -> str:
@@ -304,6 +344,7 @@ KIMI_K3: Final[Format] = Format(
     calls=XTMLCalls(),
     prompt=_RAW_CALLS,
     reasoning=None,
+    tools=listed_in("```json\n{tools}\n```"),
 )
 
 MUSE_GLIMMER: Final[Format] = Format(
@@ -312,6 +353,7 @@ MUSE_GLIMMER: Final[Format] = Format(
     calls=ATEMCalls(),
     prompt=_RAW_CALLS,
     reasoning=None,
+    tools=lines_in("{tools}", typed=False),
 )
 
 FUNCTIONARY_V3_2: Final[Format] = Format(

@@ -7,7 +7,7 @@ the mark itself cannot be written, and is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -63,6 +63,10 @@ class DelimitedCalls(Struct, frozen=True):
         """Write *call*; raise `UsageError` for a text that holds the quote."""
         arguments = _written(call.arguments, self.quote)
         return proved(self, call, f"{self.start}call:{call.name}{arguments}{self.end}")
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* with nothing between them."""
+        return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.formats.base import Format
 from penstock.formats.parameters import ParameterCalls, prompt_of
+from penstock.formats.prompts import LINES, lines_in
 from penstock.parsing.bodies.parameters import Dialect, Spelling
 
 _PROMPT: Final = prompt_of(
@@ -42,18 +43,37 @@ _ON_ONE_LINE: Final = ParameterCalls(
     _GLM,
     call="<tool_call>NAMEPARAMETERS</tool_call>",
     parameter="<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>",
+    between="",
     result="<tool_response>CONTENT</tool_response>",
 )
-_HY_V3: Final = ParameterCalls(
-    _HUNYUAN,
-    call="<tool_calls>\n<tool_call>NAME<tool_sep>\nPARAMETERS</tool_call>\n</tool_calls>",
-    parameter=_LINES,
+_LING: Final = ParameterCalls(
+    _GLM,
+    call="<tool_call>NAME\nPARAMETERS\n</tool_call>",
+    parameter="<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value>",
 )
 
+
+def _suffixed(template: str) -> str:
+    """Give every tag of *template* the suffix that the tokenizer of Hunyuan's models adds."""
+    return template.replace(">", ":opensource>")
+
+
+_HY_V3: Final = ParameterCalls(
+    _HUNYUAN,
+    opening=_suffixed("<tool_calls>\n"),
+    call=_suffixed("<tool_call>NAME<tool_sep>\nPARAMETERS</tool_call>"),
+    parameter=_suffixed(_LINES),
+    closing=_suffixed("\n</tool_calls>"),
+    result=_suffixed(
+        "<tool_responses>\n<tool_response>\nCONTENT\n</tool_response>\n</tool_responses>"
+    ),
+)
+_AVAILABLE: Final = lines_in("<available_tools>\n{tools}\n</available_tools>")
+
 FORMATS: Final[tuple[Format, ...]] = (
-    Format("glm45", _ON_LINES, _PROMPT, models=("glm-4.5", "glm-4.6")),
-    Format("glm47", _ON_ONE_LINE, _PROMPT, models=("glm-4.7", "glm-5")),
-    Format("ling3", _ON_ONE_LINE, _PROMPT, models=("ling-3", "ring-3")),
-    Format("poolside_v1", _ON_LINES, _PROMPT, models=("laguna",)),
-    Format("hy_v3", _HY_V3, _PROMPT, models=("hy3", "hunyuan-3")),
+    Format("glm45", _ON_LINES, _PROMPT, models=("glm-4.5", "glm-4.6"), tools=LINES),
+    Format("glm47", _ON_ONE_LINE, _PROMPT, models=("glm-4.7", "glm-5"), tools=LINES),
+    Format("ling3", _LING, _PROMPT, models=("ling-3", "ring-3"), tools=LINES),
+    Format("poolside_v1", _ON_LINES, _PROMPT, models=("laguna",), tools=_AVAILABLE),
+    Format("hy_v3", _HY_V3, _PROMPT, models=("hy3", "hunyuan-3"), tools=LINES),
 )

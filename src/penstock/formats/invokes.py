@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.formats.base import Format
 from penstock.formats.parameters import ParameterCalls, prompt_of
+from penstock.formats.prompts import LINES, TOOL_LINES, lines_in
 from penstock.formats.thinking import STYLES
 from penstock.parsing.bodies.parameters import Dialect, Spelling
 
@@ -79,8 +80,9 @@ def _lines(dialect: Dialect, result: str) -> ParameterCalls:
     """Write each tag on a line of its own."""
     return ParameterCalls(
         dialect,
-        call=f"{dialect.section}\n{dialect.call}\nPARAMETERS{dialect.call_end}\n"
-        f"{dialect.section_end}",
+        opening=f"{dialect.section}\n",
+        call=f"{dialect.call}\nPARAMETERS{dialect.call_end}",
+        closing=f"\n{dialect.section_end}",
         parameter=f"{dialect.parameter}VALUE{dialect.parameter_end}\n",
         result=result,
     )
@@ -91,8 +93,9 @@ def _typed_lines(section: str, result: str) -> ParameterCalls:
     dialect = _dsml(section)
     return ParameterCalls(
         dialect,
-        call=f"{dialect.section}\n{dialect.call}\nPARAMETERS{dialect.call_end}\n"
-        f"{dialect.section_end}",
+        opening=f"{dialect.section}\n",
+        call=f"{dialect.call}\nPARAMETERS{dialect.call_end}",
+        closing=f"\n{dialect.section_end}",
         parameter='<｜DSML｜parameter name="KEY" string="IS_TEXT">VALUE</｜DSML｜parameter>\n',
         result=result,
     )
@@ -100,9 +103,10 @@ def _typed_lines(section: str, result: str) -> ParameterCalls:
 
 _STEP3_CALLS: Final = ParameterCalls(
     _STEP3,
-    call="<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜>"
-    '<steptml:invoke name="NAME">\nPARAMETERS</steptml:invoke><｜tool_call_end｜>\n'
-    "<｜tool_calls_end｜>",
+    opening="<｜tool_calls_begin｜>\n",
+    call='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="NAME">\n'
+    "PARAMETERS</steptml:invoke><｜tool_call_end｜>",
+    closing="\n<｜tool_calls_end｜>",
     parameter='<steptml:parameter name="KEY">VALUE</steptml:parameter>\n',
 )
 _MINICPM5_CALLS: Final = ParameterCalls(
@@ -119,6 +123,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _lines(_MINIMAX_M2, "<response>CONTENT</response>"),
         _PROMPT,
         models=("minimax-m2",),
+        tools=TOOL_LINES,
     ),
     Format(
         "dots",
@@ -132,13 +137,15 @@ FORMATS: Final[tuple[Format, ...]] = (
         _DSML_PROMPT,
         models=("deepseek-v3.2",),
         reasoning=STYLES["deepseek_v3"],
+        tools=lines_in("<functions>\n{tools}\n</functions>", typed=False),
     ),
     Format(
         "deepseek_v4",
         _typed_lines("tool_calls", "<tool_result>CONTENT</tool_result>"),
         _DSML_PROMPT,
         models=("deepseek-v4",),
+        tools=lines_in("{tools}", typed=False),
     ),
     Format("step3", _STEP3_CALLS, _PROMPT, models=("step-3", "step3")),
-    Format("minicpm5", _MINICPM5_CALLS, _PROMPT, models=("minicpm5",)),
+    Format("minicpm5", _MINICPM5_CALLS, _PROMPT, models=("minicpm5",), tools=LINES),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
@@ -9,7 +10,9 @@ from msgspec import structs
 from penstock.formats.base import Format
 from penstock.formats.grammar import Outline
 from penstock.formats.json_models import LISTED, SINGLE, MarkedJSON, told
-from penstock.formats.turns import TURN_ENDS
+from penstock.formats.json_text import spaced_json
+from penstock.formats.prompts import ToolList
+from penstock.messages import ToolCall
 from penstock.parsing import Body, JSONCallReader
 from penstock.parsing.bodies.envelope import CALL, Shape
 from penstock.parsing.bodies.json_leading import LabelledJSONReader, LeadingJSONReader
@@ -25,13 +28,11 @@ class LeadingJSON(MarkedJSON, frozen=True):
     """Calls of *shape* behind a bracket that begins the answer, or behind a marker of *starts*.
 
     A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
-    marker of a ``[``. With *only_first* markers too count only where the answer begins. *between*
-    parts several calls; None where they would look otherwise.
+    marker of a ``[``. With *only_first* markers too count only where the answer begins.
     """
 
     shape: Shape = CALL
     only_first: bool = False
-    between: str | None = ", "
 
     def body(self, marker: str) -> Body:
         """Give a fresh reader for what follows *marker*."""
@@ -58,6 +59,10 @@ class AnsweringJSON(LeadingJSON, frozen=True):
         """Give a fresh reader for what follows *marker*."""
         return ResponseReader(marker, self.shape)
 
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as a list under the key of several."""
+        return spaced_json({"tool_calls": [self.members(call) for call in calls]})
+
 
 _GENERIC: Final = Shape(wrappers=frozenset({"tool_call"}), lists=frozenset({"tool_calls"}))
 
@@ -72,10 +77,13 @@ FORMATS: Final[tuple[Format, ...]] = (
         name="llama3_json",
         models=("llama-3.1", "llama-3.2", "llama-3.3", "llama-4"),
         calls=LeadingJSON(
-            starts=("<|python_tag|>", "{"), keys=("name", "parameters"), between="; "
+            starts=("<|python_tag|>", "{"),
+            keys=("name", "parameters"),
+            between="; ",
+            result="{json}",
         ),
         prompt=told(*_ROW, first=True),
-        wrappers=TURN_ENDS,
+        tools=ToolList("{tools}", between="\n\n", tool="{lines}"),
     ),
     Format(
         name="xlam",
@@ -85,9 +93,9 @@ FORMATS: Final[tuple[Format, ...]] = (
             label="TOOL_CALLS]",
             end="</tool_call>",
             written="[{call}]",
+            between=", ",
         ),
         prompt=told(*LISTED, first=True),
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="granite",
@@ -96,20 +104,18 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<|tool_call|>", "<tool_call>", "[", "{"),
             only_first=True,
             written="<|tool_call|>[{call}]",
+            between=", ",
         ),
         prompt=told(*LISTED, first=True),
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="generic_json",
         calls=AnsweringJSON(
             starts=("{",),
             shape=_GENERIC,
-            between=None,
             written='{"tool_call": {call}}',
         ),
         prompt=told(*_MEMBER, first=True),
-        wrappers=TURN_ENDS,
     ),
 )
 """The formats that may do without a marker."""

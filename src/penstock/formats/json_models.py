@@ -1,13 +1,13 @@
 """Calls in JSON behind a marker, as the models of each family were taught to write them.
 
 One class reads and writes them all; a format says which markers it has and what a call looks like
-in it. `written` shows that as the models' own templates have it.
+in it. `written`, `result` and the list of tools show that as the models' own templates have it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,6 +15,8 @@ from msgspec import Struct
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import ANY, Arguments, Outline, around
+from penstock.formats.json_text import indented_json, spaced_json
+from penstock.formats.prompts import LINES, ToolList, listed_in
 from penstock.formats.thinking import STYLES
 from penstock.formats.turns import TURN_ENDS
 from penstock.messages import ToolCall, ToolResult
@@ -25,11 +27,9 @@ from penstock.parsing.bodies.json_named_keys import KeyedJSONReader
 from penstock.parsing.bodies.json_unclosed import UnclosedJSONReader
 from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool
-from penstock.values import rjson
 
 _CALL: Final = "{call}"
-_PLACE: Final = re.compile(r"\{(content|json|id|name)\}")
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
+_PLACE: Final = re.compile(r"\{(content|json|id|name|error)\}")
 
 
 class MarkedJSON(Struct, frozen=True):
@@ -38,14 +38,19 @@ class MarkedJSON(Struct, frozen=True):
     Without an *end* the calls end with their JSON. A start may itself end with the bracket that
     begins it, or be none without the *label* behind it. *written* shows where the object of a call
     stands, *keys* are those of its name and its arguments, *id_key* that of its id, if it has one.
+    Several calls stand in the same place with *between* between them; without it each has a place
+    and a line of its own. *lines* tells that objects are written over lines.
+
     *result* shows where the ``{content}`` of a result stands: text as it is, anything else as JSON;
-    or its ``{json}``, ``{id}``, ``{name}``.
+    or its ``{json}``, ``{id}``, ``{name}``, and whether it is an ``{error}``.
     """
 
     starts: tuple[str, ...]
     end: str = ""
     label: str = ""
     written: str = _CALL
+    between: str | None = None
+    lines: bool = False
     keys: tuple[str, str] = ("name", "arguments")
     id_key: str = ""
     result: str = "{content}"
@@ -66,18 +71,25 @@ class MarkedJSON(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as one object, where the models write it."""
-        return self.written.replace(_CALL, spaced_json(self.members(call)))
+        return self.written.replace(_CALL, self._json(self.members(call)))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* in one place, or each in its own."""
+        if self.between is None:
+            return "\n".join(map(self.render_call, calls))
+        objects = (self._json(self.members(call, at)) for at, call in enumerate(calls))
+        return self.written.replace(_CALL, self.between.join(objects))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
-        call = ToolCall("", tool.name, ANY)
+        """Give the outline of a call of *tool*; its arguments are on one line in any case."""
+        call = self._json(self.members(ToolCall("", tool.name, ANY)))
         trigger = next(filter(self.written.startswith, self.starts), "")
-        opening, _, closing = self.written.partition(_CALL)
-        if not opening.rstrip().endswith("["):
-            whole = around(self.render_call(call), Arguments(), spaced_json(ANY))
+        written = self.written if self.between is None else _CALL
+        whole = around(written.replace(_CALL, call), Arguments(), self._any)
+        if self.between is None:
             return Outline(whole, trigger=trigger)
-        listed = around(spaced_json(self.members(call)), Arguments(), spaced_json(ANY))
-        return Outline(listed, opening, closing, between=", ", trigger=trigger)
+        opening, _, closing = self.written.partition(_CALL)
+        return Outline(whole, opening, closing, between=self.between, trigger=trigger)
 
     def render_result(self, result: ToolResult) -> str:
         """Write what a call gave back, where the models read it."""
@@ -85,16 +97,25 @@ class MarkedJSON(Struct, frozen=True):
         places = {
             "content": result.content if is_text else spaced_json(result.content),
             "json": spaced_json(result.content),
-            "id": spaced_json(result.id or _FIRST_ID),
+            "id": spaced_json(result.id or "0"),
             "name": spaced_json(result.name),
+            "error": "true" if result.is_error else "null",
         }
         return _PLACE.sub(lambda place: places[place[1]], self.result)
 
-    def members(self, call: ToolCall) -> dict[str, Any]:
-        """Give the object that *call* is written as."""
+    def members(self, call: ToolCall, at: int = 0) -> dict[str, Any]:
+        """Give the object that *call* is written as, the one *at* this place in its message."""
         name, arguments = self.keys
-        first = {self.id_key: call.id or _FIRST_ID} if self.id_key else {}
+        first = {self.id_key: call.id or str(at)} if self.id_key else {}
         return {**first, name: call.name, arguments: call.arguments}
+
+    def _json(self, members: dict[str, Any]) -> str:
+        return indented_json(members, depth=1) if self.lines else spaced_json(members)
+
+    @property
+    def _any(self) -> str:
+        """What stands for any arguments in an outline."""
+        return indented_json(ANY, depth=2) if self.lines else spaced_json(ANY)
 
 
 class KeyedJSON(MarkedJSON, frozen=True):
@@ -105,8 +126,9 @@ class KeyedJSON(MarkedJSON, frozen=True):
         del marker
         return KeyedJSONReader(self.end)
 
-    def members(self, call: ToolCall) -> dict[str, Any]:
+    def members(self, call: ToolCall, at: int = 0) -> dict[str, Any]:
         """Give the object that *call* is written as."""
+        del at
         return {call.name: call.arguments}
 
 
@@ -117,21 +139,6 @@ class CitedJSON(MarkedJSON, frozen=True):
         """Give a fresh reader for what follows *marker*: a call, or the end of a citation."""
         return citations.CitationEnd() if marker == citations.START else JSONCallReader(self.end)
 
-
-def spaced_json(value: object) -> str:
-    """Write *value* as the models' templates do, with a space behind each comma and colon.
-
-    Raises `UsageError` for what JSON has no word for.
-    """
-    return _TOKEN.sub(_followed_by_space, rjson.dumps(value))
-
-
-def _followed_by_space(token: re.Match[str]) -> str:
-    return token[0] if token[0].startswith('"') else token[0] + " "
-
-
-_FIRST_ID: Final = "0"
-"""What a model numbers its first call as."""
 
 LISTED: Final = (
     "a JSON list with one object in it that has the name and the arguments",
@@ -169,8 +176,17 @@ _ACTION: Final = ("<|START_ACTION|>", citations.START)
 _ACTION_END: Final = "<|END_ACTION|>"
 _ACTION_RESULT: Final = """\
 <|START_TOOL_RESULT|>[
-    {"tool_call_id": {id}, "results": {"0": {json}}, "is_error": null}
+    {
+        "tool_call_id": {id},
+        "results": {
+            "0": {json}
+        },
+        "is_error": {error}
+    }
 ]<|END_TOOL_RESULT|>"""
+_FENCED_TOOLS: Final = ToolList(
+    "```json\n{tools}\n```", "[\n    ", "\n]", between=",\n    ", typed=False
+)
 _CITED: Final = (*TURN_ENDS, Wrapper("<co>"))
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -179,28 +195,28 @@ FORMATS: Final[tuple[Format, ...]] = (
         models=("qwen2.5", "qwq"),
         calls=_TAGS,
         prompt=prompts.JSON_MIX,
-        wrappers=TURN_ENDS,
+        tools=LINES,
     ),
     Format(
         name="granite4",
         models=("granite-4",),
         calls=_TAGS,
         prompt=prompts.JSON_MIX,
-        wrappers=TURN_ENDS,
+        tools=LINES,
     ),
     Format(
         name="trinity",
         models=("trinity",),
         calls=_TAGS,
         prompt=prompts.JSON_MIX,
-        wrappers=TURN_ENDS,
+        tools=LINES,
     ),
     Format(
         name="ernie45",
         models=("ernie-4.5",),
         calls=_TAGS,
         prompt=prompts.JSON_MIX,
-        wrappers=TURN_ENDS,
+        tools=LINES,
     ),
     Format(
         name="longcat",
@@ -211,7 +227,6 @@ FORMATS: Final[tuple[Format, ...]] = (
             written="<longcat_tool_call>{call}</longcat_tool_call>",
         ),
         prompt=prompts.JSON_MIX,
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="internlm",
@@ -228,7 +243,6 @@ FORMATS: Final[tuple[Format, ...]] = (
         ),
         prompt=told(*SINGLE),
         reasoning=STYLES["interns1"],
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="jamba",
@@ -237,9 +251,9 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<tool_calls>",),
             end="</tool_calls>",
             written="<tool_calls>[\n    {call}\n]</tool_calls>",
+            between=",\n    ",
         ),
         prompt=told(*LISTED),
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="hunyuan_a13b",
@@ -248,6 +262,7 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<tool_calls>",),
             end="</tool_calls>",
             written="<tool_calls>[{call}]</tool_calls>",
+            between=", ",
         ),
         prompt=told(*LISTED),
         wrappers=(*TURN_ENDS, Wrapper("\u52a9\u624b\uff1a", "first")),  # "assistant:", in Chinese
@@ -259,30 +274,33 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<tool_calls>",),
             end="</tool_calls>",
             written="<tool_calls>\n{call}\n</tool_calls>",
+            between="\n",
+            result="tool result: {content}",
         ),
         prompt=told(*_LINES),
-        wrappers=TURN_ENDS,
+        tools=LINES,
     ),
     Format(
         name="phi4_mini_json",
         models=("phi-4-mini",),
-        calls=MarkedJSON(starts=(_FUNCTOOLS,), written="functools[{call}]"),
+        calls=MarkedJSON(starts=(_FUNCTOOLS,), written="functools[{call}]", between=", "),
         prompt=told(*LISTED),
-        wrappers=TURN_ENDS,
+        tools=listed_in("<|tool|>{tools}<|/tool|>", typed=False),
     ),
     Format(
         name="firefunction_v2",
         models=("firefunction-v2",),
-        calls=MarkedJSON(starts=(" " + _FUNCTOOLS, _FUNCTOOLS), written=" functools[{call}]"),
+        calls=MarkedJSON(
+            starts=(" " + _FUNCTOOLS, _FUNCTOOLS), written=" functools[{call}]", between=", "
+        ),
         prompt=told(*LISTED),
-        wrappers=TURN_ENDS,
+        tools=listed_in("{tools}", typed=False),
     ),
     Format(
         name="granite_20b_fc",
         models=("granite-20b-functioncalling",),
         calls=MarkedJSON(starts=("<function_call>",), written="<function_call> {call}"),
         prompt=told(*SINGLE),
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="gigachat3",
@@ -301,10 +319,11 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<TOOLCALL>",),
             end="</TOOLCALL>",
             written="<TOOLCALL>[{call}]</TOOLCALL>",
-            result="<TOOL_RESPONSE>[{json}]</TOOL_RESPONSE>",
+            between=", ",
+            result="<TOOL_RESPONSE>[{content}]</TOOL_RESPONSE>",
         ),
         prompt=told(*LISTED),
-        wrappers=TURN_ENDS,
+        tools=listed_in("<AVAILABLE_TOOLS>{tools}</AVAILABLE_TOOLS>", typed=False),
     ),
     Format(
         name="apertus",
@@ -313,9 +332,10 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<|tools_prefix|>",),
             end="<|tools_suffix|>",
             written="<|tools_prefix|>[{call}]<|tools_suffix|>",
+            between=", ",
+            result="[{content}]",
         ),
         prompt=told(*LISTED),
-        wrappers=TURN_ENDS,
     ),
     Format(
         name="cohere_command",
@@ -324,12 +344,14 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=_ACTION,
             end=_ACTION_END,
             written="<|START_ACTION|>\n[{call}]\n<|END_ACTION|>",
+            between=", ",
             keys=("tool_name", "parameters"),
             id_key="tool_call_id",
             result=_ACTION_RESULT,
         ),
         prompt=told(*LISTED),
         wrappers=_CITED,
+        tools=_FENCED_TOOLS,
     ),
     Format(
         name="command_r7b",
@@ -338,6 +360,7 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=_ACTION,
             end=_ACTION_END,
             written="<|START_ACTION|>[\n    {call}\n]<|END_ACTION|>",
+            between=",\n    ",
             keys=("tool_name", "parameters"),
             id_key="tool_call_id",
             result=_ACTION_RESULT,
@@ -345,6 +368,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         prompt=told(*LISTED),
         reasoning=STYLES["cohere_command"],
         wrappers=_CITED,
+        tools=_FENCED_TOOLS,
     ),
     Format(
         name="command_r_plus",
@@ -353,12 +377,13 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("Action:",),
             label="```json",
             end="```",
-            written="Action:\n```json\n[{call}]\n```",
+            written="Action:\n```json\n[\n    {call}\n]```",
+            between=",\n    ",
+            lines=True,
             keys=("tool_name", "parameters"),
-            result="<results>\nDocument: 0\n{content}\n</results>",
+            result="<results>\n{content}</results>",
         ),
         prompt=told(*LISTED),
-        wrappers=TURN_ENDS,
     ),
 )
 """The formats that have a start marker."""

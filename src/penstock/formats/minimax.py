@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.formats.base import Format
 from penstock.formats.parameters import ParameterCalls, prompt_of
+from penstock.formats.prompts import TOOL_LINES
 from penstock.parsing.bodies.parameters import Dialect, Spelling
 
 _NS: Final = "]<]minimax[>["
@@ -31,8 +32,9 @@ FORMATS: Final[tuple[Format, ...]] = (
         models=("minimax-m3",),
         calls=ParameterCalls(
             _MINIMAX_M3,
-            call=f'{_NS}<tool_call>\n{_NS}<invoke name="NAME">PARAMETERS{_NS}</invoke>\n'
-            f"{_NS}</tool_call>",
+            opening=f"{_NS}<tool_call>\n",
+            call=f'{_NS}<invoke name="NAME">PARAMETERS{_NS}</invoke>',
+            closing=f"\n{_NS}</tool_call>",
             parameter=f"{_NS}<KEY>VALUE{_NS}</KEY>",
             result="<response>CONTENT</response>",
         ),
@@ -42,5 +44,6 @@ FORMATS: Final[tuple[Format, ...]] = (
             "`item` for each of its items, to any depth; numbers, true, false and null stand "
             "between their tags as in JSON."
         ),
+        tools=TOOL_LINES,
     ),
 )

@@ -7,13 +7,13 @@ follows. A style that finds no call there leaves the place to the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from penstock.errors import ParseError, UsageError
-from penstock.formats.base import CallStyle, Format, Outlined
+from penstock.formats.base import CallStyle, Format, Outlined, render_together
 from penstock.formats.grammar import Outline
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import Body, Calls, Channel, Run, Scanner, Syntax, Verdict
@@ -35,13 +35,14 @@ class MixedCalls(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* in the first style that can."""
-        refusal = UsageError("there is no style to write a call in")
-        for style in self.styles:
-            try:
-                return style.render_call(call)
-            except UsageError as exc:
-                refusal = exc
-        raise refusal
+        return self._first(lambda style: style.render_call(call))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* in the first style that can write all of them, or each in its own."""
+        try:
+            return self._first(lambda style: render_together(style, calls))
+        except UsageError:
+            return "\n".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
@@ -54,6 +55,16 @@ class MixedCalls(Struct, frozen=True):
         """Write a result in the first style."""
         return self.styles[0].render_result(result)
 
+    def _first(self, write: Callable[[CallStyle], str]) -> str:
+        """Give what *write* writes in the first style that does not refuse."""
+        refusal = UsageError("there is no style to write a call in")
+        for style in self.styles:
+            try:
+                return write(style)
+            except UsageError as exc:
+                refusal = exc
+        raise refusal
+
 
 def mixed(name: str, *formats: Format) -> Format:
     """Make the format that reads the calls of all *formats*, and writes those of the first."""
@@ -61,7 +72,8 @@ def mixed(name: str, *formats: Format) -> Format:
         raise UsageError("a mix needs a format")
     first = formats[0]
     styles = tuple(one.calls for one in formats)
-    return Format(name, MixedCalls(styles), first.prompt, first.models, first.reasoning)
+    calls = MixedCalls(styles)
+    return Format(name, calls, first.prompt, first.models, first.reasoning, tools=first.tools)
 
 
 class _Candidate(Struct, frozen=True):

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import Outline, outline_of
-from penstock.formats.json_tags import as_json
+from penstock.formats.grammar import ANY, Arguments, Outline, around
+from penstock.formats.json_text import spaced_json
+from penstock.formats.prompts import listed_in
 from penstock.formats.proof import proved
 from penstock.formats.thinking import STYLES
-from penstock.formats.turns import TURN_ENDS
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.bodies.named_heads import name_in_id
 from penstock.parsing.bodies.named_json import Dialect, NamedSyntax
@@ -29,12 +29,16 @@ class NamedCalls(Struct, frozen=True):
     """Calls of *dialect*, and how they and their results are written.
 
     *call* and *result* are text with the places NAME, ARGUMENTS, CONTENT and ID. Where a call or a
-    result has an id that its models know, *call_with_id* and *result_with_id* go before.
+    result has an id that its models know, *call_with_id* and *result_with_id* go before. The calls
+    of one message stand from *opening* to *closing* with *between* between them.
     """
 
     dialect: Dialect
     call: str
     call_with_id: str = ""
+    opening: str = ""
+    closing: str = ""
+    between: str = ""
     result: str = "CONTENT"
     result_with_id: str = ""
 
@@ -45,31 +49,46 @@ class NamedCalls(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call*; raise `UsageError` for a name or arguments that would not read back."""
-        id_ = self._id(call.id, call.name)
-        template = self.call_with_id if id_ and self.call_with_id else self.call
-        places = {"NAME": call.name, "ARGUMENTS": as_json(call.arguments), "ID": id_}
-        return proved(self, call, _filled(template, places))
+        return proved(self, call, self.render_calls([call]))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* in one section."""
+        written = self.between.join(self._call(call, at) for at, call in enumerate(calls))
+        return self.opening + written + self.closing
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
-        trigger = next(filter(self.call.startswith, self.dialect.openers))
-        return outline_of(self.render_call, tool, trigger)
+        call = ToolCall("", tool.name, ANY)
+        begin = self.render_call(call)
+        return Outline(
+            around(self._call(call), Arguments(), spaced_json(ANY)),
+            self.opening,
+            self.closing,
+            between=self.between,
+            trigger=next(filter(begin.startswith, self.dialect.openers)),
+        )
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""
         id_ = self._id(result.id, result.name)
         content = result.content
         template = self.result_with_id if id_ and self.result_with_id else self.result
-        shown = content if isinstance(content, str) else as_json(content)
-        if '"content": CONTENT' in template:
-            shown = as_json(content)
+        is_json = '"content": CONTENT' in template or not isinstance(content, str)
+        shown = spaced_json(content) if is_json else content
         return _filled(template, {"NAME": result.name, "CONTENT": shown, "ID": id_})
 
-    def _id(self, id: str, name: str) -> str:  # noqa: A002 - the field's name
+    def _call(self, call: ToolCall, at: int = 0) -> str:
+        """Write *call*, the one *at* this place in its message, without what stands around all."""
+        id_ = self._id(call.id, call.name, at)
+        template = self.call_with_id if id_ and self.call_with_id else self.call
+        places = {"NAME": call.name, "ARGUMENTS": spaced_json(call.arguments), "ID": id_}
+        return _filled(template, places)
+
+    def _id(self, id: str, name: str, at: int = 0) -> str:  # noqa: A002 - the field's name
         """Give *id* if the models know ids like it, or one that they do; empty for neither."""
         if self.dialect.ids:
             is_own = id.startswith("functions.") and name_in_id(id, {}) == name
-            return id if is_own else f"functions.{name}:0"
+            return id if is_own else f"functions.{name}:{at}"
         return id if _MISTRAL_ID.fullmatch(id) else ""
 
 
@@ -112,13 +131,15 @@ _FUNCTIONARY: Final = Dialect(
 )
 
 _RESULTS: Final = "[TOOL_RESULTS]CONTENT[/TOOL_RESULTS]"
-_LISTED_RESULT: Final = '[TOOL_RESULTS] {"content": CONTENT}[/TOOL_RESULTS]'
 _MISTRAL_ARRAY: Final = NamedCalls(
     _MISTRAL,
-    call='[TOOL_CALLS] [{"name": "NAME", "arguments": ARGUMENTS}]',
-    call_with_id='[TOOL_CALLS] [{"name": "NAME", "arguments": ARGUMENTS, "id": "ID"}]',
-    result=_LISTED_RESULT,
-    result_with_id='[TOOL_RESULTS] {"content": CONTENT, "call_id": "ID"}[/TOOL_RESULTS]',
+    opening="[TOOL_CALLS][",
+    call='{"name": "NAME", "arguments": ARGUMENTS}',
+    call_with_id='{"name": "NAME", "arguments": ARGUMENTS, "id": "ID"}',
+    between=", ",
+    closing="]",
+    result='[TOOL_RESULTS]{"content": CONTENT}[/TOOL_RESULTS]',
+    result_with_id='[TOOL_RESULTS]{"content": CONTENT, "call_id": "ID"}[/TOOL_RESULTS]',
 )
 _MISTRAL_ARGS: Final = NamedCalls(_MISTRAL, call="[TOOL_CALLS]NAME[ARGS]ARGUMENTS", result=_RESULTS)
 _MISTRAL_V11: Final = NamedCalls(
@@ -129,21 +150,25 @@ _MISTRAL_V11: Final = NamedCalls(
 )
 _DEEPSEEK_V3: Final = NamedCalls(
     _DEEPSEEK,
-    call="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n"
-    "```json\nARGUMENTS\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    opening="<｜tool▁calls▁begin｜>",
+    call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\nARGUMENTS\n```<｜tool▁call▁end｜>",
+    between="\n",
+    closing="<｜tool▁calls▁end｜>",
     result="<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>CONTENT"
     "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
 )
 _DEEPSEEK_V31: Final = NamedCalls(
     _DEEPSEEK,
-    call="<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>ARGUMENTS"
-    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    opening="<｜tool▁calls▁begin｜>",
+    call="<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>ARGUMENTS<｜tool▁call▁end｜>",
+    closing="<｜tool▁calls▁end｜>",
     result="<｜tool▁output▁begin｜>CONTENT<｜tool▁output▁end｜>",
 )
 _KIMI_K2: Final = NamedCalls(
     _KIMI,
-    call="<|tool_calls_section_begin|><|tool_call_begin|>ID<|tool_call_argument_begin|>ARGUMENTS"
-    "<|tool_call_end|><|tool_calls_section_end|>",
+    opening="<|tool_calls_section_begin|>",
+    call="<|tool_call_begin|>ID<|tool_call_argument_begin|>ARGUMENTS<|tool_call_end|>",
+    closing="<|tool_calls_section_end|>",
     result="## Return of ID\nCONTENT",
 )
 _FUNCTIONARY_V3_1: Final = NamedCalls(_FUNCTIONARY, call="<function=NAME>ARGUMENTS</function>")
@@ -168,6 +193,8 @@ _COUNTED: Final = _prompt(
 )
 _TAGGED: Final = _prompt("write its arguments as one JSON object in a tag that has its name")
 
+_AVAILABLE: Final = listed_in("[AVAILABLE_TOOLS]{tools}[/AVAILABLE_TOOLS]")
+
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "mistral_array",
@@ -175,7 +202,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _LISTED,
         models=("mistral-7b-instruct-v0.3", "mistral-nemo", "mistral-large-2", "mistral-small-3.1"),
         reasoning=STYLES["mistral"],
-        wrappers=TURN_ENDS,
+        tools=_AVAILABLE,
     ),
     Format(
         "mistral_args",
@@ -183,7 +210,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _NAMED,
         models=("mistral-small-3.2", "ministral-3", "devstral"),
         reasoning=STYLES["mistral"],
-        wrappers=TURN_ENDS,
+        tools=_AVAILABLE,
     ),
     Format(
         "magistral",
@@ -191,7 +218,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _NAMED,
         models=("magistral",),
         reasoning=STYLES["mistral"],
-        wrappers=TURN_ENDS,
+        tools=_AVAILABLE,
     ),
     Format(
         "mistral_v11",
@@ -199,14 +226,13 @@ FORMATS: Final[tuple[Format, ...]] = (
         _NAMED,
         models=("mistral-medium-3",),
         reasoning=STYLES["mistral"],
-        wrappers=TURN_ENDS,
+        tools=_AVAILABLE,
     ),
     Format(
         "deepseek_v3",
         _DEEPSEEK_V3,
         _MARKED,
         models=("deepseek-v3", "deepseek-r1-0528"),
-        wrappers=TURN_ENDS,
     ),
     Format(
         "deepseek_v31",
@@ -214,14 +240,18 @@ FORMATS: Final[tuple[Format, ...]] = (
         _MARKED,
         models=("deepseek-v3.1",),
         reasoning=STYLES["deepseek_v3"],
-        wrappers=TURN_ENDS,
     ),
-    Format("kimi_k2", _KIMI_K2, _COUNTED, models=("kimi-k2",), wrappers=TURN_ENDS),
+    Format(
+        "kimi_k2",
+        _KIMI_K2,
+        _COUNTED,
+        models=("kimi-k2",),
+        tools=listed_in("{tools}"),
+    ),
     Format(
         "functionary_v3_1",
         _FUNCTIONARY_V3_1,
         _TAGGED,
         models=("functionary-v3.1", "functionary-small-v3.1", "functionary-medium-v3.1"),
-        wrappers=TURN_ENDS,
     ),
 )

@@ -2,13 +2,13 @@
 
 The families of dialects stand in files of their own: `qwen3_coder`, `glm`, `invokes`, `minimax`.
 How a call is written is a template that looks like the call: ``NAME`` is the tool, ``PARAMETERS``
-all of its parameters, ``KEY`` and ``VALUE`` one of them.
+all of its parameters, ``KEY`` and ``VALUE`` one of them. Calls of one message may share a section.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from penstock.errors import UsageError
 from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, around, check_names, slot_of
 from penstock.formats.grammar.notations import Notation
 from penstock.formats.grammar.texts import Marks
-from penstock.formats.json_tags import as_json
+from penstock.formats.json_text import spaced_json
 from penstock.formats.prompts import HEAD, TAIL
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
@@ -32,13 +32,17 @@ _PLACES: Final = re.compile(r'"(?:NAME|KEY)"|NAME|KEY|IS_TEXT|PARAMETERS|VALUE|C
 class ParameterCalls(Struct, frozen=True):
     """Calls of *dialect*, written as *call* and *parameter* show, results as *result* shows.
 
-    *other_parameter* is how a value is written that the usual way would lose something of.
+    *other_parameter* is how a value is written that the usual way would lose something of. The
+    calls of one message stand from *opening* to *closing* with *between* between them.
     """
 
     dialect: Dialect
     call: str
     parameter: str
     other_parameter: str = ""
+    opening: str = ""
+    closing: str = ""
+    between: str = "\n"
     result: str = "<tool_response>\nCONTENT\n</tool_response>"
 
     def syntax(self, tools: Iterable[Tool]) -> ParameterCalls:
@@ -62,15 +66,11 @@ class ParameterCalls(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call*; raise `UsageError` for a value that holds what would end it."""
-        refused: UsageError | None = None
-        for template in filter(None, (self.parameter, self.other_parameter)):
-            written = "".join(self._parameter(template, *item) for item in call.arguments.items())
-            places = {"NAME": call.name, "PARAMETERS": written}
-            try:
-                return proved(self, call, _filled(self.call, places))
-            except UsageError as exc:
-                refused = exc
-        raise refused or UsageError("no way to write this")
+        return self.render_calls([call])
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* in one section; raise `UsageError` as `render_call` does."""
+        return self._in_section(self.between.join(map(self._call, calls)))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
@@ -81,18 +81,38 @@ class ParameterCalls(Struct, frozen=True):
         parameters = Parameters(self._slot, notation, elements=nests, item=ITEM if nests else "")
         return Outline(
             around(_filled(self.call, places), parameters, PLACE),
-            trigger=next(filter(self.call.startswith, self.dialect.starts), ""),
+            self.opening,
+            self.closing,
+            between=self.between,
+            trigger=next(filter(self._in_section(self.call).startswith, self.dialect.starts), ""),
         )
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""
-        content = result.content if isinstance(result.content, str) else as_json(result.content)
+        content = result.content if isinstance(result.content, str) else spaced_json(result.content)
         return _filled(self.result, {"NAME": result.name, "CONTENT": content})
 
     @property
     def _marks(self) -> Marks:
         """What a value may not hold in a grammar: whatever might end it."""
         return Marks(grammar_of(self.dialect).marks.literals)
+
+    def _in_section(self, written: str) -> str:
+        return self.opening + written + self.closing
+
+    def _call(self, call: ToolCall) -> str:
+        """Write *call* in the first way that reads back."""
+        refused: UsageError | None = None
+        for template in filter(None, (self.parameter, self.other_parameter)):
+            written = "".join(self._parameter(template, *item) for item in call.arguments.items())
+            text = _filled(self.call, {"NAME": call.name, "PARAMETERS": written})
+            try:
+                proved(self, call, self._in_section(text))
+            except UsageError as exc:
+                refused = exc
+            else:
+                return text
+        raise refused or UsageError("no way to write this")
 
     def _slot(self, key: str, kind: str) -> Slot:
         places = {"KEY": key, "VALUE": PLACE, "IS_TEXT": "true" if kind == "string" else "false"}
@@ -138,7 +158,7 @@ def _quoted(text: str) -> str:
 
 
 def _written(value: Any) -> str:
-    return value if isinstance(value, str) else as_json(value)
+    return value if isinstance(value, str) else spaced_json(value)
 
 
 class _Mark(str):

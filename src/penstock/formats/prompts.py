@@ -3,6 +3,9 @@
 A prompt is text with two places: ``{tools}``, where the tools stand as JSON, and ``{example}``,
 where a call of one of them stands as this format writes it. Nothing else in it is special, so a
 prompt may hold any braces.
+
+The words are ours. The list of tools is as a model's own template writes it, where that is JSON:
+a `ToolList` says what stands around it and what each tool looks like.
 """
 
 from __future__ import annotations
@@ -10,22 +13,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from msgspec import Struct
+
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats.examples import example_call
+from penstock.formats.json_text import indented_json, spaced_json
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 
 _TOOLS: Final = "{tools}"
 _EXAMPLE: Final = "{example}"
 
-HEAD: Final = """\
+_TAGGED: Final = f"<tools>\n{_TOOLS}\n</tools>"
+"""Where the tools stand in our own words."""
+
+HEAD: Final = f"""\
 You can call the tools below. Each has a name, says what it does, and has a JSON Schema that its \
 arguments must satisfy.
 
-<tools>
-{tools}
-</tools>
+{_TAGGED}
 
 """
 """How every prompt begins; what follows says how a call is written."""
@@ -65,15 +72,69 @@ block for each.
 )
 
 
+class ToolList(Struct, frozen=True):
+    """How models were taught to see the list of their tools.
+
+    *frame* shows where the list stands, in place of the tags of our own words. The tools stand in
+    it from *opening* to *closing* with *between* between them, each as *tool* shows it: ``{json}``
+    is the tool, and ``{lines}`` the same over lines. A tool that is *typed* says that it is a
+    function.
+    """
+
+    frame: str = _TAGGED
+    opening: str = ""
+    closing: str = ""
+    between: str = "\n"
+    tool: str = "{json}"
+    typed: bool = True
+
+    def framed(self, prompt: str) -> str:
+        """Give *prompt* with the frame in which these models expect their tools."""
+        return prompt.replace(_TAGGED, self.frame)
+
+    def written(self, tools: Sequence[Tool]) -> str:
+        """Write *tools* as what stands in the frame."""
+        return self.opening + self.between.join(map(self._tool, tools)) + self.closing
+
+    def _tool(self, tool: Tool) -> str:
+        shown = {"type": "function", "function": _shown(tool)} if self.typed else _shown(tool)
+        if "{lines}" in self.tool:
+            return self.tool.replace("{lines}", indented_json(shown))
+        return self.tool.replace("{json}", spaced_json(shown))
+
+
+LINES: Final = ToolList()
+"""A tool on each line, between the tags of our own words: what most templates do."""
+
+TOOL_LINES: Final = ToolList(tool="<tool>{json}</tool>", typed=False)
+"""The same with tags around each tool."""
+
+
+def listed_in(frame: str, *, typed: bool = True) -> ToolList:
+    """Say that the tools are one JSON list, where *frame* has ``{tools}``."""
+    return ToolList(frame, "[", "]", ", ", typed=typed)
+
+
+def lines_in(frame: str, *, typed: bool = True) -> ToolList:
+    """Say that each tool is a line, where *frame* has ``{tools}``."""
+    return ToolList(frame, typed=typed)
+
+
 def fill(
     template: str | Callable[[str], str],
     tools: Sequence[Tool],
     render_call: Callable[[ToolCall], str],
+    shown_as: ToolList | None = None,
 ) -> str:
-    """Put *tools*, and an example that calls one of them, into *template*."""
-    shown = show_tools(tools)
+    """Put *tools*, and an example that calls one of them, into *template*.
+
+    The tools are a plain JSON array, unless *shown_as* says how else they are written.
+    """
+    shown = show_tools(tools) if shown_as is None else shown_as.written(tools)
     if callable(template):
         return template(shown)
+    if shown_as is not None:
+        template = shown_as.framed(template)
     example = _first_example(tools, render_call) if _EXAMPLE in template else ""
     # Not one after the other: what is put in may itself hold the name of a place.
     parts = [part.replace(_EXAMPLE, example) for part in template.split(_TOOLS)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -12,8 +12,10 @@ from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import Keywords, Outline, check_names
-from penstock.formats.grammar.notations import PYTHON, PYTHON_OF_JSON
-from penstock.formats.json_tags import as_json
+from penstock.formats.grammar.notations import PYTHON, PYTHON_OF_JSON, Notation
+from penstock.formats.grammar.texts import JSON_LETTERS, Letters
+from penstock.formats.json_text import spaced_json
+from penstock.formats.prompts import listed_in
 from penstock.formats.proof import proved
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import Body
@@ -24,14 +26,39 @@ from penstock.values import literals
 
 _BRACKET: Final = "["
 _NAME: Final = re.compile(NAME)
+_STRING: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
+
+
+def _singly_quoted(value: Any) -> str:
+    """Write *value* as Python itself would show it, with single quotes in any case."""
+    return _STRING.sub(_requoted, literals.dumps(value))
+
+
+def _requoted(string: re.Match[str]) -> str:
+    # A double quote in a string of JSON never stands without its backslash.
+    inside = string[1].replace('\\"', '"').replace("'", "\\'")
+    return f"'{inside}'"
+
+
+SINGLY_QUOTED: Final = Notation(
+    "python-single",
+    "True",
+    "False",
+    "None",
+    quote="'",
+    letters=Letters("single", "'\\", JSON_LETTERS.ranges, (*JSON_LETTERS.escapes, '"\\\\" "\'"')),
+    write=_singly_quoted,
+    key=_singly_quoted,
+)
+"""Literals of Python with single quotes."""
 
 
 class PythonCalls(Struct, frozen=True):
     """A list of calls from *start* to *end*.
 
     With *bare* the list may also stand alone, where an answer begins. With *lines* each call is a
-    line, without brackets. With *json* the list may be one of objects in JSON, and with
-    *json_words* values are written in the words of JSON.
+    line, without brackets. With *json* the list may be one of objects in JSON. *notation* is how
+    values are written.
     """
 
     start: str = ""
@@ -39,7 +66,7 @@ class PythonCalls(Struct, frozen=True):
     bare: bool = False
     lines: bool = False
     json: bool = False
-    json_words: bool = False
+    notation: Notation = PYTHON
     result_start: str = ""
     result_end: str = ""
     folds: bool = False
@@ -64,26 +91,22 @@ class PythonCalls(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* with its arguments by name."""
-        if not all(_NAME.fullmatch(name) for name in (call.name, *call.arguments)):
-            raise UsageError(f"a name that no call in Python can have, in one of {call.name!r}")
-        arguments = ", ".join(
-            f"{key}={literals.dumps(value, json_words=self.json_words)}"
-            for key, value in call.arguments.items()
-        )
-        written = f"{call.name}({arguments})"
-        listed = written if self.lines else f"[{written}]"
-        return proved(self, call, self.start + listed + self.end)
+        return proved(self, call, self.render_calls([call]))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as one list, or on lines of their own."""
+        opening, between, closing = self._frame
+        return opening + between.join(map(self._call, calls)) + closing
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
         check_names(self.render_call, tool)
-        notation = PYTHON_OF_JSON if self.json_words else PYTHON
-        opening, closing = ("", "") if self.lines else ("[", "]")
+        opening, between, closing = self._frame
         return Outline(
-            (f"{tool.name}(", Keywords(notation), ")"),
-            self.start + opening,
-            closing + self.end,
-            between="\n" if self.lines else ", ",
+            (f"{tool.name}(", Keywords(self.notation), ")"),
+            opening,
+            closing,
+            between=between,
             trigger=self.start,
             leads=not self.start,
         )
@@ -91,8 +114,23 @@ class PythonCalls(Struct, frozen=True):
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""
         content = result.content
-        text = content if isinstance(content, str) else as_json(content)
+        text = content if isinstance(content, str) else spaced_json(content)
         return self.result_start + text + self.result_end
+
+    @property
+    def _frame(self) -> tuple[str, str, str]:
+        """What stands before all calls, between two, and behind all."""
+        if self.lines:
+            return self.start, "\n", self.end
+        return self.start + "[", ", ", "]" + self.end
+
+    def _call(self, call: ToolCall) -> str:
+        """Write *call*; raise `UsageError` for a name that no call in Python can have."""
+        if not all(_NAME.fullmatch(name) for name in (call.name, *call.arguments)):
+            raise UsageError(f"a name that no call in Python can have, in one of {call.name!r}")
+        write = self.notation.write
+        arguments = (f"{key}={write(value)}" for key, value in call.arguments.items())
+        return f"{call.name}({', '.join(arguments)})"
 
 
 _LIST: Final = (
@@ -126,7 +164,7 @@ several calls, write one on each line between the same two tags.
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
         name="pythonic",
-        models=("llama-3.2-1b", "llama-3.2-3b", "toolace-8b"),
+        models=("toolace-8b",),
         calls=PythonCalls(bare=True),
         prompt=_ALONE,
     ),
@@ -139,7 +177,9 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format(
         name="olmo3",
         models=("olmo-3",),
-        calls=PythonCalls("<function_calls>", "</function_calls>", lines=True, json_words=True),
+        calls=PythonCalls(
+            "<function_calls>", "</function_calls>", lines=True, notation=PYTHON_OF_JSON
+        ),
         prompt=_LINES,
     ),
     Format(
@@ -149,9 +189,11 @@ FORMATS: Final[tuple[Format, ...]] = (
             "<|tool_call_start|>",
             "<|tool_call_end|>",
             json=True,
+            notation=SINGLY_QUOTED,
             result_start="<|tool_response_start|>",
             result_end="<|tool_response_end|>",
         ),
         prompt=_MARKED,
+        tools=listed_in("List of tools: <|tool_list_start|>{tools}<|tool_list_end|>"),
     ),
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import structs
+
 from penstock.formats.base import Format
 from penstock.formats.parameters import ParameterCalls, prompt_of
+from penstock.formats.prompts import LINES
 from penstock.formats.thinking import STYLES
 from penstock.parsing.bodies.parameters import Dialect, Spelling
 
@@ -37,6 +40,7 @@ _QWEN: Final = ParameterCalls(
     call="<tool_call>\n<function=NAME>\nPARAMETERS</function>\n</tool_call>",
     parameter=_LINES,
 )
+_STEP: Final = structs.replace(_QWEN, between="", result="<tool_response>CONTENT</tool_response>")
 _SEED: Final = ParameterCalls(
     _dialect("seed:tool_call"),
     call="<seed:tool_call>\n<function=NAME>\nPARAMETERS</function>\n</seed:tool_call>",
@@ -52,9 +56,10 @@ FORMATS: Final[tuple[Format, ...]] = (
         _PROMPT,
         models=("qwen3-coder", "qwen3.5", "qwen3-next-coder"),
         reasoning=STYLES["qwen3"],
+        tools=LINES,
     ),
     Format("seed_oss", _SEED, _PROMPT, models=("seed-oss",)),
     Format("nemotron_v3", _QWEN, _PROMPT, models=("nemotron-3",)),
-    Format("step3p5", _QWEN, _PROMPT, models=("step-3.5",)),
+    Format("step3p5", _STEP, _PROMPT, models=("step-3.5",), tools=LINES),
     Format("mimo", _QWEN, _PROMPT, models=("mimo-v2",)),
 )

@@ -118,6 +118,8 @@ def get(format: FormatLike) -> AnyFormat:  # noqa: A002 - the word of the whole 
 
     Raises `UsageError` for a name that nobody has, and for what is no format.
     """
+    if isinstance(format, Format):  # What any format has is slow to ask for.
+        return format
     if not isinstance(format, str):
         return _made(format)
     key = _key(format)

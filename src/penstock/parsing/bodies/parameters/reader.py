@@ -215,9 +215,11 @@ class ParameterCallReader:
     def _mend_tags(self, marker: str, text: str) -> list[Mended]:
         """Add what ends the value that is open, if any, and the end of the call."""
         dialect = self._dialect
+        like = (marker + text).partition(">")[0]
         closing = self._inside.closing if self._inside is not None else ""
-        call_end = _literal(dialect, dialect.call_end)
-        section_end = _literal(dialect, dialect.section_end) if dialect.section_end else ""
+        closing = closing and closing.removesuffix(">") + _suffix(dialect, like) + ">"
+        call_end = _literal(dialect, dialect.call_end, like)
+        section_end = _literal(dialect, dialect.section_end, like) if dialect.section_end else ""
         text = self._without_begun_tag(text, closing)
         for ending in filter(None, (closing, call_end, section_end)):
             bare = without_begun(text, ending)
@@ -264,10 +266,14 @@ class ParameterCallReader:
 
 def _literal(dialect: Dialect, template: str, like: str = "") -> str:
     """Write a closing tag; with the suffix that the opening tag *like* has."""
-    suffix = ""
-    if dialect.spelling.suffixed and ":" in like:
-        suffix = like[like.index(":") :].removesuffix(">").rstrip()
-    return dialect.spelling.prefix + template.removesuffix(">") + suffix + ">"
+    return dialect.spelling.prefix + template.removesuffix(">") + _suffix(dialect, like) + ">"
+
+
+def _suffix(dialect: Dialect, like: str) -> str:
+    """Give the suffix that the opening tag *like* has, where tags have one."""
+    if not dialect.spelling.suffixed or ":" not in like:
+        return ""
+    return like[like.index(":") :].removesuffix(">").rstrip()
 
 
 def _without_turn_end(text: str) -> str:
