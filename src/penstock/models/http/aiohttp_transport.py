@@ -1,0 +1,234 @@
+"""Calls over aiohttp: a pool of connections for each event loop, and sockets that close at once.
+
+A pool lives as long as its loop. The generator `_kept` waits in the loop and is closed with it, as
+every generator is; it closes the pool then. So a script that never calls `close`, and `sync()`,
+which has a loop for each stream, leave nothing open.
+
+Closing a connection politely means to send what is still unsent, or to wait for the other side's
+part of TLS. An abort cannot wait for a peer that may have stopped listening, so the socket under a
+call is known from the moment it is there, and is torn down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextvars import ContextVar
+from io import BytesIO
+from typing import Any, Final, Self
+
+import aiohttp
+from yarl import URL
+
+from penstock.errors import UsageError
+from penstock.models.http import proxies
+from penstock.models.http.transport import (
+    ConnectError,
+    ConnectionLostError,
+    ConnectTimeoutError,
+    HTTPCall,
+    ProxyError,
+    TLSError,
+    TransportError,
+    TruncatedError,
+    UnreadableError,
+)
+
+MAX_CONNECTIONS: Final = 1_024
+"""How many connections a pool has at most; who waits for one is still connecting."""
+
+CONNECT_TIMEOUT: Final = 10.0
+"""How many seconds it may take to be connected, names, TLS and proxy included."""
+
+_Sockets = list[asyncio.BaseTransport]
+_SOCKETS: Final[ContextVar[_Sockets | None]] = ContextVar("sockets", default=None)
+"""Where the sockets of the call that is being sent are noted."""
+
+
+class AiohttpTransport:
+    """Sends calls over aiohttp; models that share one share its connections.
+
+    *connect* is how many seconds it may take to be connected. *proxy* is the URL of a proxy: left
+    out, `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` in *environ* say it; empty, there
+    is none. *ca* is a file of certificates that are trusted in place of the system's, or an
+    `ssl.SSLContext` of your own. Certificates are always verified, redirects are never followed.
+
+    Raises `UsageError` for a proxy that cannot be one and for a file without certificates.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect: float | None = CONNECT_TIMEOUT,
+        proxy: str | None = None,
+        ca: str | os.PathLike[str] | ssl.SSLContext | None = None,
+        connections: int = MAX_CONNECTIONS,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=None, connect=connect)
+        self._proxy = proxies.checked(proxy)
+        self._tls = _tls(ca)
+        self._connections = connections
+        self._environ = os.environ if environ is None else environ
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"AiohttpTransport(connections={self._connections})"
+
+    async def send(self, call: HTTPCall) -> AiohttpAnswer:
+        """Send *call* and wait for the headers of its answer."""
+        session = await self._session()
+        sockets: _Sockets = []
+        token = _SOCKETS.set(sockets)
+        try:
+            response = await session.request(
+                call.method,
+                URL(call.url, encoded=True),
+                headers=call.headers,
+                data=BytesIO(call.body),  # Bytes would be sent in one go, however many they are.
+                proxy=proxies.proxy_for(call.url, self._proxy, self._environ),
+                allow_redirects=False,
+            )
+        except BaseException as exc:
+            _tear_down(sockets)
+            if isinstance(exc, aiohttp.ClientError | OSError):
+                raise _translated(exc) from exc
+            raise
+        finally:
+            _SOCKETS.reset(token)
+        return AiohttpAnswer(response, sockets)
+
+    async def close(self) -> None:
+        """Close all connections of this loop, and send nothing any more.
+
+        Those of other loops are closed with their loops.
+        """
+        self._closed = True
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.keeper.aclose()
+
+    async def _session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise UsageError("the transport is closed")
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            self._pools = {one: kept for one, kept in self._pools.items() if not one.is_closed()}
+            pool = self._pools[loop] = _Pool(self._new_session())
+            await anext(pool.keeper)
+        return pool.session
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=_Connector(limit=self._connections, ssl=self._tls),
+            cookie_jar=aiohttp.DummyCookieJar(),  # Callers of one pool are no acquaintances.
+            timeout=self._timeout,
+        )
+
+
+class AiohttpAnswer:
+    """An answer that aiohttp reads."""
+
+    def __init__(self, response: aiohttp.ClientResponse, sockets: _Sockets) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self._response = response
+        self._content = response.content
+        self._sockets = sockets
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            data = await self._content.readany()
+        except (aiohttp.ClientError, OSError) as exc:
+            raise _translated(exc) from exc
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def aclose(self) -> None:
+        """Give the connection back to the pool if the body was read to its end, else cut it."""
+        if not self._content.at_eof() or self._content.exception() is not None:
+            _tear_down(self._sockets)
+        self._response.close()
+
+
+class _Pool:
+    """The connections of one loop, and what closes them."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+        self.keeper = _kept(session)
+
+
+async def _kept(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await session.close()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Notes which socket a call was given."""
+
+    async def connect(self, *args: Any, **options: Any) -> aiohttp.connector.Connection:
+        connection = await super().connect(*args, **options)
+        sockets = _SOCKETS.get()
+        if sockets is not None and connection.transport is not None:
+            sockets.append(connection.transport)
+        return connection
+
+
+def _tear_down(sockets: _Sockets) -> None:
+    for socket in sockets:
+        if isinstance(socket, asyncio.WriteTransport):
+            socket.abort()
+
+
+def _tls(ca: str | os.PathLike[str] | ssl.SSLContext | None) -> ssl.SSLContext | bool:
+    if ca is None or isinstance(ca, ssl.SSLContext):
+        return True if ca is None else ca
+    try:
+        return ssl.create_default_context(cafile=os.fspath(ca))
+    except (OSError, ssl.SSLError) as exc:
+        raise UsageError(f"no certificates could be read from {os.fspath(ca)!r}") from exc
+
+
+def _translated(exc: aiohttp.ClientError | OSError) -> TransportError:
+    """Give our word for what aiohttp says; its own messages tell URLs and headers."""
+    match exc:
+        case aiohttp.ConnectionTimeoutError():
+            return ConnectTimeoutError("no connection in time")
+        case aiohttp.ClientProxyConnectionError():
+            return ProxyError(f"no connection to the proxy: {exc.strerror}")
+        case aiohttp.ClientHttpProxyError():
+            return ProxyError(f"the proxy refused: {exc.status} {exc.message}")
+        case aiohttp.ClientSSLError():
+            return TLSError(f"no trust in {exc.host}: {_reason(exc)}")
+        case aiohttp.ClientConnectorError():
+            return ConnectError(f"no connection to {exc.host}:{exc.port}: {exc.strerror}")
+        case aiohttp.ClientPayloadError() if not _is_garbled(exc):
+            return TruncatedError("the body ended before its announced end")
+        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
+            return UnreadableError("the body is no HTTP that can be read")
+        case aiohttp.InvalidURL():
+            return UnreadableError("the URL is none that can be asked")
+        case _:
+            return ConnectionLostError(f"the connection was lost: {_reason(exc)}")
+
+
+def _is_garbled(exc: BaseException) -> bool:
+    return (
+        "content-encoding" in str(exc).lower() or "content-encoding" in str(exc.__cause__).lower()
+    )
+
+
+def _reason(exc: BaseException) -> str:
+    inner = getattr(exc, "certificate_error", None) or getattr(exc, "os_error", None) or exc
+    return str(inner) or type(inner).__name__

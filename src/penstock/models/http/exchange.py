@@ -1,0 +1,121 @@
+"""One answer over HTTP: as many tries as it takes, and the account of them.
+
+As long as nothing of the answer went out, a failure that may pass is kept to itself and the call is
+sent anew. Whatever fails after that is the end of the answer: what had arrived, then `Failed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from logging import getLogger
+from typing import Final
+
+from penstock.apis import Api
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from penstock.models.http.attempt import Attempt, Prepare
+from penstock.models.http.keys import Mask
+from penstock.models.http.report import Report
+from penstock.models.http.retry import Retry
+from penstock.models.http.transport import Transport
+from penstock.models.http.waiting import Patience, Timeouts
+
+_DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
+_LOG: Final = getLogger("penstock.models")
+
+
+class Exchange:
+    """Gets one answer from *transport*; `batches` is read once."""
+
+    def __init__(
+        self,
+        api: Api,
+        prepare: Prepare,
+        transport: Transport,
+        *,
+        timeouts: Timeouts,
+        retry: Retry,
+        mask: Mask,
+        report: Report,
+    ) -> None:
+        self._api = api
+        self._prepare = prepare
+        self._transport = transport
+        self._timeouts = timeouts
+        self._retry = retry
+        self._mask = mask
+        self._report = report
+
+    async def batches(self) -> AsyncGenerator[list[Event]]:
+        """Give the events of the answer as they come, up to its terminal event."""
+        patience = Patience(self._timeouts)
+        try:
+            async with aclosing(self._tries(patience)) as batches:
+                async for batch in batches:
+                    yield batch
+        finally:
+            patience.close()
+            self._report.duration = patience.passed()
+
+    async def _tries(self, patience: Patience) -> AsyncGenerator[list[Event]]:
+        """Give the events of the first try that comes to something, or of the last."""
+        went_out = False
+        while True:
+            self._report.attempts += 1
+            attempt = Attempt(self._api, self._transport, patience, self._mask, self._report)
+            again: float | None = None
+            async with aclosing(attempt.batches(self._prepare)) as batches:
+                async for batch in batches:
+                    self._hide(batch)
+                    again = None if went_out else self._again(batch, patience)
+                    if again is not None:
+                        break
+                    self._note(batch, patience)
+                    went_out = went_out or bool(batch)
+                    yield batch
+            if again is None:
+                return
+            await asyncio.sleep(again)
+
+    def _again(self, batch: list[Event], patience: Patience) -> float | None:
+        """Give the seconds to wait for another try, if the first thing to go out is a failure."""
+        failed = batch[-1] if batch else None
+        if not isinstance(failed, Failed):
+            return None
+        if not all(isinstance(event, MessageStart) for event in batch[:-1]):
+            return None
+        tried, error = self._report.attempts, failed.error
+        delay = self._retry.delay(tried, error, random.random())  # noqa: S311 - no secret
+        if delay is None or patience.now() + delay >= patience.ends:
+            return None
+        self._report.failures.append(error)
+        _LOG.debug("try %d failed: %s; again in %.2f s", tried, error.message, delay)
+        return delay
+
+    # --- the account ---
+
+    def _note(self, batch: list[Event], patience: Patience) -> None:
+        report = self._report
+        if report.first_token is None and any(isinstance(event, _DELTAS) for event in batch):
+            report.first_token = patience.passed()
+        if batch and isinstance(batch[-1], Done | Failed):
+            report.usage = batch[-1].message.usage
+
+    def _hide(self, batch: list[Event]) -> None:
+        """Take keys out of what a server may have echoed."""
+        failed = batch[-1] if batch else None
+        if isinstance(failed, Failed):
+            for error in (failed.error, failed.message.error):
+                if error is not None:
+                    error.message = self._mask.text(error.message)
+                    error.type = self._mask.text(error.type)

@@ -1,0 +1,243 @@
+"""`HTTPModel`: a model behind any of the APIs, over HTTP."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from importlib.metadata import PackageNotFoundError, version
+from logging import getLogger
+from types import TracebackType
+from typing import Any, Final, Self
+
+from msgspec.structs import replace
+
+from penstock import _json, apis
+from penstock.errors import UsageError
+from penstock.events import Event, Failed
+from penstock.messages import AssistantMessage
+from penstock.models.http import endpoints, proxies, qwen_chats
+from penstock.models.http.attempt import Prepare, Send
+from penstock.models.http.exchange import Exchange
+from penstock.models.http.keys import Mask, find_key, secrets_in_headers, secrets_in_url
+from penstock.models.http.report import HTTPStream, Report
+from penstock.models.http.retry import Retry
+from penstock.models.http.transport import HTTPCall, Transport
+from penstock.models.http.waiting import Timeouts
+from penstock.requests import Request
+from penstock.streams import INTERVAL
+from penstock.streams.failures import error_of
+
+_LOG: Final = getLogger("penstock.models")
+_OF_TRANSPORT: Final = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"}
+)
+"""Headers that say how bytes travel, which the caller cannot know."""
+
+
+class HTTPModel:
+    """A model behind *api* (a name that `apis.get` knows) at *base_url*, called *model* there.
+
+    Without *base_url* the environment or the provider's own address is used; without *api_key* the
+    key is that of the environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` or
+    `GOOGLE_API_KEY`, `OLLAMA_API_KEY`, `QWEN_API_KEY`), and an empty one is none. *headers* go
+    along with every request. *streaming* off asks for whole answers, which come as a stream all
+    the same. *interval* is the pace of the streams. *on_report* is told of each that has ended.
+
+    *proxy* and *ca* are for the connections that the model makes itself; with a *transport*, which
+    models may share, they and the time to connect are the transport's.
+
+    Raises `UsageError` for an API, a URL, a key or an option that cannot be one.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an option of every model
+        self,
+        api: str,
+        base_url: str = "",
+        model: str = "",
+        api_key: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        retry: Retry | None = None,
+        streaming: bool = True,
+        proxy: str | None = None,
+        ca: str | os.PathLike[str] | ssl.SSLContext | None = None,
+        transport: Transport | None = None,
+        interval: float = INTERVAL,
+        environ: Mapping[str, str] | None = None,
+        on_report: Callable[[Report], object] | None = None,
+    ) -> None:
+        if not interval >= 0:
+            raise UsageError(f"an interval is zero or more seconds, not {interval}")
+        environ = os.environ if environ is None else environ
+        self._api = apis.get(api)
+        self._endpoint = endpoints.ENDPOINTS[self._api.name]
+        self._base_url = endpoints.base_url_for(self._api.name, base_url, environ)
+        self._model = model
+        self._key = find_key(api_key, self._endpoint.key_names, environ)
+        self._headers = dict(headers or {})
+        self._timeouts = timeouts or Timeouts()
+        self._retry = retry or Retry()
+        self._streaming = streaming
+        self._mask = Mask([self._key.reveal(), *secrets_in_url(self._base_url)])
+        self._interval = interval
+        self._on_report = on_report
+        self._said: set[str] = set()  # what was said to be left out
+        self._own = transport is None
+        if transport is None:
+            through = proxies.proxy_for(self._base_url, proxy, environ) or ""
+            self._mask = self._mask.with_secrets(secrets_in_url(through))
+            transport = _own_transport(self._timeouts.connect, proxy, ca, environ)
+        self._transport = transport
+
+    @property
+    def name(self) -> str:
+        """The name of the model, as its server knows it."""
+        return self._model
+
+    def __repr__(self) -> str:
+        where = self._base_url.partition("?")[0]
+        return f"HTTPModel({self._api.name!r}, {where!r}, {self._model!r})"
+
+    def stream(self, request: Request) -> HTTPStream:
+        """Begin to answer *request*; never raises, every failure is in the stream.
+
+        The request is read here and may be changed afterwards; it is sent with the first read of
+        the stream. `report` of the stream says what it took, and what the API had no word for.
+        """
+        report = Report(api=self._api.name, model=self._model)
+        mask = Mask()
+        try:
+            mask = self._mask.with_secrets(secrets_in_headers({**self._headers, **request.headers}))
+            exchange = self._exchange(request, report, mask)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
+            error = error_of(exc)
+            error.message = mask.text(error.message)
+            return HTTPStream([Failed("error", error, AssistantMessage())], report)
+        return HTTPStream(self._events(exchange, report), report, interval=self._interval)
+
+    async def complete(self, request: Request) -> AssistantMessage:
+        """Give the whole answer; one that failed has `error` set."""
+        return await self.stream(request).result()
+
+    async def close(self) -> None:
+        """Close the connections, unless they are those of a transport that was passed in."""
+        if self._own:
+            await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # --- what goes out ---
+
+    def _exchange(self, request: Request, report: Report, mask: Mask) -> Exchange:
+        asked = replace(
+            request,
+            model=self._model or request.model,
+            messages=[*request.messages],
+            stream=self._streaming,
+            include_usage=self._streaming,
+        )
+        report.model = asked.model
+        report.left_out = self._api.left_out(asked)
+        self._say_left_out(report.left_out)
+        return Exchange(
+            self._api,
+            self._prepare(asked),
+            self._transport,
+            timeouts=self._timeouts,
+            retry=self._retry,
+            mask=mask,
+            report=report,
+        )
+
+    def _prepare(self, request: Request) -> Prepare:
+        """Write the request now, so that later changes to it mean nothing."""
+        headers = self._headers_for(request)
+
+        def write(url: str, body: dict[str, Any]) -> HTTPCall:
+            return HTTPCall(url, headers, _json.encode(body))
+
+        if self._api.name == "qwen":
+            return qwen_chats.preparation(self._api, request, self._base_url, write)
+        body = self._api.write_request(request)
+        if request.session and self._endpoint.session_field:
+            body.setdefault(self._endpoint.session_field, request.session)
+        url = endpoints.url_for(
+            self._api.name, self._base_url, request.model, stream=self._streaming
+        )
+        call = write(url, body)
+
+        async def ready(_send: Send) -> HTTPCall:
+            return call
+
+        return ready
+
+    def _headers_for(self, request: Request) -> dict[str, str]:
+        """Give the headers: the API's, then the model's, then the request's own."""
+        endpoint = self._endpoint
+        headers = {
+            "user-agent": _USER_AGENT,
+            "content-type": "application/json",
+            "accept": f"{endpoint.stream_type}, application/json",
+            **endpoint.headers,
+        }
+        if self._key:
+            headers[endpoint.key_header] = endpoint.key_prefix + self._key.reveal()
+        if request.session:
+            headers["x-session-id"] = request.session
+        for given in (self._headers, request.headers):
+            headers |= {name.lower(): value for name, value in given.items()}
+        return {name: value for name, value in headers.items() if name not in _OF_TRANSPORT}
+
+    # --- what is told ---
+
+    def _say_left_out(self, names: list[str]) -> None:
+        """Log each field that the API has no word for, once."""
+        fresh = [name for name in names if name not in self._said]
+        if fresh:
+            self._said.update(fresh)
+            _LOG.warning("%s has no word for %s: left out", self._api.name, ", ".join(fresh))
+
+    async def _events(self, exchange: Exchange, report: Report) -> AsyncGenerator[Event]:
+        try:
+            async with aclosing(exchange.batches()) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        yield event
+        finally:
+            if self._on_report is not None:
+                self._on_report(report)
+
+
+def _own_transport(
+    connect: float | None,
+    proxy: str | None,
+    ca: str | os.PathLike[str] | ssl.SSLContext | None,
+    environ: Mapping[str, str],
+) -> Transport:
+    try:  # Loaded here, so that models without a network do without the extra.
+        from penstock.models.http.aiohttp_transport import AiohttpTransport  # noqa: PLC0415
+    except ImportError as exc:
+        raise UsageError("HTTPModel needs aiohttp: install penstock[client]") from exc
+    return AiohttpTransport(connect=connect, proxy=proxy, ca=ca, environ=environ)
+
+
+def _user_agent() -> str:
+    try:
+        return f"penstock/{version('penstock')}"
+    except PackageNotFoundError:
+        return "penstock"
+
+
+_USER_AGENT: Final = _user_agent()

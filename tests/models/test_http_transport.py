@@ -1,0 +1,313 @@
+"""The way to the server: TLS, proxies, and transports of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from models.loopback_servers import (
+    ANSWER,
+    STALL,
+    Reply,
+    Seen,
+    refusal,
+    run,
+    serving,
+    stream_of,
+    streamed,
+)
+from penstock import HTTPModel, Request
+from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, ErrorInfo, Text
+from penstock.models.http import NO_RETRY, HTTPCall, Retry, Timeouts
+from penstock.models.http.aiohttp_transport import AiohttpTransport
+from penstock.requests import UserMessage
+
+ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
+
+
+def error_of(message: AssistantMessage) -> ErrorInfo:
+    assert message.error is not None
+    return message.error
+
+
+# --- TLS ---
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a certificate for this machine that nobody but itself vouches for, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path = tmp_path_factory.mktemp("tls") / "certificate.pem"
+    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def server_side(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+def test_a_certificate_of_ones_own_is_trusted(certificate: Path) -> None:
+    async def main() -> None:
+        tls = server_side(certificate)
+        own = ssl.create_default_context(cafile=certificate)
+        async with serving(streamed("anthropic"), tls=tls) as upstream:
+            for ca in (str(certificate), certificate, own):
+                async with HTTPModel("anthropic", upstream.url, "m", ca=ca) as model:
+                    assert (await model.complete(ASKED)).text == ANSWER.text
+
+    run(main())
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(streamed("anthropic"), tls=server_side(certificate)) as upstream,
+            HTTPModel("anthropic", upstream.url, "m", "key-123456") as model,
+        ):
+            error = error_of(await model.complete(ASKED))
+            assert (error.kind, error.type, error.retryable) == ("transport", "tls_error", False)
+            assert upstream.seen == []
+
+    run(main())
+
+
+def test_an_abort_over_tls_is_seen_at_once(certificate: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(Reply([STALL]), tls=server_side(certificate)) as upstream,
+            HTTPModel("anthropic", upstream.url, "m", ca=certificate) as model,
+        ):
+            stream = model.stream(ASKED)
+            waiting = asyncio.create_task(stream.result())
+            await upstream.stalls.wait()
+            before = asyncio.get_running_loop().time()
+            stream.abort()
+            await waiting
+            await upstream.left.wait()
+            assert upstream.hung_up[0] - before < 0.05
+
+    run(main())
+
+
+# --- proxies ---
+
+
+async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+    writer.close()
+
+
+class Tunnel:
+    """A proxy that lets through what it is asked to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.asked.append(head)
+        host, _, port = head.split(" ")[1].partition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        await asyncio.gather(relay(reader, back), relay(there, writer), return_exceptions=True)
+
+
+def test_a_proxy_is_asked_for_a_tunnel(certificate: Path) -> None:
+    async def main() -> None:
+        tunnel = Tunnel()
+        server = await asyncio.start_server(tunnel.serve, "127.0.0.1", 0)
+        proxy = f"http://user:pa%20ss@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, serving(streamed("gemini"), tls=server_side(certificate)) as upstream:
+            async with HTTPModel("gemini", upstream.url, "m", ca=certificate, proxy=proxy) as model:
+                assert (await model.complete(ASKED)).text == ANSWER.text
+                assert "pa" not in repr(model).replace("gemini", "")
+            await asyncio.sleep(0.01)
+        assert len(tunnel.asked) == 1
+        assert tunnel.asked[0].startswith("CONNECT 127.0.0.1:")
+        assert "Proxy-Authorization: Basic" in tunnel.asked[0]
+
+    run(main())
+
+
+def test_a_proxy_is_asked_for_a_plain_url() -> None:
+    async def main() -> None:
+        asked: list[Seen] = []
+
+        def reply(seen: Seen) -> Reply:
+            asked.append(seen)
+            return streamed("ollama")
+
+        async with serving(reply) as proxy:
+            url = "http://tides.example:11434"
+            async with HTTPModel("ollama", url, "m", proxy=proxy.url) as model:
+                assert (await model.complete(ASKED)).text == ANSWER.text
+        assert asked[0].headers["host"] == "tides.example:11434"
+
+    run(main())
+
+
+def test_a_proxy_that_refuses_or_is_not_there_is_told() -> None:
+    async def main() -> None:
+        async with serving(refusal(407, b"")) as proxy:
+            for where in (proxy.url, "http://user:canary-1234@127.0.0.1:9"):
+                async with HTTPModel(
+                    "gemini", "https://h.example", "m", proxy=where, retry=NO_RETRY
+                ) as model:
+                    error = error_of(await model.complete(ASKED))
+                    assert error.type == "proxy_error"
+                    assert "canary" not in str(error)
+
+    run(main())
+
+
+# --- a transport of one's own ---
+
+
+class Canned:
+    """Answers from memory, and keeps account."""
+
+    def __init__(self, *pieces: bytes | Exception, status: int = 200) -> None:
+        self.pieces = pieces
+        self.status = status
+        self.headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+        self.calls: list[HTTPCall] = []
+        self.closed: list[str] = []
+
+    async def send(self, call: HTTPCall) -> Canned:
+        self.calls.append(call)
+        return self
+
+    async def close(self) -> None:
+        self.closed.append("transport")
+
+    async def aclose(self) -> None:
+        self.closed.append("answer")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+
+def test_any_object_that_yields_bytes_is_a_transport() -> None:
+    async def main() -> None:
+        data = stream_of("openai-chat")
+        transport = Canned(b"", data[:100], b"", data[100:])
+        model = HTTPModel("openai-chat", "https://h/v1", "m", "key-123456", transport=transport)
+        assert (await model.complete(ASKED)).text == ANSWER.text
+        (call,) = transport.calls
+        assert (call.method, call.url) == ("POST", "https://h/v1/chat/completions")
+        assert call.headers["authorization"] == "Bearer key-123456"
+        await model.close()
+        assert transport.closed == ["answer"], "it belongs to whoever made it"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "attempts"),
+    [
+        (ConnectionResetError("gone"), "transport", 2),
+        (TimeoutError("the client's own"), "transport", 2),
+        (KeyError("a mistake"), "provider", 1),
+    ],
+)
+def test_what_a_transport_raises_is_told(fault: Exception, kind: str, attempts: int) -> None:
+    async def main() -> None:
+        transport = Canned(fault)
+        retry = Retry(2, base=0.001)
+        model = HTTPModel("openai-chat", "https://h", "m", transport=transport, retry=retry)
+        stream = model.stream(ASKED)
+        assert error_of(await stream.result()).kind == kind
+        assert stream.report.attempts == attempts
+        assert transport.closed == ["answer"] * attempts
+
+    run(main())
+
+
+def test_timeouts_hold_for_any_transport() -> None:
+    class Slow(Canned):
+        async def send(self, call: HTTPCall) -> Canned:
+            await asyncio.sleep(60)
+            return await super().send(call)
+
+    async def main() -> None:
+        model = HTTPModel(
+            "openai-chat",
+            "https://h",
+            "m",
+            transport=Slow(),
+            timeouts=Timeouts(first_byte=0.01),
+            retry=NO_RETRY,
+        )
+        assert error_of(await model.complete(ASKED)).type == "first_byte_timeout"
+
+    run(main())
+
+
+def test_models_may_share_their_connections() -> None:
+    async def main() -> None:
+        transport = AiohttpTransport(environ={})
+        async with serving(streamed("openai-chat")) as upstream:
+            for name in ("one", "two"):
+                model = HTTPModel("openai-chat", upstream.url, name, transport=transport)
+                await model.complete(ASKED)
+                await model.close()
+            assert upstream.connections == 1
+            await transport.close()
+        assert repr(transport) == "AiohttpTransport(connections=1024)"
+
+    run(main())
+
+
+def test_an_answer_that_never_ends_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.models.http.attempt.MAX_ANSWER", 10_000)
+
+    async def main() -> None:
+        flood = Reply([b": ping\n\n" * 1000] * 100)
+        async with (
+            serving(flood) as upstream,
+            HTTPModel("openai-chat", upstream.url, "m") as model,
+        ):
+            assert error_of(await model.complete(ASKED)).kind == "malformed"
+
+    run(main())
+
+
+def test_without_aiohttp_a_model_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "penstock.models.http.aiohttp_transport", None)
+    with pytest.raises(UsageError, match=r"penstock\[client\]"):
+        HTTPModel("openai-chat", "http://h", "m")
+    assert HTTPModel("openai-chat", "http://h", "m", transport=Canned()).name == "m"
