@@ -51,6 +51,11 @@ class Upstream:
             self._process.wait()
         self._reader.join(5)
 
+    @property
+    def address(self) -> str:
+        """Where the server listens, such as ``http://127.0.0.1:8080``."""
+        return self._address
+
     def complete(self, prompt: str, grammar: str, tokens: int) -> Iterator[str]:
         """Give the text of each token of an answer, as the server sends it."""
         request = {

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from msgspec.structs import replace
 
 from penstock import _json, apis
+from penstock.apis import Api
 from penstock.errors import UsageError
 from penstock.events import Event, Failed
 from penstock.messages import AssistantMessage
@@ -91,6 +92,11 @@ class HTTPModel:
             self._mask = self._mask.with_secrets(secrets_in_url(through))
             transport = _own_transport(self._timeouts.connect, proxy, ca, environ)
         self._transport = transport
+
+    @property
+    def api(self) -> Api:
+        """The API that the server speaks."""
+        return self._api
 
     @property
     def name(self) -> str:

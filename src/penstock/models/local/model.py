@@ -1,0 +1,111 @@
+"""`LocalModel`: a small model that answers, and calls tools, in the process of its user.
+
+The model itself only writes (`writer`), in a thread of its own (`line`, `engine`). Tools go the way
+that they go for every model without any: into the prompt as words, and out of the text again. One
+thing is better here than elsewhere: a demanded call is not begged for. The grammar of the format
+lets the model write nothing but one lawful call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from msgspec import structs
+
+from penstock.debug import Settings, Summary
+from penstock.errors import UsageError
+from penstock.formats import Format, FormatLike, get
+from penstock.models.local.engine import Engine, LlamaEngine, packaged_model
+from penstock.models.local.writer import Writer, left_out
+from penstock.models.middleware import ToolMiddleware
+from penstock.requests import Request
+from penstock.streams import EventStream
+
+CONTEXT: Final = 4096
+"""How many tokens a conversation may have, with the answer: 90 MB of memory, half of what the model
+was made for."""
+
+
+class LocalModel(ToolMiddleware):
+    """A model in the process, which needs no network and no key.
+
+    By itself it runs SmolLM2 with 135M parameters, from the extra ``local``; *path* is the file
+    (GGUF) of another model that reads ChatML. *format* is how it is told to call tools, and how its
+    calls are read; with *repair* broken ones are mended where that is safe. *context* is how many
+    tokens a conversation may have, *threads* how many threads compute, by default half as many as
+    there are processors. *engine* takes the place of llama.cpp; *debug*, *write* and *on_summary*
+    are those of `ToolMiddleware`.
+
+    The model is loaded with the first answer, and writes one answer at a time; others wait in line.
+    Raises `UsageError` where the extra is not installed, or *path* is no file.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an option of its own, and has a default
+        self,
+        format: FormatLike = "hermes",  # noqa: A002 - the word of the whole interface
+        path: str | os.PathLike[str] | None = None,
+        *,
+        context: int = CONTEXT,
+        threads: int | None = None,
+        repair: bool = True,
+        engine: Engine | None = None,
+        debug: str | Settings | None = None,
+        write: Callable[[str], object] | None = None,
+        on_summary: Callable[[Summary], object] | None = None,
+    ) -> None:
+        if context < 1 or (threads is not None and threads < 1):
+            raise UsageError("a model needs one or more threads, and room for a conversation")
+        name = "local"
+        if engine is None:
+            file = packaged_model() if path is None else Path(path)
+            engine = LlamaEngine(file, context=context, threads=threads or _half_of_processors())
+            name = file.stem
+        # Where the grammar sees to it, there is nothing to ask for again; and while an answer may
+        # be asked for again, a call of it would have to wait until it is whole.
+        has_grammar = isinstance(get(format), Format)
+        super().__init__(
+            Writer(engine, name),
+            format,
+            arguments="live",
+            repair=repair,
+            constrain="grammar",
+            retries=0 if has_grammar else 1,
+            debug=debug,
+            write=write,
+            on_summary=on_summary,
+        )
+
+    def stream(self, request: Request) -> EventStream:
+        """Begin to answer *request*; never raises, every failure is in the stream.
+
+        A call that is demanded is one call: a small model that may write several writes the same
+        one until it is stopped.
+        """
+        choice = request.tool_choice
+        if choice is not None and choice.mode in ("required", "tool"):
+            request = structs.replace(request, parallel_tool_calls=False)
+        return super().stream(request)
+
+    def left_out(self, request: Request) -> list[str]:
+        """Name what of *request* the model takes no notice of; pictures count as ``images``."""
+        return left_out(request)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _half_of_processors() -> int:
+    """Leave room for others: threads that compute together wait for each other in a loop."""
+    return max(1, (os.cpu_count() or 1) // 2)
