@@ -36,8 +36,10 @@ round-trip: $(VENV)/.dev ## real calls in every format, there and back; LIMIT=40
 sequences: $(VENV)/.dev ## 100,000 random answers through every API; NUMBER=2000 takes a minute
 	$(BIN)/python bench/sequences.py $(if $(NUMBER),--number $(NUMBER))
 
-e2e: $(E2E)/.e2e ## a real model, held to our grammars, streams calls that the parser reads
+e2e: $(E2E)/.e2e ## a real model: held to our grammars, in the process, and behind three APIs
 	$(E2E)/bin/python tests/e2e/run.py $(FORMATS)
+	$(E2E)/bin/python tests/e2e/local_model.py
+	$(E2E)/bin/python tests/e2e/served_model.py
 	$(E2E)/bin/python tests/e2e/ai_sdk/run.py
 
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
@@ -78,7 +80,7 @@ $(VENV)/.bench: $(VENV)/.dev bench/requirements.txt
 $(E2E)/.e2e: pyproject.toml constraints.txt tests/e2e/requirements.txt
 	$(PYTHON) -m venv $(E2E)
 	for try in 1 2 3; do \
-	  $(PIP_E2E) --editable . && \
+	  $(PIP_E2E) --editable '.[client]' && \
 	  $(PIP_E2E) --no-deps --requirement tests/e2e/requirements.txt && exit 0; \
 	  sleep 5; \
 	done; exit 1

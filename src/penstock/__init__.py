@@ -57,8 +57,9 @@ from penstock.messages import (
 from penstock.tools import Tool, read_tools
 
 if TYPE_CHECKING:
-    from penstock import apis, formats, json_array, ndjson, requests, sse, streams, views
+    from penstock import apis, formats, json_array, models, ndjson, requests, sse, streams, views
     from penstock.formats import EventParser, Format, Parser, parse, parse_events
+    from penstock.models import DemoModel, HTTPModel, LocalModel, Model, ToolMiddleware
     from penstock.requests import Request
     from penstock.streams import EventStream
 
@@ -67,6 +68,7 @@ __all__ = [
     "CoercionError",
     "Content",
     "Delta",
+    "DemoModel",
     "Done",
     "DuplicateStringTagError",
     "ErrorInfo",
@@ -76,10 +78,13 @@ __all__ = [
     "EventStream",
     "Failed",
     "Format",
+    "HTTPModel",
     "JSONParseError",
     "LimitError",
+    "LocalModel",
     "MessageBuilder",
     "MessageStart",
+    "Model",
     "Opaque",
     "ParseError",
     "Parser",
@@ -102,6 +107,7 @@ __all__ = [
     "ToolCallEnd",
     "ToolCallStart",
     "ToolError",
+    "ToolMiddleware",
     "ToolResult",
     "Usage",
     "UsageError",
@@ -111,6 +117,7 @@ __all__ = [
     "formats",
     "json_array",
     "messages",
+    "models",
     "ndjson",
     "parse",
     "parse_events",
@@ -123,13 +130,28 @@ __all__ = [
     "views",
 ]
 
-_ROOMS = {"apis", "formats", "json_array", "ndjson", "requests", "sse", "streams", "views"}
+_ROOMS = {
+    "apis",
+    "formats",
+    "json_array",
+    "models",
+    "ndjson",
+    "requests",
+    "sse",
+    "streams",
+    "views",
+}
 _NAMES = {
+    "DemoModel": "models",
     "EventParser": "formats",
     "EventStream": "streams",
     "Format": "formats",
+    "HTTPModel": "models",
+    "LocalModel": "models",
+    "Model": "models",
     "Parser": "formats",
     "Request": "requests",
+    "ToolMiddleware": "models",
     "parse": "formats",
     "parse_events": "formats",
 }

@@ -7,7 +7,7 @@ has ``complete=False``.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
@@ -21,6 +21,10 @@ ErrorKind = Literal[
     "provider", "transport", "truncated", "malformed", "refusal", "filter", "aborted"
 ]
 """What failed. `refusal` and `filter` were the model's side's choice; the others are failures."""
+
+
+UNKNOWN: Final = "unknown"
+"""The name of a call that has none: it is shown, never complete, and nobody runs it."""
 
 
 class Block(Struct):

@@ -1,5 +1,25 @@
 """Models: over HTTP, scripted, local, and with tools for those that have none of their own."""
 
 from penstock.models.base import Model
+from penstock.models.demo import DemoModel
+from penstock.models.http import HTTPModel
+from penstock.models.local import LocalModel
+from penstock.models.middleware import (
+    ToolMiddleware,
+    gemma_tools,
+    hermes_tools,
+    qwen_tools,
+    xml_tools,
+)
 
-__all__ = ["Model"]
+__all__ = [
+    "DemoModel",
+    "HTTPModel",
+    "LocalModel",
+    "Model",
+    "ToolMiddleware",
+    "gemma_tools",
+    "hermes_tools",
+    "qwen_tools",
+    "xml_tools",
+]

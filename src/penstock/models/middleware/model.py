@@ -1,0 +1,137 @@
+"""`ToolMiddleware`: tools for a model that has none of its own.
+
+On the way in the tools become words, and so do the calls and results of the conversation; on the
+way out the words of the model become calls. A middleware is a model itself, so whoever asks it sees
+one that calls tools: the library's users, the agent and the gateway alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import Any, Final
+
+from penstock.debug import Settings, Summary
+from penstock.errors import UsageError
+from penstock.events import Event
+from penstock.formats import FormatLike, Placement, Template, get
+from penstock.messages import AssistantMessage, ToolResult
+from penstock.models.base import Model
+from penstock.models.middleware.attempts import Attempts, Habits, Ids
+from penstock.models.middleware.choice import Constraint
+from penstock.models.middleware.chosen import chosen_events
+from penstock.models.middleware.plan import Planner
+from penstock.models.middleware.retelling import Thoughts
+from penstock.models.middleware.tracing import Trace, Write
+from penstock.parsing import Arguments, OnError, Reasoning
+from penstock.requests import Request
+from penstock.streams import EventStream
+
+RETRIES: Final = 1
+"""How often an answer that will not do is asked for again."""
+
+
+class ToolMiddleware:
+    """Stands for *model* and lets it call tools in text of *format*.
+
+    With ``auto`` the name of the model says how it is told to call, and its text how it does.
+
+    * The way in: *template* takes the place of the format's words and *placement* says where they
+      stand in the system prompt; *results* writes a result in words of your own; *thoughts* says
+      which earlier thoughts the model sees; *stops* are the strings that end an answer, in place
+      of the format's own.
+    * The way out: *arguments*, *repair*, *trim*, *reasoning* and *prompt_suffix* are the options
+      of `penstock.Parser`; *repair* and *trim* are on.
+    * *constrain* says how the upstream can be held to a form: then a call that the request demands
+      is forced. Where it cannot, an answer without one is asked for again, *retries* times at most.
+      With *send_back* so is a call of an unknown tool, or with arguments that its schema refuses.
+    * *on_error* is told of what was meant to be a call and is none. *debug* is a mode of
+      `penstock.debug`, None leaves that to the environment; its lines go to *write* or else to
+      stderr, and its summary to *on_summary* where that is given.
+
+    Raises `UsageError` for a format that nobody has, and for a number of retries below zero.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an option of its own, and has a default
+        self,
+        model: Model,
+        format: FormatLike = "auto",  # noqa: A002 - the word of the whole interface
+        *,
+        arguments: Arguments = "whole",
+        repair: bool = True,
+        trim: bool = True,
+        reasoning: str | Reasoning | None = None,
+        prompt_suffix: str = "",
+        placement: Placement = "first",
+        template: Template | None = None,
+        results: Callable[[ToolResult], str] | None = None,
+        thoughts: Thoughts | None = None,
+        stops: Iterable[str] | None = None,
+        constrain: Constraint | None = None,
+        retries: int = RETRIES,
+        send_back: bool = False,
+        on_error: OnError | None = None,
+        debug: str | Settings | None = None,
+        write: Write | None = None,
+        on_summary: Callable[[Summary], object] | None = None,
+    ) -> None:
+        if retries < 0:
+            raise UsageError(f"an answer is asked for again zero or more times, not {retries}")
+        self._model = model
+        telling = {
+            "template": template,
+            "placement": placement,
+            "result": results,
+            "thoughts": thoughts,
+            "stops": None if stops is None else tuple(stops),
+            "on_error": on_error,
+        }
+        reading: dict[str, Any] = {
+            "arguments": arguments,
+            "repair": repair,
+            "trim": trim,
+            "on_error": on_error,
+        }
+        if prompt_suffix:
+            reading["prompt_suffix"] = prompt_suffix
+        trace = Trace(debug, write, on_summary)
+        self._planner = Planner(get(format), telling, reasoning, constrain)
+        self._habits = Habits(reading, retries, send_back, on_error, trace)
+
+    @property
+    def name(self) -> str:
+        """The name of the model that answers."""
+        return self._model.name
+
+    @property
+    def api(self) -> object:
+        """What the upstream speaks, where it says so."""
+        return getattr(self._model, "api", None)
+
+    def stream(self, request: Request) -> EventStream:
+        """Begin to answer *request*; never raises, every failure is in the stream."""
+        # The upstream's own stream has merged and paced the deltas already.
+        return EventStream(self._answer(request), interval=0)
+
+    async def complete(self, request: Request) -> AssistantMessage:
+        """Give the whole answer; one that failed has `error` set."""
+        async with self.stream(request) as stream:
+            return await stream.result()
+
+    async def close(self) -> None:
+        """Let go of what the upstream holds."""
+        await self._model.close()
+
+    async def _answer(self, request: Request) -> AsyncGenerator[Event, None]:
+        plan = self._planner.plan(request, self._model.name, self.api)
+        ids = Ids(request)
+        if plan.whole:
+            message = await self._model.complete(plan.asked)
+            for event in chosen_events(message, plan.demand, ids(), self._habits.on_error):
+                yield event
+            return
+        attempts = Attempts(self._model, plan, self._habits, ids)
+        async with aclosing(attempts.batches()) as batches:
+            async for batch in batches:
+                for event in batch:
+                    yield event

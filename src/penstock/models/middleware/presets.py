@@ -1,0 +1,113 @@
+"""Middleware ready to use, for the families of models that people ask for by name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock import _json
+from penstock.apis.history import text_of
+from penstock.apis.qwen.requests import NO_OUTPUT
+from penstock.messages import ToolResult
+from penstock.models.base import Model
+from penstock.models.middleware.model import ToolMiddleware
+from penstock.tools import Tool, read_tools
+from penstock.values.schema import Schema
+
+
+def gemma_tools(model: Model, **options: Any) -> ToolMiddleware:
+    """Give *model* tools that it calls in code blocks labelled ``tool_call``."""
+    return ToolMiddleware(model, "gemma", **options)
+
+
+def hermes_tools(model: Model, **options: Any) -> ToolMiddleware:
+    """Give *model* tools that it calls with JSON between ``<tool_call>`` tags."""
+    return ToolMiddleware(model, "hermes", **options)
+
+
+def xml_tools(model: Model, **options: Any) -> ToolMiddleware:
+    """Give *model* tools that it calls with an element of the tool's name."""
+    return ToolMiddleware(model, "morph_xml", **options)
+
+
+def qwen_tools(model: Model, **options: Any) -> ToolMiddleware:
+    """Give *model* tools as chat.qwen.ai is shown them: a list in words, behind everything else."""
+    own: dict[str, Any] = {
+        "template": qwen_prompt,
+        "placement": "last",
+        "results": qwen_result,
+        **options,
+    }
+    return ToolMiddleware(model, "qwen_web", **own)
+
+
+# --- the words for chat.qwen.ai ---
+
+_QWEN: Final = """\
+====
+
+TOOL USE
+
+You have tools. To use one, write an element whose tag is the name of the tool, with one element \
+inside for each parameter, as its usage shows. Use exactly one tool per message: its result comes \
+in the next message. A list has one <item> for each of its elements. Write values as they are and \
+close every tag.
+
+<tools>
+{tools}
+</tools>"""
+
+_EXAMPLES: Final = {
+    "string": "example_value",
+    "integer": "100",
+    "number": "100",
+    "boolean": "true",
+    "array": "[]",
+    "object": "{}",
+}
+
+
+def qwen_prompt(shown: str) -> str:
+    """Write the tools, given as a JSON list, as a list in words with a usage for each."""
+    tools = read_tools(_json.decode(shown))
+    return _QWEN.replace("{tools}", "\n\n".join(_described(tool) for tool in tools))
+
+
+def qwen_result(result: ToolResult) -> str:
+    """Write what a call gave back as chat.qwen.ai is told it."""
+    name = f" from {result.name}" if result.name else ""
+    return f"Tool Result{name}:\n{text_of(result.content).strip() or NO_OUTPUT}"
+
+
+def _described(tool: Tool) -> str:
+    schema = Schema(tool.parameters)
+    names = list(schema.properties)
+    listed = ["Parameters:", *(_parameter(name, schema) for name in names)]
+    usage = [f"<{tool.name}>", *(_usage(name, schema) for name in names), f"</{tool.name}>"]
+    return "\n".join(
+        [
+            f"## {tool.name}",
+            f"Description: {tool.description}",
+            *(listed if names else ["Parameters: None"]),
+            "",
+            "Usage:",
+            *usage,
+        ]
+    )
+
+
+def _parameter(name: str, schema: Schema) -> str:
+    inner = schema.property(name)
+    needed = "required" if name in schema.required else "optional"
+    kind = (inner.wants if inner is not None else None) or "string"
+    description = inner.raw.get("description") if inner and isinstance(inner.raw, dict) else ""
+    return f"- {name}: ({needed}) {kind}" + (f" - {description}" if description else "")
+
+
+def _usage(name: str, schema: Schema) -> str:
+    inner = schema.property(name)
+    raw = inner.raw if inner is not None and isinstance(inner.raw, dict) else {}
+    if raw.get("default") is not None:
+        value = text_of(raw["default"])
+    else:
+        value = _EXAMPLES.get((inner.wants if inner is not None else None) or "", "value")
+    return f"<{name}>{value}</{name}>"
