@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,9 @@ JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 MAX_DEPTH: Final = 512
 """How deep containers may nest: far beyond any real value, and within Python's own recursion."""
+
+_LONE: Final = re.compile(rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
+_LOST: Final = b"\\ufffd"
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -47,11 +51,26 @@ def encode(value: object) -> bytes:
 
 
 def encode_text(text: str) -> bytes:
-    """Write *text* as a JSON string; for hot paths, where nothing can be wrong but a surrogate."""
+    """Write *text* as a JSON string for the wire; for hot paths, where only a surrogate is wrong.
+
+    Half a surrogate pair is U+FFFD, as `encode_wire` has it.
+    """
     try:
         return _encoder.encode(text)
-    except UnicodeEncodeError as exc:
-        return _encode_slowly(text, exc)
+    except UnicodeEncodeError:
+        return encode_wire(text)
+
+
+def encode_wire(value: object) -> bytes:
+    """Write *value* as `encode` does, for a stranger: half a surrogate pair is U+FFFD.
+
+    Halves show as escapes, and nothing else does but for backslashes: most values are cleared by
+    a search.
+    """
+    data = encode(value)
+    if data.find(b"\\ud") < 0:
+        return data
+    return _LONE.sub(lambda match: match[1] or _LOST, data)
 
 
 def encode_strict(value: object) -> bytes:

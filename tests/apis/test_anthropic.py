@@ -404,3 +404,31 @@ def test_an_error_response_is_read_with_the_time_to_wait() -> None:
 def test_an_error_response_is_written() -> None:
     status, body = API.write_error(ErrorInfo("Busy", type="overloaded_error"))
     assert (status, body["error"]["type"]) == (529, "overloaded_error")
+
+
+def test_a_whole_answer_that_is_an_error_says_so_without_a_type() -> None:
+    message = API.read_response({"error": {"type": "overloaded_error", "message": "busy"}})
+    assert message.error is not None
+    assert (message.error.message, message.error.kind) == ("busy", "provider")
+
+
+@pytest.mark.parametrize("end", [[], [{"type": "error", "error": {"message": "busy"}}]])
+def test_citations_and_results_are_kept_though_the_answer_was_cut(end: list[Any]) -> None:
+    result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    cited = {"type": "page_location"}
+    message = message_of(
+        START,
+        {"type": "content_block_start", "index": 0, "content_block": result},
+        opens(1, "text", text=""),
+        delta(1, "text_delta", text="Hel"),
+        delta(1, "citations_delta", citation=cited),
+        *end,
+    )
+    kept = [block.data for block in message.content if isinstance(block, Opaque)]
+    assert kept == [result, {"citations": [cited]}]
+    assert (message.text, message.stop_reason) == ("Hel", "error")
+
+
+def test_hidden_thoughts_are_kept_though_the_answer_was_cut() -> None:
+    message = message_of(START, opens(0, "redacted_thinking", data="xyz"))
+    assert message.content == [Opaque("anthropic", {"type": "redacted_thinking", "data": "xyz"})]

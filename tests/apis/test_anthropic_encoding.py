@@ -375,7 +375,10 @@ def assert_same_end(back: AssistantMessage, message: AssistantMessage) -> None:
         ),
         ([opens(0, "tool_use", id="a", input={})], "a block of tool_use has no name"),
         ([stop("finished")], "stop_reason is 'finished'"),
-        ([stop("refusal", stop_sequence=None)], "stop_details and refusal go together"),
+        (
+            [stop("end_turn", stop_sequence=None, stop_details={"type": "refusal"})],
+            "stop_details of another reason",
+        ),
         ([stop("tool_use", stop_sequence=None), STOP], "tool_use without calls"),
         (
             [stop("end_turn", stop_sequence=None), STOP, STOP],
@@ -402,3 +405,34 @@ def test_calls_that_end_as_a_plain_stop_are_found() -> None:
         b'"tool_use","stop_s', b'"end_turn","stop_s'
     )
     assert API.check(data) == ["calls end in end_turn"]
+
+
+# --- what a stream tells beside the answer ---
+
+
+def test_the_prompt_is_counted_at_the_start_where_its_tokens_are_known() -> None:
+    frames = frames_of(written(MessageStart(), *text(0, "Hi"), done(), input_tokens=42))
+    assert frames[0]["message"]["usage"]["input_tokens"] == 42
+
+
+def test_what_stopped_an_answer_is_told() -> None:
+    upstream = stream(
+        START, opens(0, "text", text=""), delta(0, "text_delta", text="Hi"), closes(0),
+        stop("stop_sequence", stop_sequence="###"), STOP,
+    )  # fmt: skip
+    events = read(API.decoder(), [upstream])
+    found = frames_of(written(*events))[-2]["delta"]
+    assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "###")
+    message = built(events)
+    assert API.write_response(message)["stop_sequence"] == "###"
+    assert message.text == "Hi"
+
+
+def test_half_a_character_is_replaced_wherever_it_is_said() -> None:
+    error = ErrorInfo("no \ud83d", "provider")
+    found = frames_of(written(MessageStart("", "m\ud83d"), failed(error)))
+    assert found[0]["message"]["model"] == "m\ufffd"
+    assert found[-1]["error"]["message"] == "no \ufffd"
+    assert API.write_error(error)[1]["error"]["message"] == "no "
+    message = AssistantMessage("", "m", [Text("Hi\ud83d")], "stop")
+    assert API.write_response(message)["content"][0]["text"] == "Hi"

@@ -321,7 +321,9 @@ def test_a_missing_result_is_supplied() -> None:
 
 
 def test_a_result_that_answers_no_call_is_said_as_text() -> None:
-    assert turns(HI, ToolResult("lost", "f", "Rain")) == [user(said("Hi"), said("Rain"))]
+    (turn,) = turns(HI, ToolResult("lost", "f", "Rain"))
+    assert turn["content"][0] == said("Hi")
+    assert "Rain" in turn["content"][1]["text"]
 
 
 def test_ids_that_the_api_refuses_are_changed_in_calls_and_results_alike() -> None:
@@ -396,7 +398,9 @@ def test_tools_have_a_schema_of_an_object() -> None:
     [
         (None, None, None),
         (ToolChoice("required"), None, {"type": "any"}),
-        (ToolChoice("tool", "f"), None, {"type": "tool", "name": "f"}),
+        (ToolChoice("tool", "weather"), None, {"type": "tool", "name": "weather"}),
+        (ToolChoice("tool", "other"), None, None),
+        (ToolChoice("tool", "other"), True, {"type": "auto", "disable_parallel_tool_use": False}),
         (ToolChoice("none"), False, {"type": "none"}),
         (None, False, {"type": "auto", "disable_parallel_tool_use": True}),
         (ToolChoice("auto"), True, {"type": "auto", "disable_parallel_tool_use": False}),
@@ -484,6 +488,26 @@ def test_what_has_no_place_is_named() -> None:
     )
     named = ["seed", "presence_penalty", "n", "tool_choice", "response_format", "metadata"]
     assert API.left_out(request) == named
+
+
+def test_a_choice_of_a_tool_that_is_not_there_is_named() -> None:
+    request = Request(
+        "claude-x",
+        messages=[HI],
+        tools=[WEATHER],
+        tool_choice=ToolChoice("tool", "other"),
+        parallel_tool_calls=False,
+    )
+    assert API.left_out(request) == ["tool_choice"]
+
+
+def test_a_user_who_begins_without_a_word_still_begins() -> None:
+    answer = AssistantMessage(content=[Text("Yes?")])
+    first, second = turns(UserMessage(), answer)
+    assert first["role"] == "user"
+    assert first["content"]
+    assert second == assistant(said("Yes?")) | {"content": "Yes?"}
+    assert len(turns(UserMessage([Text(" ")]))) == 1
 
 
 def test_stops_of_white_space_are_left_out() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.faults import (
+    body_of,
+    delay_of,
+    error_info,
+    message_of,
+    retry_after,
+    status_of,
+)
 
 NOW = 1_763_200_000.0
 
@@ -37,10 +44,31 @@ def test_the_longest_wait_that_the_headers_ask_for_counts(
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("34s", 34.0), ("1.5m", 90.0), ("250ms", 0.25), ("2h", 7200.0), ("7", 7.0), ("x", None)],
+    "headers",
+    [{"retry-after": "Sat, 15 Nov 2025 09:46:50 GMT"}, {"x-ratelimit-reset": str(int(NOW) + 7)}],
 )
-def test_durations_are_seconds(text: str, seconds: float | None) -> None:
+def test_a_moment_says_nothing_to_those_who_do_not_know_the_time(headers: dict[str, str]) -> None:
+    assert retry_after(headers) is None
+    assert retry_after({**headers, "retry-after-ms": "10"}) == 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("34s", 34.0),
+        ("1.5m", 90.0),
+        ("250ms", 0.25),
+        ("2h", 7200.0),
+        ("7", 7.0),
+        ("x", None),
+        (2, 2.0),
+        (0.5, 0.5),
+        (-1, None),
+        (True, None),
+        (float("nan"), None),
+    ],
+)
+def test_durations_are_seconds(text: object, seconds: float | None) -> None:
     assert delay_of(text) == seconds
     assert delay_of(None) is None
 
@@ -61,11 +89,29 @@ def test_the_status_tells_whether_to_try_again(status: int | None, *, again: boo
 
 @pytest.mark.parametrize(
     "error",
-    ["why", {"message": "why"}, {"details": "why"}, {"error": {"message": "why"}}, {"msg": "why"}],
+    [
+        "why",
+        {"message": "why"},
+        {"details": "why"},
+        {"error": {"message": "why"}},
+        {"msg": "why"},
+        {"detail": [{"loc": ["body"], "msg": "why"}]},
+        [{"error": {"message": "why"}}],
+        {"errors": [{"message": "why"}]},
+    ],
 )
 def test_a_message_is_found_in_any_shape(error: object) -> None:
     assert message_of(error) == "why"
     assert message_of({}) == "the provider gave no reason"
+    assert message_of({"a": 1}) == '{"a":1}'
+    assert message_of({"a": 1}, "no") == "no"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(429, 429), ("503", 503), (1, None), ("x", None), (True, None)]
+)
+def test_a_code_may_be_a_status(code: object, status: int | None) -> None:
+    assert status_of(code) == status
 
 
 def test_a_body_is_its_json_or_its_text() -> None:

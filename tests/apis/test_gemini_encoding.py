@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.gemini_cases import API, SAID, STOP, call, chunk, error_of, folded, message_of, sse
+from apis.gemini_cases import API, SAID, call, chunk, error_of, folded, message_of, sse
 from laws import cut_at
 from laws.checks import read
 from laws.strategies import CUTS, TEXT
@@ -164,7 +164,8 @@ def test_a_signature_survives_the_clients_alphabet(signature: str) -> None:
         (b"data: [1]\r\n\r\n", "a frame is no JSON object"),
         (b"data: [DONE]\r\n\r\n", "a chunk has no modelVersion"),
         (b"data: {\r\ndata: }\r\n\r\n", "a frame has several lines"),
-        (sse(STOP), "a candidate has no parts"),
+        (sse({"candidates": [{"content": {"parts": "Hi"}}]}), "content is no content"),
+        (sse({"promptFeedback": {}}), "a prompt is blocked for no reason"),
         (sse(chunk(SAID, finish="STOP")), "the last chunk has no usage"),
         (sse(chunk(SAID, finish="stop")), "finishReason is 'stop'"),
         (sse(chunk(SAID, finish="STOP"), chunk(SAID)), "something follows"),
@@ -190,3 +191,12 @@ def test_a_signature_survives_the_clients_alphabet(signature: str) -> None:
 )  # fmt: skip
 def test_the_checker_sees_what_a_client_would_stumble_over(data: bytes, complaint: str) -> None:
     assert any(complaint in found for found in API.check(data))
+
+
+def test_half_a_character_is_replaced_wherever_it_is_said() -> None:
+    message = AssistantMessage("r\ud83d", "m\ud83d", [Text("Hi\ud83d")], "stop")
+    encoder = API.encoder()
+    data = b"".join(map(encoder.encode, events_of(message))) + encoder.finish()
+    assert API.check(data) == []
+    assert "\\ud" not in json.dumps(API.write_response(message))
+    assert API.write_error(ErrorInfo("no \ud83d", "provider"))[1]["error"]["message"] == "no "

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from penstock.apis.history import MISSING, repaired, replayable, text_of
+import pytest
+
+from penstock import apis
+from penstock.apis.history import MISSING, lost_content, repaired, replayable, text_of
 from penstock.apis.ids import Ids, SentIds
 from penstock.messages import (
     AssistantMessage,
@@ -15,7 +18,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.requests import Image, Message, UserMessage
+from penstock.requests import Image, Message, Request, UserContent, UserMessage
 
 
 def asks(*ids: str, complete: bool = True) -> AssistantMessage:
@@ -52,11 +55,46 @@ def test_a_turn_without_a_result_does_not_take_that_of_the_next() -> None:
     assert results(repaired(given)) == [("a", MISSING), ("a", 2)]
 
 
-def test_cut_calls_are_left_out_and_results_of_nobody_stay() -> None:
-    fit = repaired([asks("a", complete=False), ToolResult("z", "g", 1)])
+def test_cut_calls_without_a_result_are_left_out() -> None:
+    fit = repaired([asks("a", complete=False)])
     assert isinstance(fit[0], AssistantMessage)
     assert fit[0].tool_calls == []
-    assert results(fit) == [("z", 1)]
+    assert results(fit) == []
+
+
+def test_a_call_that_has_a_result_stays_however_it_was_read() -> None:
+    fit = repaired([asks("a", "b", complete=False), ToolResult("b", "f", 1)])
+    assert isinstance(fit[0], AssistantMessage)
+    assert [(call.id, call.complete) for call in fit[0].tool_calls] == [("b", True)]
+    assert results(fit) == [("b", 1)]
+
+
+def test_a_result_of_nobody_is_said_by_the_user() -> None:
+    orphan: list[Message] = [ToolResult("z", "g", [Text("1"), Image(url="u")])]
+    assert repaired(orphan) == [UserMessage([Text("The result of g:\n1"), Image(url="u")])]
+    assert repaired(orphan, remembers=True) == orphan
+
+
+@pytest.mark.parametrize("name", apis.names())
+def test_no_request_has_a_result_of_no_call(name: str) -> None:
+    cut = ToolCall("a", "f", {"x": 1}, complete=False)
+    messages: list[Message] = [
+        UserMessage([Text("Go")]),
+        AssistantMessage(content=[cut]),
+        ToolResult("a", "f", "one"),
+        UserMessage([Text("And?")]),
+        ToolResult("z", "g", "two"),
+    ]
+    body = str(apis.get(name).write_request(Request(messages=messages)))
+    assert "one" in body
+    assert "The result of g:" in body or "Tool Result from g:" in body
+
+
+def test_what_an_api_has_no_form_for_is_named() -> None:
+    content: list[UserContent] = [Opaque("p", {"type": "document"}), Opaque("q", {"type": "own"})]
+    request = Request(messages=[UserMessage([*content, Image(url="u")])])
+    assert lost_content(request, "q") == ["content: document"]
+    assert lost_content(request, "q", images=False) == ["content: document", "content: image"]
 
 
 def test_signatures_go_back_to_the_model_that_made_them() -> None:

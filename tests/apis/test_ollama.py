@@ -18,6 +18,7 @@ from penstock.events import Done, Event, TextDelta, TextEnd, TextStart, ToolCall
 from penstock.messages import (
     AssistantMessage,
     ErrorInfo,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
@@ -250,3 +251,17 @@ def test_a_refusal_of_the_server_is_read() -> None:
     error = API.read_error(404, {}, b'{"error": "model \\"x\\" not found"}')
     assert (error.message, error.status, error.retryable) == ('model "x" not found', 404, False)
     assert API.write_error(error) == (404, {"error": 'model "x" not found'})
+
+
+def test_pictures_that_a_tool_gave_back_are_shown_by_the_user() -> None:
+    calls = AssistantMessage(content=[ToolCall("a", "f"), ToolCall("b", "g")])
+    picture = ToolResult("a", "f", [Text("here"), Image(data="aGk=")])
+    request = Request(messages=[calls, picture, ToolResult("b", "g", "text")])
+    _, one, two, shown = API.write_request(request)["messages"]
+    assert [one["content"], two["content"]] == ["here", "text"]
+    assert (shown["role"], shown["images"]) == ("user", ["aGk="])
+
+
+def test_a_document_of_another_api_is_named_as_left_out() -> None:
+    request = Request(messages=[UserMessage([Opaque("anthropic", {"type": "document"})])])
+    assert API.left_out(request) == ["content: document"]

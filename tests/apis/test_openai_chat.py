@@ -479,6 +479,8 @@ REQUESTS = st.builds(
 
 @given(request=REQUESTS)
 def test_a_request_reads_back_as_it_was_written(request: Request) -> None:
+    if not request.tools:  # Then there is nothing to choose.
+        request.tool_choice = request.parallel_tool_calls = None
     body = json.loads(json.dumps(API.write_request(request)))
     found = API.read_request(body)
     found.raw = None

@@ -587,6 +587,13 @@ def test_the_hot_path_reads_numbered_and_padded_deltas_alike() -> None:
     assert folded(b"".join(frames) + wire(end())).text == 'One two three "\\ fourfivesix'
 
 
+def test_a_call_that_only_the_last_event_has_is_none_of_those_that_were_streamed() -> None:
+    streamed, late = call("fc_1", "call_1", name="f"), call("fc_2", "call_2", name="g")
+    whole = [{**item, "arguments": "{}", "status": "completed"} for item in (streamed, late)]
+    message = decoded(added(0, streamed), done(0, whole[0]), end(output=[whole[1]]))
+    assert [block.name for block in message.tool_calls] == ["f", "g"]
+
+
 # --- what is written ---
 
 
@@ -671,6 +678,25 @@ def test_mended_arguments_are_what_a_client_gets_in_the_end() -> None:
     start.append(ToolCallDelta(0, "{a:1}"))
     events = encoded(*start, ToolCallEnd(0, mended), Done("tool_use", AssistantMessage()))
     assert json.loads(events[-1]["response"]["output"][0]["arguments"]) == {"a": 1}
+
+
+@pytest.mark.parametrize("said", ["null", " ", "", '"{}"'])
+def test_arguments_that_are_no_object_are_written_as_they_were_understood(said: str) -> None:
+    start: list[Event] = [MessageStart("r", "m"), ToolCallStart(0, "a", "f")]
+    start.append(ToolCallDelta(0, said))
+    events = encoded(
+        *start, ToolCallEnd(0, ToolCall("a", "f")), Done("tool_use", AssistantMessage())
+    )
+    assert events[-1]["response"]["output"][0]["arguments"] == "{}"
+    deltas = [e["delta"] for e in events if e["type"].endswith("arguments.delta")]
+    assert "".join(deltas) == "{}"
+
+
+def test_the_last_brace_of_arguments_waits_until_the_call_is_complete() -> None:
+    encoder = API.encoder()
+    encoder.encode(ToolCallStart(0, "a", "f"))
+    data = encoder.encode(ToolCallDelta(0, '{"a":1}'))
+    assert json.loads(data.decode().splitlines()[-2][6:])["delta"] == '{"a":1'
 
 
 def test_a_call_of_a_tool_with_free_text_is_written_as_one() -> None:
@@ -805,6 +831,35 @@ def test_half_a_character_in_an_item_of_the_provider_is_replaced() -> None:
     item = {"type": "x_call", "id": "x", "a": "\ud83d", "b": "\\ud83d", "c": "\ud83d\ude00"}
     found = encoded(*answer(Opaque(NAME, item)))[-1]["response"]["output"][0]
     assert found == {**item, "a": "\ufffd", "c": "😀"}
+
+
+def test_half_a_character_is_replaced_wherever_it_is_said() -> None:
+    error = ErrorInfo("no \ud83d", "provider", "x\ud83d")
+    found = encoded(*answer(Text("Hi"), stop="error", error=error), model="m\ud83d")
+    assert found[-1]["response"]["error"]["message"] == "no \ufffd"
+    _, body = API.write_error(error)
+    assert body["error"]["message"] == "no "
+    message = AssistantMessage("r\ud83d", "m", [Text("Hi\ud83d")], "stop")
+    assert API.write_response(message)["output"][0]["content"][0]["text"] == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("status", "type_"),
+    [
+        (400, "invalid_request_error"),
+        (404, "invalid_request_error"),
+        (422, "invalid_request_error"),
+        (401, "authentication_error"),
+        (429, "rate_limit_exceeded"),
+        (500, "server_error"),
+    ],
+)
+def test_an_error_without_a_type_is_named_by_its_status(status: int, type_: str) -> None:
+    error = ErrorInfo("no", "provider", "", status)
+    code, body = API.write_error(error)
+    assert (code, body["error"]["type"]) == (status, type_)
+    found = encoded(*answer(stop="error", error=error))[-1]["response"]["error"]
+    assert found.get("type", found["code"]) == type_
 
 
 def test_a_keep_alive_means_nothing() -> None:

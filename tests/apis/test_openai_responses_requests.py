@@ -279,8 +279,9 @@ def test_annotations_go_back_on_their_text() -> None:
 
 def test_what_cannot_be_said_is_left_out() -> None:
     request = Request("m", n=2, seed=1, reasoning=ReasoningOptions(budget=100), stop=["x"])
-    assert API.left_out(request) == ["n", "reasoning", "seed", "stop"]
-    assert API.write_request(request) == {"model": "m", "input": []}
+    assert API.left_out(request) == ["n", "seed", "stop"]
+    effort = {"effort": "low"}
+    assert API.write_request(request) == {"model": "m", "input": [], "reasoning": effort}
 
 
 def test_lone_surrogates_leave_no_trace_and_foreign_blocks_neither() -> None:
@@ -290,7 +291,8 @@ def test_lone_surrogates_leave_no_trace_and_foreign_blocks_neither() -> None:
 
 
 def test_results_may_hold_pictures_or_any_value() -> None:
-    items = sent(
+    _, _, *items = sent(
+        AssistantMessage(content=[ToolCall("a", "f"), ToolCall("b", "f")]),
         ToolResult("a", "f", [Text("see"), Image("image/png", "iVBO")]),
         ToolResult("b", "f", {"k": 1}),
     )
@@ -300,6 +302,32 @@ def test_results_may_hold_pictures_or_any_value() -> None:
         "detail": "auto",
     }
     assert items[1]["output"] == '{"k":1}'
+
+
+def test_no_choice_is_made_among_tools_that_are_not_there() -> None:
+    forced = ToolChoice("tool", "web_search")
+    request = Request("m", tool_choice=forced, parallel_tool_calls=False, source="anthropic")
+    assert API.write_request(request) == {"model": "m", "input": []}
+    assert API.left_out(request) == ["tool_choice", "parallel_tool_calls"]
+    request.tools = [Tool("f")]
+    assert "tool_choice" not in API.write_request(request)
+    request.tool_choice = ToolChoice("tool", "f")
+    assert API.write_request(request)["tool_choice"] == {"type": "function", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "effort"), [(0, "none"), (1_024, "low"), (8_192, "medium"), (31_999, "high")]
+)
+def test_a_budget_is_said_as_an_effort(budget: int, effort: str) -> None:
+    request = Request("m", reasoning=ReasoningOptions(budget=budget))
+    assert API.write_request(request)["reasoning"] == {"effort": effort}
+
+
+def test_lone_surrogates_leave_no_trace_in_tools_and_names() -> None:
+    tool = Tool("f", "d\ud83d", {"type": "object", "title": "t\ud83d"})
+    body = API.write_request(Request("m\ud83d", tools=[tool], user="u\udc00"))
+    assert "\\ud" not in json.dumps(body)
+    assert (body["model"], body["tools"][0]["description"], body["user"]) == ("m", "d", "u")
 
 
 def test_tools_of_others_are_not_made_strict() -> None:

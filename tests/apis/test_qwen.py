@@ -14,7 +14,7 @@ from penstock import MessageBuilder, UsageError, apis, parse_events
 from penstock.apis.qwen.decode import Decoder
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, ToolResult
-from penstock.requests import Message, ReasoningOptions, Request, UserMessage
+from penstock.requests import Image, Message, ReasoningOptions, Request, UserMessage
 
 API = apis.get("qwen")
 LINES = (Path(__file__).parents[1] / "vectors" / "qwen_sse.jsonl").read_text(encoding="utf-8")
@@ -236,3 +236,22 @@ def test_what_is_no_request_is_refused(body: dict[str, Any]) -> None:
 )
 def test_the_checker_sees_what_breaks_the_grammar(data: bytes, complaint: str) -> None:
     assert any(complaint in found for found in API.check(data))
+
+
+def test_a_summary_may_grow_where_it_stands() -> None:
+    def thought(*texts: str) -> dict[str, Any]:
+        return chunk(phase="thinking_summary", extra={"summary_thought": {"content": [*texts]}})
+
+    shown = [thought("One"), thought("One more"), thought("One more", "Two"), thought("One more")]
+    assert message_of(*shown).thinking == "One more\n\nTwo"
+
+
+@pytest.mark.parametrize(("budget", "thinks"), [(31999, True), (0, False)])
+def test_a_budget_is_a_wish_to_think(budget: int, *, thinks: bool) -> None:
+    body = API.write_request(Request(reasoning=ReasoningOptions(budget=budget)))
+    assert body["messages"][0]["feature_config"]["thinking_enabled"] is thinks
+
+
+def test_pictures_are_named_as_left_out() -> None:
+    result = ToolResult("a", "f", [Image(data="aGk=")])
+    assert API.left_out(Request(messages=[result])) == ["content: image"]

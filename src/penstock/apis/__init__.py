@@ -29,6 +29,18 @@ _ALIASES: Final = {
     "messages": "anthropic",
     "google": "gemini",
     "qwen-web": "qwen",
+    "claude": "anthropic",
+    "vertex": "gemini",
+}
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+_KEYS: Final = {
+    **{_key(name): room for name, room in _ROOMS.items()},
+    **{_key(alias): _ROOMS[name] for alias, name in _ALIASES.items()},
 }
 
 
@@ -38,9 +50,8 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Api:
-    """Give the API called *name*, without regard to case, ``-`` or ``_``."""
-    key = name.lower().replace("_", "-")
-    room = _ROOMS.get(_ALIASES.get(key, key))
+    """Give the API called *name*, without regard to case, ``-``, ``_`` or spaces."""
+    room = _KEYS.get(_key(name))
     if room is None:
         raise UsageError(f"no API is called {name!r}; there are {', '.join(_ROOMS)}")
     api: Api = import_module(f"penstock.apis.{room}").API

@@ -1,4 +1,6 @@
-"""The arguments of a call on their way out, so that nobody can run a call that is not complete.
+"""The arguments of a call: when they are whole, and what of them may leave before that.
+
+Nobody should be able to run a call that is not complete.
 
 Clients run a call when its arguments are JSON, and some take no arguments at all for ``{}``. So
 what leaves is always the beginning of one JSON object, and its last brace waits until the call is
@@ -10,7 +12,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from penstock import _json
+from penstock.errors import JSONParseError
 from penstock.messages import ToolCall
+from penstock.values import IncrementalJSON
 
 MAX_HELD: Final = 1_000
 """How much white space may follow the brace that waits: more of it is inside of something."""
@@ -50,3 +54,42 @@ class ArgumentsOut:
             return text
         self._held = text[len(said) - 1 :]
         return said[:-1]
+
+
+class Wholeness:
+    """Whether the pieces of one call's arguments are a JSON object by now.
+
+    Each piece is read once, however often one asks.
+    """
+
+    def __init__(self) -> None:
+        self._reader = IncrementalJSON()
+        self._read = 0  # how many pieces were
+        self._is_broken = False
+        self._is_object: bool | None = None  # once it is complete
+
+    def of(self, pieces: list[str]) -> bool:
+        """Read what was added to *pieces*, and tell whether all of them are an object."""
+        new, self._read = pieces[self._read :], len(pieces)
+        if not self._is_broken:
+            self._add("".join(new))
+        if self._is_broken or not self._reader.complete:
+            return False
+        if self._is_object is None:
+            self._is_object = strict_object("".join(pieces)) is not None
+        return self._is_object
+
+    def _add(self, text: str) -> None:
+        try:
+            self._reader.feed(text)
+        except JSONParseError:
+            self._is_broken = True
+
+
+def strict_object(text: str) -> dict[str, object] | None:
+    """Read *text* as an object that any reader of JSON accepts; give nothing if it is none."""
+    try:
+        value = _json.decode_strict(text)
+    except JSONParseError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -58,7 +58,11 @@ class Api(Protocol):
     def read_error(
         self, status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
     ) -> ErrorInfo:
-        """Read the answer of a server that refused: *now* is the time, in seconds since 1970."""
+        """Read the answer of a server that refused.
+
+        *now* is the time in seconds since 1970; without it, headers that name a moment to wait for
+        say nothing.
+        """
 
     def write_error(self, error: ErrorInfo) -> tuple[int, dict[str, Any]]:
         """Give the status and the body that tell a client of *error*."""

@@ -3,21 +3,25 @@
 An API says by `_read` what one JSON object of its stream means, and by `_read_end` what it means
 that the bytes end. All else is the same everywhere:
 
-* a frame that is no JSON is read line by line, since some servers leave the blank lines out; a
-  line that is none either is skipped and counted, and no call that was open then is complete;
+* a frame that is no JSON is read line by line, since some servers leave the blank lines out (see
+  `framing`); a line that is none either is skipped and counted, and no call that was open then is
+  complete;
 * a body that is no stream at all (an error as plain JSON, a whole answer, a page of HTML) is read
-  as what it is;
+  as what it is, and one that stops inside its first frame is a stream that was cut;
 * a frame over its limit, and bytes that hold no frame, end in `Failed` of kind ``malformed``;
 * what comes after the terminal event is ignored.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock import _json, sse
+from penstock.apis import framing
+from penstock.apis.faults import message_of
 from penstock.apis.replay import events_of
 from penstock.apis.shapes import Shape
 from penstock.apis.transcript import Transcript
@@ -25,6 +29,7 @@ from penstock.errors import JSONParseError, LimitError, UsageError
 from penstock.events import Event
 from penstock.frames import Frame, FrameDecoder
 from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.values import IncrementalJSON
 
 MAX_BODY: Final = 8 * 1024 * 1024
 """How many bytes of a body without frames are kept, to say what it was."""
@@ -34,6 +39,8 @@ MAX_SHAPED: Final = 64 * 1024
 
 _DONE: Final = "[DONE]"
 _SHOWN: Final = 200  # characters of a body that is shown in an error
+_FIELDS: Final = ("data:", "event:", "id:", "retry:", ":")
+_COMMENT: Final = re.compile(r"(?:\s*:[^\r\n]*[\r\n])+")
 
 
 class StreamDecoder(ABC):
@@ -43,7 +50,7 @@ class StreamDecoder(ABC):
         self, frames: FrameDecoder | None = None, *, ids: Callable[[], str] | None = None
     ) -> None:
         self.skipped = 0
-        self._frames = frames or sse.Decoder()
+        self._frames = frames or framing.Decoder()
         self._transcript = Transcript(ids)
         self._shape = Shape()
         self._read_shape = Shape()
@@ -168,7 +175,9 @@ class StreamDecoder(ABC):
         """Read a frame that is no JSON as a whole: a mark, several frames in one, or garbage."""
         for line in frame.data.split("\n"):
             text = line.strip()
-            if text == _DONE:
+            if text == _DONE and self.skipped and not self.has_read:
+                self.fail_truncated()
+            elif text == _DONE:
                 self.has_read = True
                 self._read_done()
             elif text:
@@ -207,17 +216,24 @@ class StreamDecoder(ABC):
             self._body += data
 
     def _read_body(self, body: bytes) -> None:
+        text = body.decode("utf-8", "replace").lstrip("\ufeff")
+        comment = _COMMENT.match(text)
+        text = text[comment.end() if comment else 0 :].strip()
         try:
-            value = _json.decode(body)
+            value = _json.decode(text)
         except JSONParseError:
             value = None
+        if isinstance(value, list) and value:
+            value = value[0]  # Some proxies put their error into a list.
         found = self._read_whole(value) if isinstance(value, dict) else None
         if isinstance(found, AssistantMessage):
             self._replay(found)
         elif found is not None:
             self._transcript.fail(found)
-        elif body.strip():
-            self._transcript.fail(self._read_page(body.decode("utf-8", "replace").strip()))
+        elif value:
+            self._transcript.fail(self._read_page(message_of(value)))
+        elif text and not _is_cut(text):
+            self._transcript.fail(self._read_page(text))
 
     def _read_page(self, text: str) -> ErrorInfo:
         """Read a body that is no JSON of the API's, such as a page of HTML."""
@@ -228,3 +244,17 @@ class StreamDecoder(ABC):
         for event in events_of(message):
             transcript.emit(event)
         transcript.ended = True
+
+
+def _is_cut(text: str) -> bool:
+    """Tell whether *text* is the beginning of a stream, or of JSON, and no more than that."""
+    if text.startswith(_FIELDS) or any(field.startswith(text) for field in _FIELDS):
+        return True
+    if not text.startswith(("{", "[")):
+        return False
+    reader = IncrementalJSON()
+    try:
+        reader.feed(text)
+    except JSONParseError:
+        return False
+    return not reader.complete

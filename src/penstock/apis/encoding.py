@@ -119,12 +119,15 @@ class StreamEncoder(ABC):
         return _ending(event.reason, error, self._calls)
 
     streams_arguments = True
-    """Whether arguments go out as they come; if not, they go out as they were understood."""
+    """Whether arguments go out as they come; if not, what was understood has the last word."""
 
     def _is_sound(self, event: ToolCallEnd) -> bool:
-        """Tell whether a client can read the arguments: some were mended after they had gone."""
-        said = "".join(self._said.pop(event.index, ()))
-        if not event.call.repairs or not said or not self.streams_arguments:
+        """Tell whether a client can read the arguments: some were mended after they had gone.
+
+        What does not begin like an object has not gone: see `ArgumentsOut`.
+        """
+        said = "".join(self._said.pop(event.index, ())).lstrip()
+        if not event.call.repairs or not said.startswith("{") or not self.streams_arguments:
             return True
         try:
             return isinstance(_json.decode_strict(said), dict)

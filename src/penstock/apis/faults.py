@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.reading import clean
 from penstock.errors import JSONParseError
 from penstock.messages import ErrorInfo, ErrorKind
 
@@ -18,6 +19,8 @@ RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520
 MAX_SHOWN: Final = 2_000
 """How many characters of a body that is no JSON an error shows."""
 
+_REASONS: Final = ("message", "details", "detail", "error", "errors", "msg")
+_DEPTH: Final = 8  # how deep servers put the reason
 _HINT: Final = "retry-after-ms="
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -42,13 +45,14 @@ def error_info(
         retryable = status in RETRYABLE_STATUS or retry_after is not None
     if retry_after is not None and _HINT not in message:
         message = f"{message} {_HINT}{math.ceil(retry_after * 1000)}".lstrip()
-    return ErrorInfo(message, kind, type, status, retry_after, retryable)
+    return ErrorInfo(clean(message), kind, clean(type), status, retry_after, retryable)
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+def retry_after(headers: Mapping[str, str], now: float = 0.0) -> float | None:
     """Give the seconds that *headers* ask to wait: the longest of all the ways to say it.
 
-    *now* is the time in seconds since 1970, for headers that name a moment.
+    *now* is the time in seconds since 1970, for headers that name a moment; without it (0) nobody
+    knows how long that is, and such a header says nothing.
     """
     lowered = {name.lower(): value.strip() for name, value in headers.items()}
     waits = [
@@ -61,25 +65,38 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def delay_of(text: object) -> float | None:
-    """Give the seconds that a duration such as ``34s``, ``1.5m`` or ``250ms`` names."""
+    """Give the seconds that a number, or a duration such as ``34s`` or ``250ms``, names."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text) if 0 < text < _EPOCH_S else None
     match = _DELAY.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         return None
     return float(match[1]) * _SECONDS[match[2]] or None
 
 
-def message_of(error: Any, default: str = "the provider gave no reason") -> str:
-    """Give the message of an error object in any of the usual shapes."""
-    if isinstance(error, str):
-        return error or default
-    if isinstance(error, Mapping):
-        for key in ("message", "details", "detail", "error", "msg"):
-            value = error.get(key)
-            if isinstance(value, str) and value:
-                return value
-            if isinstance(value, Mapping):
-                return message_of(value, default)
-    return default
+def message_of(error: Any, default: str = "") -> str:
+    """Give the message of an error in any of the usual shapes.
+
+    Where there is none it is *default*, and without that the error as it came.
+    """
+    found = error
+    for _ in range(_DEPTH):
+        if isinstance(found, Mapping):
+            said = (found.get(key) for key in _REASONS)
+            found = next((reason for reason in said if _is_reason(reason)), None)
+        elif isinstance(found, list):
+            found = next((reason for reason in found if _is_reason(reason)), None)
+    if isinstance(found, str) and found:
+        return found
+    return default or _as_text(error) or "the provider gave no reason"
+
+
+def status_of(code: object) -> int | None:
+    """Give the status that the *code* of an error is, as a number or as text."""
+    if isinstance(code, str) and len(code) == 3 and code.isdecimal():  # noqa: PLR2004
+        code = int(code)
+    is_status = isinstance(code, int) and 400 <= code < 600  # noqa: PLR2004
+    return code if isinstance(code, int) and is_status else None
 
 
 def body_of(body: bytes) -> Any:
@@ -88,6 +105,15 @@ def body_of(body: bytes) -> Any:
         return _json.decode(body)
     except JSONParseError:
         return body.decode("utf-8", "replace").strip()[:MAX_SHOWN]
+
+
+def _is_reason(value: object) -> bool:
+    return isinstance(value, str | Mapping | list) and len(value) > 0
+
+
+def _as_text(error: object) -> str:
+    is_json = isinstance(error, Mapping | list) and len(error) > 0
+    return _json.encode(error).decode()[:MAX_SHOWN] if is_json else ""
 
 
 def _seconds(text: str, unit: float) -> float | None:
@@ -103,7 +129,7 @@ def _date(text: str, now: float) -> float | None:
         wait = parsedate_to_datetime(text).timestamp() - now
     except (ValueError, OverflowError):
         return None
-    return wait if wait > 0 else None
+    return wait if wait > 0 and now else None
 
 
 def _moment(text: str, unit: float, now: float) -> float | None:
@@ -111,6 +137,8 @@ def _moment(text: str, unit: float, now: float) -> float | None:
     number = _seconds(text, 1.0)
     if number is None:
         return delay_of(text)
+    if number > _EPOCH_S and not now:
+        return None
     if number > _EPOCH_MS:
         wait = number / 1000 - now
     elif number > _EPOCH_S:

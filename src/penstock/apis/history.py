@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from penstock import _json
 from penstock.messages import (
     AssistantMessage,
@@ -14,32 +16,39 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.requests import Image, Message
+from penstock.requests import Image, Message, Request, UserMessage
 
 MISSING: str = "No result provided"
 """What a call is answered with whose result is not there."""
 
 
-def repaired(messages: Iterable[Message]) -> list[Message]:
-    """Give *messages* with a result behind every complete call, in the order of the calls.
+def repaired(messages: Iterable[Message], *, remembers: bool = False) -> list[Message]:
+    """Give *messages* with a result behind every call, in the order of the calls.
 
-    Calls that are not complete are left out, since nothing can have answered them; a result of no
-    call stays where it is. A result that has no name gets that of its call.
+    A call that is not complete stays, with the arguments as they were understood, if there is a
+    result of it, and is left out if not. A result that has no name gets that of its call. What is
+    the result of no call is said as the user's text, unless the server *remembers* calls that are
+    not here.
     """
     given = list(messages)
     answered: set[int] = set()  # the results that stand behind their call already
     fit: list[Message] = []
     for at, message in enumerate(given):
         if isinstance(message, AssistantMessage):
-            fit.append(_without_cut_calls(message))
-            calls = [call for call in message.tool_calls if call.complete]
-            fit += [_answer(call, given, at + 1, answered) for call in calls]
+            results = [_answer(call, given, at + 1, answered) for call in message.tool_calls]
+            fit.append(_answered(message, results))
+            fit += [result for result in results if result is not None]
+        elif isinstance(message, ToolResult) and not remembers:
+            if at not in answered:
+                fit.append(_said(message))
         elif at not in answered:
             fit.append(message)
     return fit
 
 
-def _answer(call: ToolCall, messages: list[Message], at: int, answered: set[int]) -> ToolResult:
+def _answer(
+    call: ToolCall, messages: list[Message], at: int, answered: set[int]
+) -> ToolResult | None:
     """Find the result of *call* from *at* on, up to where a later answer uses its id again."""
     for place in range(at, len(messages)):
         found = messages[place]
@@ -49,18 +58,36 @@ def _answer(call: ToolCall, messages: list[Message], at: int, answered: set[int]
                 return _named(found, call.name)
         elif isinstance(found, AssistantMessage) and any(c.id == call.id for c in found.tool_calls):
             break
-    return ToolResult(call.id, call.name, MISSING, is_error=True)
+    return ToolResult(call.id, call.name, MISSING, is_error=True) if call.complete else None
 
 
 def _named(result: ToolResult, name: str) -> ToolResult:
     return result if result.name else ToolResult(result.id, name, result.content, result.is_error)
 
 
-def _without_cut_calls(message: AssistantMessage) -> AssistantMessage:
-    kept: list[Content] = [
-        block for block in message.content if not isinstance(block, ToolCall) or block.complete
-    ]
+def _answered(message: AssistantMessage, results: list[ToolResult | None]) -> AssistantMessage:
+    """Give *message* with those of its calls that have a result."""
+    kept: list[Content] = []
+    answers = iter(results)
+    for block in message.content:
+        if not isinstance(block, ToolCall):
+            kept.append(block)
+        elif next(answers) is not None:
+            kept.append(block if block.complete else structs.replace(block, complete=True))
     return AssistantMessage(message.id, message.model, kept, message.stop_reason)
+
+
+def _said(result: ToolResult) -> UserMessage:
+    """Say a result of no call as the user would: no API takes one."""
+    name = f" of {result.name}" if result.name else ""
+    text = f"The result{name}:\n{text_of(result.content)}"
+    return UserMessage([Text(text), *beside_text(result)])
+
+
+def beside_text(result: ToolResult) -> list[Image | Opaque]:
+    """Give what a result holds beside text: many an API takes it from the user alone."""
+    content = result.content if isinstance(result.content, list) else []
+    return [block for block in content if isinstance(block, Image | Opaque)]
 
 
 def is_by(message: AssistantMessage, model: str) -> bool:
@@ -101,4 +128,27 @@ def text_of(content: object) -> str:
         return content
     if isinstance(content, list) and all(isinstance(b, Text | Image | Opaque) for b in content):
         return "\n".join(block.text for block in content if isinstance(block, Text))
-    return _json.encode(content).decode()
+    return _json.encode_wire(content).decode()
+
+
+def lost_content(request: Request, provider: str, *, images: bool = True) -> list[str]:
+    """Name what the user or a tool says that *provider* has no form for, such as a document."""
+    lost: dict[str, None] = {}
+    for message in request.messages:
+        if isinstance(message, UserMessage):
+            blocks = [b for b in message.content if not isinstance(b, Text)]
+        else:
+            blocks = beside_text(message) if isinstance(message, ToolResult) else []
+        for block in blocks:
+            if isinstance(block, Opaque) and block.provider != provider:
+                lost[f"content: {_kind_of(block.data)}"] = None
+            elif isinstance(block, Image) and not images:
+                lost["content: image"] = None
+    return [*lost]
+
+
+def _kind_of(data: object) -> str:
+    """Name what a block is, in its provider's word: its type, or its only field."""
+    fields = data if isinstance(data, dict) else {}
+    kind = fields.get("type") or next(iter(fields), "")
+    return kind if isinstance(kind, str) and kind else "unknown"

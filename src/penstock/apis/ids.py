@@ -13,13 +13,17 @@ _ANY: Final = re.compile(r"(?s).+")
 class Ids:
     """Gives each call of one answer or one conversation an id that its API allows.
 
-    *allowed* is what an id may look like, *prefix* begins those that are made here. Of an id of
-    the Responses API (``call_id|item_id``) the first half is the call's.
+    *allowed* is what an id may look like, *prefix* begins those that are made here, and *digits*
+    is how many follow it at least. Of an id of the Responses API (``call_id|item_id``) the first
+    half is the call's.
     """
 
-    def __init__(self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_") -> None:
+    def __init__(
+        self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_", digits: int = 1
+    ) -> None:
         self._allowed = allowed
         self._prefix = prefix
+        self._digits = digits
         self._given: set[str] = set()
         self._numbers = count(1)
 
@@ -29,7 +33,7 @@ class Ids:
         if not self._allowed.fullmatch(id_):
             id_ = re.sub(r"[^A-Za-z0-9_-]", "_", id_)
         while not id_ or id_ in self._given or not self._allowed.fullmatch(id_):
-            id_ = f"{self._prefix}{next(self._numbers)}"
+            id_ = f"{self._prefix}{next(self._numbers):0{self._digits}}"
         self._given.add(id_)
         return id_
 
@@ -41,8 +45,10 @@ class SentIds:
     first result is the first call's.
     """
 
-    def __init__(self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_") -> None:
-        self._ids = Ids(allowed, prefix)
+    def __init__(
+        self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_", digits: int = 1
+    ) -> None:
+        self._ids = Ids(allowed, prefix, digits)
         self._open: dict[str, deque[str]] = {}
 
     def of_call(self, id: str) -> str:  # noqa: A002 - the field's name

@@ -18,8 +18,11 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final, Literal
 
+from msgspec import structs
+
 from penstock import _json
-from penstock.errors import JSONParseError
+from penstock.apis.arguments import Wholeness, strict_object
+from penstock.apis.reading import clean
 from penstock.events import (
     Done,
     Event,
@@ -37,6 +40,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.messages import (
+    UNKNOWN,
     AssistantMessage,
     Content,
     ErrorInfo,
@@ -49,7 +53,6 @@ from penstock.messages import (
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SPEECH: Final = (TextDelta, ThinkingDelta)
-_NAMELESS: Final = "unknown"
 _MADE_UP: Final = re.compile(r"closed (?:an|\d+) open |completed (?:the|\d+) cut ")
 """Repairs of text that stops too early."""
 
@@ -94,8 +97,8 @@ class Transcript:
         """Begin the answer, once; whatever comes first begins it too, without a name."""
         if not self._begun:
             self._begun = True
-            self.message.id, self.message.model = id, model
-            self._events.append(MessageStart(id, model))
+            self.message.id, self.message.model = clean(id), clean(model)
+            self._events.append(MessageStart(self.message.id, self.message.model))
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -162,6 +165,12 @@ class Transcript:
         self._content[index] = call
         self._events.append(ToolCallEnd(index, call))
 
+    def sign_call(self, index: int, signature: str) -> None:
+        """Sign the call at *index*, if it is there: its message is still to come."""
+        block = self._content[index] if index >= 0 else None
+        if isinstance(block, ToolCall):
+            block.signature = signature
+
     def new_id(self, wanted: str) -> str:
         """Give *wanted*, or an id of our own where that is empty or another call's."""
         while not wanted or wanted in self._given:
@@ -201,6 +210,7 @@ class Transcript:
         """End the answer in *error*; what was open is closed, and no open call is complete."""
         if self.ended:
             return
+        error = structs.replace(error, message=clean(error.message), type=clean(error.type))
         self.raw_stop_reason = raw_reason or self.raw_stop_reason
         self._settle(cut=True)
         for block in [*self._open]:
@@ -224,7 +234,7 @@ class Transcript:
         message = self.message
         message.content = self._content
         message.stop_reason = reason
-        message.raw_stop_reason = self.raw_stop_reason
+        message.raw_stop_reason = clean(self.raw_stop_reason)
         message.usage = self.usage
         return message
 
@@ -314,6 +324,7 @@ class CallPassage:
         "_name",
         "_parts",
         "_transcript",
+        "_wholeness",
         "index",
         "is_damaged",
         "is_open",
@@ -328,11 +339,12 @@ class CallPassage:
         self.signature = ""
         self._transcript = transcript
         self.wanted_id = id
-        self._id = id
+        self._id = clean(id)
         self._name = ""
         self._parts: list[str] = []
         self._held = ""
         self._is_free = False
+        self._wholeness: Wholeness | None = None
 
     @property
     def arguments(self) -> str:
@@ -347,16 +359,24 @@ class CallPassage:
     @property
     def is_whole(self) -> bool:
         """Whether the arguments so far are a JSON object."""
-        return _strict_object(self.arguments) is not None
+        if self._wholeness is None:
+            self._wholeness = Wholeness()
+        return self._wholeness.of(self._parts)
+
+    def sign(self, signature: str) -> None:
+        """Take the *signature* that the provider wants back; one may come when the call is over."""
+        self.signature = signature
+        self._transcript.sign_call(self.index, signature)
 
     def add_id(self, id: str) -> None:  # noqa: A002 - the field's name
         """Take the id that came late; one that is in use already stays."""
         self.wanted_id = self.wanted_id or id
         if self.index < 0:
-            self._id = self._id or id
+            self._id = self._id or clean(id)
 
     def add_name(self, name: str) -> None:
         """Name the call, which starts it; a call that has a name keeps it."""
+        name = clean(name)
         if not name or self.index >= 0 or not self.is_open:
             return
         transcript = self._transcript
@@ -405,7 +425,7 @@ class CallPassage:
             else:
                 self._contradict(arguments)
                 return
-        value = None if self.is_damaged else _strict_object(self.arguments)
+        value = None if self.is_damaged else strict_object(self.arguments)
         self.is_open = False
         if value is None:
             self._transcript.doubt(self)
@@ -444,7 +464,7 @@ class CallPassage:
     def show_name(self) -> None:
         """Start a call that never got a name, so that it can be seen; nobody will run it."""
         if self.index < 0:
-            self.add_name(_NAMELESS)
+            self.add_name(UNKNOWN)
             self.is_damaged = True
 
     def _end(self, call: ToolCall) -> None:
@@ -462,11 +482,3 @@ def joined(text: str) -> tuple[str, str]:
     held = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
     whole = text[: len(text) - len(held)].encode("utf-16-le", "surrogatepass")
     return whole.decode("utf-16-le", "replace"), held
-
-
-def _strict_object(text: str) -> dict[str, object] | None:
-    try:
-        value = _json.decode_strict(text)
-    except JSONParseError:
-        return None
-    return value if isinstance(value, dict) else None

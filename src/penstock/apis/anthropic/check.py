@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from penstock.apis.checking import Complaints, objects_of
+from penstock.apis.checking import Complaints, is_count, is_text, is_word_of, objects_of
 from penstock.frames import Frame
 
 _STOP_REASONS: Final = {
@@ -28,6 +28,11 @@ _COUNTS: Final = (
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
 )
+_NEEDED_COUNTS: Final = {
+    "message_start": ("input_tokens", "output_tokens"),
+    "message_delta": ("output_tokens",),
+}
+"""Of each event with counts, those that it always has; the others may be missing or `null`."""
 _DELTAS: Final = {
     "text_delta": ("text", "text"),
     "citations_delta": ("text", "citation"),
@@ -123,33 +128,42 @@ class _Checker:
             complain.unless(message.get(key) == value, f"the {key} of message_start is not {value}")
         for key in ("stop_reason", "stop_sequence"):
             complain.unless(message.get(key, "") is None, f"message_start has a {key}")
-        complain.unless(_is_text(message.get("id")), "message_start has no id")
+        complain.unless(is_text(message.get("id")), "message_start has no id")
         complain.unless(isinstance(message.get("model"), str), "message_start has no model")
         self.read_usage(message.get("usage"), "message_start")
 
     def read_usage(self, usage: Any, where: str) -> None:
         counts = usage if isinstance(usage, dict) else {}
         for key in _COUNTS:
-            self.complain.unless(_is_count(counts.get(key)), f"the usage of {where} has no {key}")
+            count = counts.get(key)
+            is_left_out = count is None and key not in _NEEDED_COUNTS[where]
+            is_good = is_left_out or is_count(count)
+            self.complain.unless(is_good, f"the usage of {where} has no {key}")
 
     def read_message_delta(self, value: dict[str, Any]) -> None:
+        """Read the reason to stop; it may come again, with more tokens, but not change."""
         complain, delta = self.complain, value.get("delta")
+        fields = delta if isinstance(delta, dict) else {}
         complain.unless(self.block is None, "message_delta while a block is open")
-        reason = delta.get("stop_reason") if isinstance(delta, dict) else None
-        complain.unless(reason in _STOP_REASONS, f"stop_reason is {reason!r}")
-        complain.unless(not self.stop_reason, "there are two reasons to stop")
-        self.stop_reason = str(reason)
-        has_sequence = isinstance(delta, dict) and "stop_sequence" in delta
-        complain.unless(has_sequence, "message_delta has no stop_sequence")
-        details = delta.get("stop_details") if isinstance(delta, dict) else None
-        is_told = isinstance(details, dict) and details.get("type") == "refusal"
-        complain.unless((reason == "refusal") == is_told, "stop_details and refusal go together")
+        reason, sequence = fields.get("stop_reason"), fields.get("stop_sequence")
+        if reason is not None:
+            complain.unless(is_word_of(reason, _STOP_REASONS), f"stop_reason is {reason!r}")
+            is_same = self.stop_reason in ("", reason)
+            complain.unless(is_same, "there are two reasons to stop")
+            self.stop_reason = str(reason)
+        complain.unless("stop_sequence" in fields, "message_delta has no stop_sequence")
+        is_told = sequence is None or (is_text(sequence) and reason == "stop_sequence")
+        complain.unless(is_told, "stop_sequence is not what stopped the answer")
+        details = fields.get("stop_details")
+        is_refusal = isinstance(details, dict) and details.get("type") == "refusal"
+        is_told = details is None or (is_refusal and reason == "refusal")
+        complain.unless(is_told, "stop_details of another reason")
         self.read_usage(value.get("usage"), "message_delta")
 
     def read_error(self, error: Any) -> None:
         fields = error if isinstance(error, dict) else {}
-        self.complain.unless(_is_text(fields.get("type")), "an error has no type")
-        self.complain.unless(_is_text(fields.get("message")), "an error has no message")
+        self.complain.unless(is_text(fields.get("type")), "an error has no type")
+        self.complain.unless(is_text(fields.get("message")), "an error has no message")
         self.complain.unless(not self.stop_reason, "an error follows the reason to stop")
         self.end = "the error"
 
@@ -162,7 +176,7 @@ class _Checker:
         complain.unless(value.get("index") == self.blocks, "the indexes of blocks are not in order")
         fields = start if isinstance(start, dict) else {}
         kind = fields.get("type")
-        complain.unless(_is_text(kind), "a block has no type")
+        complain.unless(is_text(kind), "a block has no type")
         for key, type_ in _STARTS.get(str(kind), {}).items():
             complain.unless(isinstance(fields.get(key), type_), f"a block of {kind} has no {key}")
         self.block = _Block(str(kind))
@@ -175,7 +189,7 @@ class _Checker:
         id_ = str(fields.get("id"))
         self.complain.unless(_ID.fullmatch(id_) is not None, f"a call has the id {id_!r}")
         self.complain.unless(id_ not in self.ids, "two calls have one id")
-        self.complain.unless(_is_text(fields.get("name")), "a call has no name")
+        self.complain.unless(is_text(fields.get("name")), "a call has no name")
         self.complain.unless(fields.get("input") == {}, "a call starts with input in it")
         self.ids.add(id_)
 
@@ -221,15 +235,7 @@ class _Checker:
     def check_end(self) -> None:
         if self.stop_reason == "tool_use":
             self.complain.unless(bool(self.inputs), "tool_use without calls")
-            for input_ in self.inputs:
+            for input_ in filter(None, self.inputs):  # The API says no input so.
                 self.complain.unless_object(input_)
         elif self.stop_reason in ("end_turn", "stop_sequence", "pause_turn"):
             self.complain.unless(not self.inputs, f"calls end in {self.stop_reason}")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -14,7 +14,7 @@ from typing import Any
 from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.response import read_response
-from penstock.apis.anthropic.sealed import SealedBlock
+from penstock.apis.anthropic.sealed import SealedBlock, is_whole_at_start
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
 from penstock.apis.transcript import CallPassage, Passage
@@ -29,6 +29,8 @@ class Decoder(StreamDecoder):
         self._blocks: dict[int | None, _Text | _Call | SealedBlock] = {}
         self._stop_reason = ""
         self._stop_details: object = None
+        self._stop_sequence = ""
+        self._latest: int | None = None  # the block that started last
 
     def _read(self, data: dict[str, Any], event: str) -> None:
         match data.get("type") or event:
@@ -48,9 +50,9 @@ class Decoder(StreamDecoder):
             case "message":
                 self._read_message(data)
             case "error":
-                self._transcript.fail(tables.read_error(data.get("error") or data))
+                self._fail(tables.read_error(data.get("error") or data))
             case _ if data.get("error"):
-                self._transcript.fail(tables.read_error(data["error"]))
+                self._fail(tables.read_error(data["error"]))
 
     # --- the message ---
 
@@ -73,6 +75,8 @@ class Decoder(StreamDecoder):
         if isinstance(reason, str) and reason:
             self._stop_reason = reason
         self._stop_details = fields.get("stop_details") or self._stop_details
+        sequence = fields.get("stop_sequence")
+        self._stop_sequence = sequence if isinstance(sequence, str) else self._stop_sequence
 
     def _read_message(self, data: Mapping[str, Any]) -> None:
         """Read an answer that comes whole."""
@@ -87,6 +91,7 @@ class Decoder(StreamDecoder):
 
     def _start(self, key: int | None, block: object) -> None:
         self._stop(key)  # A key that is used again is another block.
+        self._latest = key
         if not isinstance(block, Mapping):
             return
         kind = block.get("type")
@@ -102,6 +107,8 @@ class Decoder(StreamDecoder):
             self._blocks[key] = _Call(call, block.get("input"))
         else:
             self._blocks[key] = SealedBlock(block)
+            if is_whole_at_start(kind):
+                self._stop(key)
 
     def _read_delta(self, data: Mapping[str, Any]) -> None:
         block, delta = self._blocks.get(index_of(data)), data.get("delta")
@@ -123,10 +130,21 @@ class Decoder(StreamDecoder):
 
     # --- ends ---
 
+    def _fail(self, error: ErrorInfo, reason: str = "") -> None:
+        """End in *error*, with the citations of the text that was being said."""
+        self._keep_citations()
+        self._transcript.fail(error, reason)
+
+    def _keep_citations(self) -> None:
+        latest = self._blocks.get(self._latest)
+        if isinstance(latest, _Text) and latest.citations:
+            self._stop(self._latest)
+
     def _read_end(self) -> None:
         if self._stop_reason:
             self._conclude()
         else:
+            self._keep_citations()
             self.fail_truncated()
 
     def _conclude(self) -> None:
@@ -134,10 +152,12 @@ class Decoder(StreamDecoder):
         ending = tables.ENDINGS.get(reason, "stop")
         if ending in ("refusal", "filter"):
             error = tables.read_refusal(reason, self._stop_details)
-            self._transcript.fail(error, reason)
+            self._fail(error, reason)
             return
         for key in [*self._blocks]:
             self._stop(key)
+        if reason == "stop_sequence" and self._stop_sequence:
+            self._seal({"stop_sequence": self._stop_sequence})
         self._transcript.done("length" if ending == "length" else "stop", reason)
 
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.sealed import STREAMED, block_of, citations_of
+from penstock.apis.anthropic.sealed import STREAMED, block_of, citations_of, stop_sequence_of
 from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
@@ -48,7 +48,10 @@ _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 
 class Encoder(StreamEncoder):
-    """Events in, the bytes of a message stream out."""
+    """Events in, the bytes of a message stream out.
+
+    *input_tokens* is what the prompt costs: the stream tells it first, when no answer has yet.
+    """
 
     def __init__(
         self,
@@ -57,10 +60,13 @@ class Encoder(StreamEncoder):
         id: str = "",  # noqa: A002 - the field's name
         created: int = 0,
         usage: bool = True,
+        input_tokens: int = 0,
     ) -> None:
         super().__init__()
         del created, usage  # The API gives no time, and tokens to everybody.
         self._model, self._id = model, id
+        self._input_tokens = input_tokens
+        self._stop_sequence: str | None = None
         self._ids = Ids(tables.CALL_ID, "toolu_")
         self._order = OneByOne()
         self._number = -1  # of the block that was written last
@@ -90,7 +96,7 @@ class Encoder(StreamEncoder):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": tables.write_usage(Usage()),
+            "usage": tables.write_usage(Usage(input=self._input_tokens)),
         }
         return _frame({"type": "message_start", "message": message})
 
@@ -189,6 +195,7 @@ class Encoder(StreamEncoder):
 
     def _write_part(self, part: Opaque) -> bytes:
         block = block_of(part)
+        self._stop_sequence = stop_sequence_of(part) or self._stop_sequence
         if block is not None:
             return self._write_sealed(block) + self._stop()
         citations = citations_of(part) if self._is_open and not self._is_call else []
@@ -211,14 +218,16 @@ class Encoder(StreamEncoder):
         error = event.error if isinstance(event, Failed) else None
         delta = {
             "type": "message_delta",
-            "delta": tables.write_stop(ending, event.message.raw_stop_reason, error),
+            "delta": tables.write_stop(
+                ending, event.message.raw_stop_reason, error, self._stop_sequence
+            ),
             "usage": tables.write_usage(event.message.usage),
         }
         return self._stop() + _frame(delta) + _STOP
 
 
 def _frame(data: dict[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (data["type"].encode(), _json.encode(data))
+    return b"event: %b\ndata: %b\n\n" % (data["type"].encode(), _json.encode_wire(data))
 
 
 def _delta_head(number: int) -> bytes:

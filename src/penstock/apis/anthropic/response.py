@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.sealed import block_of, citations_of
+from penstock.apis.anthropic.sealed import block_of, citations_of, stop_sequence_of
 from penstock.apis.encoding import ending_of
 from penstock.apis.ids import Ids
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking
 
@@ -17,7 +18,8 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
     """Read a whole answer, by the rules of the stream."""
     from penstock.apis.anthropic.decode import Decoder  # noqa: PLC0415 - it reads bodies by us
 
-    return Decoder().read_whole({"type": "message", **data})
+    kind = "error" if data.get("error") else "message"
+    return Decoder().read_whole({"type": kind, **data})
 
 
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
@@ -27,17 +29,20 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     """
     del created  # The API gives no time.
     ending = ending_of(message)
+    parts = [block for block in message.content if isinstance(block, Opaque)]
+    stop_sequence = next(filter(None, map(stop_sequence_of, parts)), None)
     if isinstance(ending, ErrorInfo):
         raise UsageError(f"an answer that failed has no whole form: {ending.message}")
-    return {
+    answer = {
         "id": message.id or "msg_1",
         "type": "message",
         "role": "assistant",
         "model": message.model,
         "content": write_blocks(message.content, Ids(tables.CALL_ID, "toolu_").give),
-        **tables.write_stop(ending, message.raw_stop_reason, message.error),
+        **tables.write_stop(ending, message.raw_stop_reason, message.error, stop_sequence),
         "usage": tables.write_usage(message.usage),
     }
+    return without_lone_surrogates(answer)
 
 
 def write_blocks(blocks: Iterable[Content], give_id: Callable[[str], str]) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
 """Blocks that only this API understands: hidden thoughts, its own tools, their results, what comes.
 
-They are kept whole as the API would say them in one piece, and go back to it that way. Two things
+They are kept whole as the API would say them in one piece, and go back to it that way. Three things
 are not where they are on the wire: the input of a tool that the API runs itself, which streams as
-JSON text, and citations, which belong to the text before them and are kept in a block of their own
-(``{"citations": […]}``, without a type).
+JSON text; citations, which belong to the text before them and are kept in a block of their own
+(``{"citations": […]}``, without a type); and which of the sequences that stop an answer did it
+(``{"stop_sequence": "…"}``, the last block).
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ _NEEDED: Final[dict[str, dict[str, type]]] = {
     "mcp_tool_use": _USE,
 }
 """Fields that a client relies on, of blocks that are known."""
+
+
+def is_whole_at_start(kind: object) -> bool:
+    """Tell whether blocks of *kind* come in one piece, so that no cut can harm them."""
+    return isinstance(kind, str) and (kind == "redacted_thinking" or kind.endswith("_tool_result"))
 
 
 class SealedBlock:
@@ -67,6 +73,13 @@ def citations_of(block: Opaque) -> list[Any]:
     data = block.data if block.provider == tables.NAME else None
     found = data.get("citations") if isinstance(data, dict) and "type" not in data else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def stop_sequence_of(block: Opaque) -> str | None:
+    """Give what stopped the answer, if *block* is that."""
+    data = block.data if block.provider == tables.NAME else None
+    found = data.get("stop_sequence") if isinstance(data, dict) and "type" not in data else None
+    return found if isinstance(found, str) and found else None
 
 
 def block_of(block: Opaque) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from penstock.apis.encoding import Ending
 from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "anthropic"
@@ -112,10 +113,16 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 # --- ends ---
 
 
-def write_stop(ending: Ending, raw_reason: str, error: ErrorInfo | None) -> dict[str, Any]:
-    """Write why an answer ended; a word of this API's own (*raw_reason*) goes back as it came."""
+def write_stop(
+    ending: Ending, raw_reason: str, error: ErrorInfo | None, sequence: str | None = None
+) -> dict[str, Any]:
+    """Write why an answer ended; a word of this API's own (*raw_reason*) goes back as it came.
+
+    *sequence* is what stopped it, if one of the client's own did.
+    """
     reason = raw_reason if ENDINGS.get(raw_reason) == ending != "filter" else STOP_REASONS[ending]
-    stop: dict[str, Any] = {"stop_reason": reason, "stop_sequence": None}
+    sequence = sequence if reason == "stop_sequence" else None
+    stop: dict[str, Any] = {"stop_reason": reason, "stop_sequence": sequence}
     if reason == "refusal":
         stop["stop_details"] = _write_refusal(error.message if error else "")
     return stop
@@ -173,7 +180,7 @@ def read_error_response(
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
     """Give the status and the body that tell a client of *error*."""
     body = write_error(error)
-    return error.status or STATUSES[body["error"]["type"]], body
+    return error.status or STATUSES[body["error"]["type"]], without_lone_surrogates(body)
 
 
 def _type_of(error: ErrorInfo) -> str:

@@ -8,6 +8,7 @@ else as text. What has nothing to say is left out, since the API refuses it.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,11 +17,15 @@ from penstock.apis.anthropic.response import write_blocks
 from penstock.apis.anthropic.sealed import block_of
 from penstock.apis.history import repaired, replayable, text_of
 from penstock.apis.ids import SentIds
+from penstock.apis.media import PDF, File, media_type_of, with_files
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolResult
 from penstock.requests import Image, Request, SystemMessage, UserContent, UserMessage
 
 FAILED: Final = "The tool failed."
 """What a failure without a word says; the API refuses one that says nothing."""
+
+NOTHING: Final = "(empty)"
+"""What a user says who begins without a word; the API refuses to begin with anybody else."""
 
 _INSTRUCTABLE: Final = re.compile(
     r"claude-(?:mythos|[a-z]+-(?:4[-.](?:[89]|\d\d)|[5-9]|\d\d)(?!\d))", re.IGNORECASE
@@ -42,6 +47,9 @@ def write_messages(request: Request) -> list[dict[str, Any]]:
             written[-1]["content"] += blocks
         else:
             written.append({"role": role, "content": blocks})
+    is_silent = bool(request.messages) and isinstance(request.messages[0], UserMessage)
+    if is_silent and (not written or written[0]["role"] == "assistant"):
+        written.insert(0, {"role": "user", "content": [{"type": "text", "text": NOTHING}]})
     return [{**turn, "content": _plain(turn["content"])} for turn in written]
 
 
@@ -58,7 +66,7 @@ def _may_instruct(request: Request, before: str) -> bool:
 def _turns(request: Request) -> Iterator[_Turn]:
     ids = SentIds(tables.CALL_ID, "toolu_")
     asked: set[str] = set()  # calls that the turn before made
-    for message in repaired(request.messages):
+    for message in repaired(with_files(request.messages, tables.NAME, write_file)):
         match message:
             case AssistantMessage():
                 asked = {call.id for call in message.tool_calls}
@@ -108,14 +116,36 @@ def _part(block: UserContent) -> dict[str, Any] | None:
     return block_of(block)
 
 
+def write_file(file: File) -> dict[str, Any] | None:
+    """Write a file as a document, if it is of a kind that the API takes."""
+    source = _document_source(file)
+    titled = {"title": file.name} if file.name else {}
+    return {"type": "document", "source": source, **titled} if source else None
+
+
+def _document_source(file: File) -> dict[str, str] | None:
+    if file.media_type == PDF and file.data:
+        return {"type": "base64", "media_type": PDF, "data": file.data}
+    if file.media_type == PDF:
+        return {"type": "url", "url": file.url}
+    if file.media_type.startswith("text/") and file.data:
+        try:
+            text = b64decode(file.data).decode()
+        except ValueError:
+            return None
+        return {"type": "text", "media_type": "text/plain", "data": text}
+    return None
+
+
 def _source(image: Image) -> dict[str, str]:
     """Say where a picture is; one that is its own address goes in one piece."""
     head, is_whole, data = image.url.partition(";base64,")
     if is_whole and head.startswith("data:"):
-        return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+        kind = media_type_of(Image(head.removeprefix("data:"), data))
+        return {"type": "base64", "media_type": kind, "data": data}
     if image.url:
         return {"type": "url", "url": image.url}
-    return {"type": "base64", "media_type": image.media_type or "image/png", "data": image.data}
+    return {"type": "base64", "media_type": media_type_of(image), "data": image.data}
 
 
 def _plain(blocks: list[dict[str, Any]]) -> Any:

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.read_messages import text_of_blocks
 from penstock.apis.anthropic.thinking import write_effort, write_thinking
-from penstock.apis.anthropic.write_messages import write_messages
+from penstock.apis.anthropic.write_messages import write_file, write_messages
+from penstock.apis.history import lost_content
+from penstock.apis.media import with_files
 from penstock.apis.reading import only_set, text_at, the_rest
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.requests import ReasoningOptions, Request
+from penstock.requests import ReasoningOptions, Request, ToolChoice
 from penstock.tools import Tool
 
 DEFAULT_MAX_TOKENS: Final = 8_192
@@ -62,10 +66,14 @@ def left_out(request: Request) -> list[str]:
         for key in ("temperature", "top_p", "top_k", "tool_choice")
         if getattr(request, key) is not None and key not in written
     ]
+    if "tool_choice" in written and not _is_there(request.tool_choice, request):
+        missing.append("tool_choice")
     if request.response_format is not None and request.response_format.kind == "json":
         missing.append("response_format")
     if _asks_to_think(request.reasoning) and not _says_to_think(written):
         missing.append("reasoning")
+    messages = with_files(request.messages, tables.NAME, write_file)
+    missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
     if request.source != tables.NAME:
         missing += ["metadata"] * bool(request.metadata) + sorted(request.extra)
     return missing
@@ -120,6 +128,8 @@ def _metadata(request: Request) -> dict[str, Any]:
 
 def _choice(request: Request) -> dict[str, Any] | None:
     choice, parallel = request.tool_choice, request.parallel_tool_calls
+    if not _is_there(choice, request):
+        choice = None
     if choice is None and parallel is None:
         return _own(request).get("tool_choice")
     written: dict[str, Any] = {"type": _MODES[choice.mode] if choice else "auto"}
@@ -128,6 +138,16 @@ def _choice(request: Request) -> dict[str, Any] | None:
     if parallel is not None and written["type"] != "none":
         written["disable_parallel_tool_use"] = not parallel
     return written
+
+
+def _is_there(choice: ToolChoice | None, request: Request) -> bool:
+    """Tell whether the tool of *choice* is; the API refuses a choice of what is not there.
+
+    A client of this API may mean a tool that a server runs.
+    """
+    if choice is None or choice.mode != "tool" or request.source == tables.NAME:
+        return True
+    return any(tool.name == choice.name for tool in request.tools)
 
 
 def _sampling(request: Request, *, is_thinking: bool) -> dict[str, Any]:

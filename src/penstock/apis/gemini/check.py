@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from typing import Any, Final
 
-from penstock.apis.checking import Complaints, objects_of
+from penstock.apis.checking import Complaints, is_count, is_text, is_word_of, objects_of
 
 _FINISH: Final = frozenset(
     {
@@ -27,7 +27,14 @@ _KINDS: Final = frozenset(
 )  # fmt: skip
 _ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
 _BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_="
-_COUNTS: Final = ("promptTokenCount", "candidatesTokenCount", "totalTokenCount")
+_COUNTS: Final = ("promptTokenCount", "totalTokenCount")
+_MORE_COUNTS: Final = (
+    "candidatesTokenCount",
+    "cachedContentTokenCount",
+    "thoughtsTokenCount",
+    "toolUsePromptTokenCount",
+)
+"""Counts that the API leaves out while they are zero."""
 
 
 def check(data: bytes) -> list[str]:
@@ -76,7 +83,9 @@ class _Checker:
             same = self.first.setdefault(key, value.get(key)) == value.get(key)
             complain.unless(same, f"{key} changes")
         candidates = value.get("candidates")
-        if not isinstance(candidates, list) or len(candidates) != 1:
+        if not candidates and "promptFeedback" in value:
+            self.read_feedback(value["promptFeedback"])
+        elif not isinstance(candidates, list) or len(candidates) != 1:
             complain("a chunk has not one candidate")
         elif not isinstance(candidates[0], dict) or candidates[0].get("index", 0) != 0:
             complain("a candidate has no index 0")
@@ -84,27 +93,35 @@ class _Checker:
             self.read_candidate(candidates[0])
         self.read_usage(value.get("usageMetadata"))
 
+    def read_feedback(self, feedback: Any) -> None:
+        """Read why there is no answer: the prompt was blocked."""
+        reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+        self.complain.unless(is_text(reason), "a prompt is blocked for no reason")
+        self.is_done = True
+
     def read_usage(self, usage: Any) -> None:
         if usage is None:
             self.complain.unless(not self.is_done, "the last chunk has no usage")
             return
-        is_good = isinstance(usage, dict) and all(isinstance(usage.get(k), int) for k in _COUNTS)
+        fields = usage if isinstance(usage, dict) else {}
+        is_good = all(is_count(fields.get(key)) for key in _COUNTS)
         self.complain.unless(is_good, "usage has no counts")
+        for key in _MORE_COUNTS:
+            self.complain.unless(is_count(fields.get(key, 0)), f"{key} is no count")
 
     def read_candidate(self, candidate: dict[str, Any]) -> None:
         complain = self.complain
-        content = candidate.get("content")
-        content = content if isinstance(content, dict) else {}
-        parts = content.get("parts")
-        if not isinstance(parts, list) or not parts:
-            complain("a candidate has no parts")
-        else:
+        content = candidate.get("content", {})
+        parts = content.get("parts", []) if isinstance(content, dict) else None
+        if not isinstance(parts, list):
+            complain("content is no content, or has no parts")
+        elif parts:  # A candidate may say nothing, and then it may have no content.
             complain.unless(content.get("role") == "model", "content of another role")
             for part in parts:
                 self.read_part(part)
         finish = candidate.get("finishReason")
         if finish is not None:
-            complain.unless(finish in _FINISH, f"finishReason is {finish!r}")
+            complain.unless(is_word_of(finish, _FINISH), f"finishReason is {finish!r}")
             self.is_done = True
 
     def read_part(self, part: Any) -> None:
@@ -129,10 +146,11 @@ class _Checker:
             complain("a call is no object")
             return
         id_, name = call.get("id"), call.get("name")
-        complain.unless(isinstance(name, str) and name != "", "a call has no name")
-        complain.unless(isinstance(call.get("args"), dict), "the arguments of a call are no object")
-        complain.unless(isinstance(id_, str) and id_ != "", "a call has no id")
-        complain.unless(id_ not in self.ids, "two calls have one id")
+        complain.unless(is_text(name), "a call has no name")
+        is_object = isinstance(call.get("args", {}), dict)  # None are left out.
+        complain.unless(is_object, "the arguments of a call are no object")
+        complain.unless(is_text(id_), "a call has no id")
+        complain.unless(str(id_) not in self.ids, "two calls have one id")
         self.ids.add(str(id_))
 
 

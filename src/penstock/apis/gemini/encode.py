@@ -50,6 +50,8 @@ _SEPARATORS: Final = (
 class Encoder(StreamEncoder):
     """Events in, the bytes of a Gemini stream out."""
 
+    streams_arguments = False
+
     def __init__(
         self,
         *,
@@ -133,7 +135,7 @@ class Encoder(StreamEncoder):
 
 def _written(value: object) -> bytes:
     """Write *value* on one line, whatever a reader takes for the end of one."""
-    data = _json.encode(value)
+    data = _json.encode_wire(value)
     if not data.isascii():
         for separator, escape in _SEPARATORS:
             data = data.replace(separator, escape)

@@ -9,6 +9,7 @@ from penstock.apis.encoding import ending_of
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.signatures import is_base64, sealed
 from penstock.apis.ids import Ids
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking, ToolCall
 
@@ -45,12 +46,13 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         candidate["finishMessage"] = message.error.message
     for block in message.content:
         candidate |= metadata_of(block)
-    return {
+    answer = {
         "candidates": [candidate],
         "usageMetadata": tables.write_usage(message.usage),
         "modelVersion": message.model,
         "responseId": message.id,
     }
+    return without_lone_surrogates(answer)
 
 
 def write_block(block: Content, give: Callable[[str], str]) -> list[dict[str, Any]]:

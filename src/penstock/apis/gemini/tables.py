@@ -9,6 +9,7 @@ from typing import Any, Final
 from penstock.apis.encoding import Ending
 from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "gemini"
@@ -171,7 +172,7 @@ def read_error_response(
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
     """Give the status and the body that tell a client of *error*."""
-    return _code_of(error), {"error": write_error(error)}
+    return _code_of(error), without_lone_surrogates({"error": write_error(error)})
 
 
 def _code_of(error: ErrorInfo) -> int:

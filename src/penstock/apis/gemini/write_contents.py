@@ -8,7 +8,7 @@ and else in a turn behind it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from penstock.apis.gemini.response import write_block
 from penstock.apis.gemini.signatures import UNCHECKED, is_base64
 from penstock.apis.history import repaired, replayable, text_of
 from penstock.apis.ids import SentIds
+from penstock.apis.media import File, media_type_of, with_files
 from penstock.messages import (
     AssistantMessage,
     Content,
@@ -29,10 +30,9 @@ from penstock.messages import (
 from penstock.requests import Image, Message, Request, SystemMessage, UserContent, UserMessage
 
 _OUTPUT_KEYS: Final = frozenset({"output", "result", "error"})
-_BEGINNINGS: Final = {"/9j/": "jpeg", "iVBOR": "png", "R0lG": "gif", "UklGR": "webp"}
-"""How pictures begin in base64."""
+NOTHING: Final = "(empty)"
+"""What a user says who begins without a word; the API refuses to begin with the model."""
 
-_ENDINGS: Final = re.compile(r"\.(png|jpe?g|webp|gif|heic|heif|avif|bmp)(?:[?#]|$)", re.IGNORECASE)
 _RESOLUTIONS: Final = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
@@ -46,14 +46,18 @@ def write_contents(request: Request) -> list[dict[str, Any]]:
     """Write the conversation of *request*; turns that say nothing are left out."""
     ids = SentIds()
     contents: list[dict[str, Any]] = []
-    runs = groupby(repaired(request.messages), key=lambda message: isinstance(message, ToolResult))
+    messages = with_files(request.messages, tables.NAME, write_file)
+    runs = groupby(repaired(messages), key=lambda message: isinstance(message, ToolResult))
     for is_results, run in runs:
-        messages = [*run]
         if is_results:
-            contents += _results(messages, request, ids)
+            contents += _results(run, request, ids)
         else:
-            contents += [_turn(message, request, ids) for message in messages]
-    return [content for content in contents if content["parts"]]
+            contents += [_turn(message, request, ids) for message in run]
+    contents = [content for content in contents if content["parts"]]
+    is_silent = bool(request.messages) and isinstance(request.messages[0], UserMessage)
+    if is_silent and (not contents or contents[0]["role"] == "model"):
+        contents.insert(0, {"role": "user", "parts": [{"text": NOTHING}]})
+    return contents
 
 
 def _turn(message: Message, request: Request, ids: SentIds) -> dict[str, Any]:
@@ -101,7 +105,7 @@ def _user_part(block: UserContent, request: Request) -> dict[str, Any] | None:
 def write_image(picture: Image, *, is_detailed: bool = False) -> dict[str, Any]:
     """Write a picture; the API wants its type, so one that is not known is guessed."""
     part: dict[str, Any]
-    kind = picture.media_type or _guessed(picture)
+    kind = media_type_of(picture)
     if picture.data:
         part = {"inlineData": {"mimeType": kind, "data": picture.data}}
     else:
@@ -111,18 +115,19 @@ def write_image(picture: Image, *, is_detailed: bool = False) -> dict[str, Any]:
     return part
 
 
-def _guessed(picture: Image) -> str:
-    for beginning, kind in _BEGINNINGS.items():
-        if picture.data.startswith(beginning):
-            return f"image/{kind}"
-    ending = _ENDINGS.search(picture.url)
-    return f"image/{ending[1].lower().replace('jpg', 'jpeg')}" if ending else "image/png"
+def write_file(file: File) -> dict[str, Any] | None:
+    """Write a file; of what kind it is must be known."""
+    if not file.media_type:
+        return None
+    if file.data:
+        return {"inlineData": {"mimeType": file.media_type, "data": file.data}}
+    return {"fileData": {"mimeType": file.media_type, "fileUri": file.url}}
 
 
 # --- results ---
 
 
-def _results(messages: list[Message], request: Request, ids: SentIds) -> list[dict[str, Any]]:
+def _results(messages: Iterable[Message], request: Request, ids: SentIds) -> list[dict[str, Any]]:
     """Write results as one turn, and pictures that have no place in it as another."""
     parts: list[Any] = []
     behind: list[Any] = []
@@ -145,7 +150,9 @@ def _results(messages: list[Message], request: Request, ids: SentIds) -> list[di
 
 def _pictures(result: ToolResult) -> list[dict[str, Any]]:
     content = result.content if isinstance(result.content, list) else []
-    return [write_image(block) for block in content if isinstance(block, Image)]
+    pictures = [write_image(block) for block in content if isinstance(block, Image)]
+    files = [b.data for b in content if isinstance(b, Opaque) and b.provider == tables.NAME]
+    return pictures + [data for data in files if isinstance(data, dict)]
 
 
 def _response(result: ToolResult) -> dict[str, Any]:

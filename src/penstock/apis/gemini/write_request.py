@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.schemas import write_schema
-from penstock.apis.gemini.write_contents import is_newer, write_contents
+from penstock.apis.gemini.write_contents import is_newer, write_contents, write_file
+from penstock.apis.history import lost_content
+from penstock.apis.media import with_files
 from penstock.apis.reading import only_set
 from penstock.apis.surrogates import without_lone_surrogates
 from penstock.requests import ReasoningOptions, Request
@@ -60,6 +64,10 @@ def left_out(request: Request) -> list[str]:
     """Name the fields of *request* that `write_request` leaves out."""
     missing = ["parallel_tool_calls"] if request.parallel_tool_calls is not None else []
     missing += [name for name in ("metadata", "user") if getattr(request, name)]
+    if request.tool_choice is not None and not _can_call(request):
+        missing.append("tool_choice")
+    messages = with_files(request.messages, tables.NAME, write_file)
+    missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
     if request.source != tables.NAME:
         missing += sorted(request.extra)
     return missing
@@ -86,12 +94,23 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return written
 
 
+def _can_call(request: Request) -> bool:
+    """Tell whether there is what could be called; the API refuses a choice of what is not there.
+
+    A client of this API says which of its server's own tools it means.
+    """
+    if request.source == tables.NAME:
+        return True
+    choice, names = request.tool_choice, {tool.name for tool in request.tools}
+    return bool(names) and (choice is None or choice.mode != "tool" or choice.name in names)
+
+
 def _tool_config(request: Request, own: dict[str, Any]) -> dict[str, Any]:
     """Write whether tools are called; the client's own word stays while it says the same."""
     config = dict(own.get("toolConfig", {}))
     calling = dict(config.pop("functionCallingConfig", {}))
     choice = request.tool_choice
-    if choice is not None:
+    if choice is not None and _can_call(request):
         if choice.mode != "auto" or "mode" not in calling:
             calling["mode"] = _MODES[choice.mode]
         if choice.mode == "none":

@@ -24,8 +24,9 @@ class Decoder(StreamDecoder):
 
     def _read(self, data: dict[str, Any], event: str) -> None:
         del event  # Lines have no names.
-        if data.get("error"):
-            self._transcript.fail(tables.read_error(data["error"]))
+        error = tables.find_error(data)
+        if error is not None:
+            self._transcript.fail(error)
             return
         model = data.get("model")
         self._transcript.begin(model=model if isinstance(model, str) else "")

@@ -50,7 +50,7 @@ class Encoder(StreamEncoder):
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
         if type(event) is TextDelta and event.index == self._speech.current and event.text:
-            return self._text_head + _json.encode(event.text) + _TAIL
+            return self._text_head + _json.encode_text(event.text) + _TAIL
         return super().encode(event)
 
     def keep_alive(self) -> bytes:
@@ -59,7 +59,7 @@ class Encoder(StreamEncoder):
 
     def _write_start(self, event: MessageStart) -> bytes:
         head = {"model": self._model or event.model, "created_at": created_at(self._created)}
-        self._head = _json.encode(head)[:-1]
+        self._head = _json.encode_wire(head)[:-1]
         message = self._head + b',"message":{"role":"assistant",'
         self._text_head = message + b'"content":'
         self._thinking_head = message + b'"content":"","thinking":'
@@ -71,21 +71,21 @@ class Encoder(StreamEncoder):
     def _write_in_turn(self, event: BlockEvent) -> bytes:
         match event:
             case TextDelta(text=text) if text:
-                return self._text_head + _json.encode(text) + _TAIL
+                return self._text_head + _json.encode_text(text) + _TAIL
             case ThinkingDelta(text=text) if text:
-                return self._thinking_head + _json.encode(text) + _TAIL
+                return self._thinking_head + _json.encode_text(text) + _TAIL
             case ToolCallEnd(call=call) if call.complete:
                 calls = {"tool_calls": [write_call(call, self._ids)]}
-                return self._text_head + b'"",' + _json.encode(calls)[1:-1] + _TAIL
+                return self._text_head + b'"",' + _json.encode_wire(calls)[1:-1] + _TAIL
         return b""
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         if isinstance(ending, ErrorInfo):
-            return _json.encode({"error": ending.message or "the answer failed"}) + b"\n"
+            return _json.encode_wire({"error": ending.message or "the answer failed"}) + b"\n"
         last: dict[str, Any] = {
             "message": {"role": "assistant", "content": ""},
             "done_reason": tables.DONE_REASONS[ending],
             "done": True,
             **tables.write_usage(event.message.usage),
         }
-        return self._head + b"," + _json.encode(last)[1:] + b"\n"
+        return self._head + b"," + _json.encode_wire(last)[1:] + b"\n"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from penstock.apis.encoding import ending_of
 from penstock.apis.ids import Ids
 from penstock.apis.ollama import tables
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall
 
@@ -27,7 +28,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     ending = ending_of(message)
     if isinstance(ending, ErrorInfo):
         raise UsageError(f"an answer that failed has no whole form: {ending.message}")
-    return {
+    answer = {
         "model": message.model,
         "created_at": created_at(created),
         "message": write_message(message, Ids()),
@@ -35,6 +36,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         "done": True,
         **tables.write_usage(message.usage),
     }
+    return without_lone_surrogates(answer)
 
 
 def write_message(message: AssistantMessage, ids: Ids) -> dict[str, Any]:

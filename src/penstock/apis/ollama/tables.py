@@ -8,6 +8,7 @@ from typing import Any, Final
 from penstock.apis.encoding import Ending
 from penstock.apis.faults import body_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of
+from penstock.apis.reading import clean
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "ollama"
@@ -56,6 +57,14 @@ def write_usage(usage: Usage) -> dict[str, int]:
     }
 
 
+def find_error(data: Mapping[str, Any]) -> ErrorInfo | None:
+    """Find the error on a line: it has a field of its own, or the line is of another server."""
+    if data.get("error"):
+        return read_error(data["error"])
+    is_foreign = not data.keys() & {"message", "response", "done"}
+    return read_error(data) if is_foreign and (data.get("detail") or data.get("errors")) else None
+
+
 def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
     """Read an error, which is a line of text."""
     return error_info(message_of(data), status=status, retry_after=wait)
@@ -70,4 +79,4 @@ def read_error_response(
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
     """Give the status and the body that tell a client of *error*."""
-    return error.status or STATUSES[error.kind], {"error": error.message}
+    return error.status or STATUSES[error.kind], {"error": clean(error.message)}

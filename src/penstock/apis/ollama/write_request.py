@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.apis.history import repaired, replayable, text_of
+from penstock.apis.history import beside_text, lost_content, repaired, replayable, text_of
 from penstock.apis.ids import SentIds
 from penstock.apis.ollama import tables
-from penstock.apis.reading import clean, only_set
+from penstock.apis.reading import only_set
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, ToolResult
-from penstock.requests import Image, Message, ReasoningOptions, Request, SystemMessage, UserMessage
+from penstock.requests import (
+    Image,
+    Message,
+    ReasoningOptions,
+    Request,
+    SystemMessage,
+    UserContent,
+    UserMessage,
+)
 from penstock.tools import Tool
 
 _LEFT_OUT: Final = ("tool_choice", "parallel_tool_calls", "n")
@@ -40,7 +49,7 @@ def write_request(request: Request) -> dict[str, Any]:
         "options": {**own.get("options", {}), **options} or None,
         "stream": request.stream,
     }
-    return {**own, **only_set(body)}
+    return without_lone_surrogates({**own, **only_set(body)})
 
 
 def left_out(request: Request) -> list[str]:
@@ -49,50 +58,64 @@ def left_out(request: Request) -> list[str]:
     missing += [name for name in ("metadata", "user") if getattr(request, name)]
     if request.source != tables.NAME:
         missing += sorted(request.extra)
-    return missing
+    return missing + lost_content(request, tables.NAME)
 
 
 def _messages(request: Request) -> list[dict[str, Any]]:
     ids = SentIds()
     written: list[dict[str, Any]] = []
     if request.system:
-        written.append({"role": "system", "content": clean(request.system)})
-    return written + [_message(message, request, ids) for message in repaired(request.messages)]
+        written.append({"role": "system", "content": request.system})
+    behind: list[UserContent] = []
+    for message in repaired(request.messages):
+        if behind and not isinstance(message, ToolResult):
+            written.append(_user(behind))
+            behind = []
+        written.append(_message(message, request, ids))
+        if isinstance(message, ToolResult):
+            behind += _pictures(message)
+    return written + ([_user(behind)] if behind else [])
 
 
 def _message(message: Message, request: Request, ids: SentIds) -> dict[str, Any]:
     if isinstance(message, SystemMessage):
-        return {"role": "system", "content": clean(message.text)}
+        return {"role": "system", "content": message.text}
     if isinstance(message, UserMessage):
-        return _user(message)
+        return _user(message.content)
     if isinstance(message, ToolResult):
         return {
             "role": "tool",
             "tool_name": message.name,
             "tool_call_id": ids.of_result(message.id),
-            "content": clean(text_of(message.content)),
+            "content": text_of(message.content),
         }
     return _assistant(message, request, ids)
 
 
-def _user(message: UserMessage) -> dict[str, Any]:
+def _pictures(result: ToolResult) -> list[UserContent]:
+    """Give the pictures in a result, for the user to show them behind all the results."""
+    shown = [block for block in beside_text(result) if isinstance(block, Image)]
+    return [Text(f"What {result.name or result.id} gave back:"), *shown] if shown else []
+
+
+def _user(content: list[UserContent]) -> dict[str, Any]:
     """Write what the user says; a picture that is elsewhere can only be named."""
-    fields: dict[str, Any] = {"role": "user", "content": clean(message.text)}
-    pictures = [block for block in message.content if isinstance(block, Image)]
+    fields: dict[str, Any] = {"role": "user", "content": UserMessage(content).text}
+    pictures = [block for block in content if isinstance(block, Image)]
     data = [picture.data for picture in pictures if picture.data]
     if data:
         fields["images"] = data
     links = [picture.url for picture in pictures if not picture.data]
     if links:
-        named = [f"[image: {clean(url)}]" for url in links]
+        named = [f"[image: {url}]" for url in links]
         fields["content"] = "\n".join([fields["content"], *named]).strip("\n")
     return fields
 
 
 def _assistant(message: AssistantMessage, request: Request, ids: SentIds) -> dict[str, Any]:
     blocks = replayable(message, request.model, tables.NAME)
-    texts = [clean(block.text) for block in blocks if isinstance(block, Text)]
-    thoughts = [clean(block.text) for block in blocks if isinstance(block, Thinking)]
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [block for block in blocks if isinstance(block, ToolCall)]
     fields: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
@@ -122,7 +145,7 @@ def _think(wanted: ReasoningOptions) -> bool | str | None:
     """Say how much to think: a level, or yes or no."""
     if wanted.effort in _LEVELS:
         return wanted.effort
-    if wanted.effort == "none":
+    if wanted.effort == "none" or (not wanted.effort and wanted.budget == 0):
         return False
     return True if wanted.effort or wanted.budget else None
 

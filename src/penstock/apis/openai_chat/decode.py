@@ -37,12 +37,16 @@ class Decoder(StreamDecoder):
         self._speech = Speech(self._transcript)
         self._calls: dict[int, CallPassage] = {}
         self._by_id: dict[str, CallPassage] = {}
+        self._keys: dict[str, int] = {}  # of calls, by id
+        self._signatures: dict[str, str] = {}  # of calls that are yet to come, by id
+        self._refusal = ""
         self._annotations: list[Any] = []
 
     def _read(self, data: dict[str, Any], event: str) -> None:
         del event  # The API names no frames.
-        if data.get("error"):
-            self._transcript.fail(tables.read_error(data["error"]), self._finish)
+        error = tables.find_error(data)
+        if error is not None:
+            self._transcript.fail(error, self._finish)
             return
         id_, model = data.get("id"), data.get("model")
         self._transcript.begin(
@@ -60,29 +64,37 @@ class Decoder(StreamDecoder):
 
     def _read_choice(self, choice: Mapping[str, Any]) -> None:
         self._read_usage(choice)  # Some servers put it here.
-        delta = choice.get("delta") or choice.get("message")
+        delta, finish = choice.get("delta") or choice.get("message"), choice.get("finish_reason")
+        finish = finish if isinstance(finish, str) else ""
         if isinstance(delta, Mapping):
-            self._read_delta(delta)
-        finish = choice.get("finish_reason")
-        if isinstance(finish, str) and finish:
+            self._read_delta(self._without_reason(delta, finish))
+        if choice.get("error"):
+            self._transcript.fail(tables.read_error(choice["error"]), self._finish or finish)
+        if finish:
             self._finish = self._finish or finish
             for call in self._calls.values():
                 call.close()
 
+    def _without_reason(self, delta: Mapping[str, Any], finish: str) -> Mapping[str, Any]:
+        """Keep a refusal that comes with the end of the answer: it is the reason, and no text."""
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal and finish.lower() in tables.FILTER:
+            self._refusal = refusal
+            return {**delta, "refusal": None}
+        return delta
+
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
-        for key in REASONING:
-            if delta.get(key):
-                self._speech.think(delta[key])
-                break
-        self._read_details(delta.get("reasoning_details"))
+        details = _objects(delta, "reasoning_details")
+        thoughts = next((delta[key] for key in REASONING if delta.get(key)), None)
+        self._speech.think(thoughts)
+        self._read_thoughts(details, are_new=thoughts is None)
         self._read_content(delta.get("content"))
         self._speech.say(delta.get("refusal"))
-        calls = delta.get("tool_calls")
-        for position, call in enumerate(calls if isinstance(calls, list) else ()):
-            if isinstance(call, Mapping):
-                self._read_call(call, position)
+        for position, call in enumerate(_objects(delta, "tool_calls")):
+            self._read_call(call, position)
         if isinstance(delta.get("function_call"), Mapping):
             self._read_function(self._call(_LEGACY), delta["function_call"])
+        self._sign_calls(details)
         if isinstance(delta.get("annotations"), list):
             self._annotations += delta["annotations"]
 
@@ -106,16 +118,25 @@ class Decoder(StreamDecoder):
         else:
             self._speech.say(part.get("text"))
 
-    def _read_details(self, details: object) -> None:
-        """Read OpenRouter's details: signatures of thoughts, and of calls by their id."""
-        for detail in details if isinstance(details, list) else ():
-            if not isinstance(detail, Mapping):
+    def _read_thoughts(self, details: list[Mapping[str, Any]], *, are_new: bool) -> None:
+        """Read OpenRouter's details: thoughts that stand nowhere else, and their signatures."""
+        for detail in details:
+            if are_new:
+                self._speech.think(detail.get("text"))
+                self._speech.think(detail.get("summary"))
+            self._speech.sign(detail.get("signature"), is_text=False)
+
+    def _sign_calls(self, details: list[Mapping[str, Any]]) -> None:
+        """Read what OpenRouter has sealed for a call, which its id names: it may come first."""
+        for detail in details:
+            id_, data = detail.get("id"), detail.get("data")
+            if not isinstance(id_, str) or not isinstance(data, str):
                 continue
-            call = self._by_id.get(str(detail.get("id")))
-            if call is not None and isinstance(detail.get("data"), str):
-                call.signature = detail["data"]
+            call = self._by_id.get(id_)
+            if call is None:
+                self._signatures[id_] = data
             else:
-                self._speech.sign(detail.get("signature"), is_text=False)
+                call.sign(data)
 
     # --- calls ---
 
@@ -124,15 +145,19 @@ class Decoder(StreamDecoder):
         id_ = id_ if isinstance(id_, str) else ""
         key = self._key_of(data, id_, position)
         if self._is_another(key, id_, data):
-            self._calls[_PAST - len(self._calls)] = self._calls.pop(key)
+            before = self._calls.pop(key)
+            self._keys[before.wanted_id] = past = _PAST - len(self._calls)
+            self._calls[past] = before
         call = self._call(key, id_)
         if id_:
             self._by_id.setdefault(id_, call)
-        signature = _google_signature(data)
+            self._keys.setdefault(id_, key)
+        signature = _google_signature(data) or self._signatures.pop(id_, "")
         if signature:
-            call.signature = signature
+            call.sign(signature)
         if isinstance(data.get("function"), Mapping):
-            self._read_function(call, data["function"])
+            if not _repeats(call, id_, data["function"]):
+                self._read_function(call, data["function"])
         elif isinstance(data.get("custom"), Mapping):
             self._read_custom(call, data["custom"])
 
@@ -141,9 +166,9 @@ class Decoder(StreamDecoder):
         index = index_of(data)
         if index is not None:
             return index
-        for key, call in self._calls.items():
-            if id_ and self._by_id.get(id_) is call:
-                return key
+        key = self._keys.get(id_)
+        if key is not None and self._calls.get(key) is self._by_id.get(id_):
+            return key
         has_name = isinstance(data.get("function"), Mapping) and data["function"].get("name")
         if id_ or has_name:
             return max(self._calls, default=-1) + 1
@@ -171,7 +196,7 @@ class Decoder(StreamDecoder):
     def _close_whole_calls(self) -> None:
         """End the call before, if its arguments are whole: the next one has begun."""
         if self._calls:
-            last = [*self._calls.values()][-1]
+            last = next(reversed(self._calls.values()))
             if last.is_open and last.is_whole:
                 last.close()
 
@@ -195,7 +220,7 @@ class Decoder(StreamDecoder):
     # --- ends ---
 
     def _read_done(self) -> None:
-        self._conclude(self._finish or "stop")
+        self._conclude(self._finish)
 
     def _read_end(self) -> None:
         if self._finish:
@@ -209,10 +234,12 @@ class Decoder(StreamDecoder):
         if self._annotations:
             transcript.part(tables.NAME, {"annotations": self._annotations})
         word = finish.lower()
-        if word in tables.STOP or word in tables.TOOL_USE:
+        if not word or word in tables.STOP or word in tables.TOOL_USE:
             transcript.done("stop", finish)
         elif word in tables.LENGTH:
             transcript.done("length", finish)
+        elif self._refusal:
+            transcript.fail(ErrorInfo(self._refusal, "refusal", finish), finish)
         elif word in tables.FILTER:
             error = ErrorInfo(f"the provider ended the answer: {finish}", "filter", finish)
             transcript.fail(error, finish)
@@ -222,9 +249,25 @@ class Decoder(StreamDecoder):
             transcript.fail(error, finish)
 
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
-        if data.get("error"):
-            return tables.read_error(data["error"])
+        error = tables.find_error(data)
+        if error is not None:
+            return error
         return read_response(data) if isinstance(data.get("choices"), list) else None
+
+
+def _repeats(call: CallPassage, id_: str, function: Mapping[str, Any]) -> bool:
+    """Tell a call that is said once more, whole: some servers end with all they have said."""
+    arguments = function.get("arguments")
+    if not id_ or id_ != call.wanted_id or not function.get("name") or not call.is_named:
+        return False
+    if not isinstance(arguments, str) or not arguments.lstrip().startswith("{"):
+        return False
+    return call.is_whole and arguments == call.arguments
+
+
+def _objects(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = data.get(key)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def _google_signature(call: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
 from penstock.apis.openai_chat import tables
-from penstock.apis.openai_chat.response import signed
+from penstock.apis.openai_chat.response import reason_of, signed
 from penstock.events import (
     Done,
     Event,
@@ -60,7 +60,7 @@ class Encoder(StreamEncoder):
         return super().encode(event)
 
     def _write_start(self, event: MessageStart) -> bytes:
-        chunk = _json.encode(
+        chunk = _json.encode_wire(
             {
                 "id": self._id or event.id or "chatcmpl-1",
                 "object": "chat.completion.chunk",
@@ -98,7 +98,7 @@ class Encoder(StreamEncoder):
 
     def _write_delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return self._head + b',"choices":' + _json.encode([choice]) + b"}\n\n"
+        return self._head + b',"choices":' + _json.encode_wire([choice]) + b"}\n\n"
 
     # --- calls ---
 
@@ -128,13 +128,13 @@ class Encoder(StreamEncoder):
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         if isinstance(ending, ErrorInfo):
-            error = _json.encode({"error": tables.write_error(ending)})
+            error = _json.encode_wire({"error": tables.write_error(ending)})
             return b"data: " + error + b"\n\n" + _DONE
-        finish = self._write_delta({}, tables.FINISH_REASONS[ending])
+        finish = self._write_delta(reason_of(event.message, ending), tables.FINISH_REASONS[ending])
         return finish + self._write_usage(event.message.usage) + _DONE
 
     def _write_usage(self, usage: Usage) -> bytes:
         if not self._asked_for_usage or usage == Usage():
             return b""
-        written = _json.encode(tables.write_usage(usage))
+        written = _json.encode_wire(tables.write_usage(usage))
         return self._head + b',"choices":[],"usage":' + written + b"}\n\n"

@@ -52,7 +52,12 @@ KNOWN: Final = frozenset(
     }
 )  # fmt: skip
 _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
-_SYSTEM: Final = ("system", "developer")
+_ANSWER: Final = frozenset(
+    {"role", "content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call"}
+)
+_FORMATS: Final = ("text", "json_object", "json_schema")
+SYSTEM: Final = ("system", "developer")
+"""The roles of those who instruct."""
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
@@ -81,15 +86,27 @@ def read_request(data: Mapping[str, Any]) -> Request:
         stop=strings(data.get("stop")),
         n=integer(data, "n"),
         response_format=_read_format(data.get("response_format")),
-        reasoning=_read_reasoning(data),
+        reasoning=read_reasoning(data),
         stream=data.get("stream") is True,
         include_usage=object_at(data, "stream_options").get("include_usage") is True,
         metadata=dict(object_at(data, "metadata")),
         user=text_at(data, "user"),
         source=tables.NAME,
-        extra={**the_rest(data, KNOWN), **({"tools": foreign} if foreign else {})},
+        extra={**the_rest(data, KNOWN), **_own_words(data, foreign)},
         raw=dict(data),
     )
+
+
+def _own_words(data: Mapping[str, Any], foreign: list[object]) -> dict[str, Any]:
+    """Give what stands in known fields and has no place in a `Request`."""
+    words: dict[str, Any] = {"tools": foreign} if foreign else {}
+    choice, wanted = data.get("tool_choice"), data.get("response_format")
+    if choice is not None and _read_choice(choice) is None:
+        words["tool_choice"] = choice
+    if wanted is not None and _read_format(wanted) is None:
+        words["response_format"] = wanted
+    options = the_rest(object_at(data, "stream_options"), frozenset({"include_usage"}))
+    return {**words, "stream_options": options} if options else words
 
 
 class _Conversation:
@@ -104,8 +121,8 @@ class _Conversation:
         if not isinstance(data, Mapping):
             raise UsageError("a message is a JSON object")
         role = data.get("role")
-        if role in _SYSTEM:
-            self._read_system(_text_of(data.get("content")))
+        if role in SYSTEM:
+            self._read_system(text_of_content(data.get("content")))
         elif role == "user":
             self.messages.append(UserMessage(read_content(data.get("content"))))
         elif role == "assistant":
@@ -126,12 +143,15 @@ class _Conversation:
         thoughts = text_at(data, "reasoning_content") or text_at(data, "reasoning")
         if thoughts:
             content.append(Thinking(thoughts))
-        text = _text_of(data.get("content")) or text_at(data, "refusal")
+        text = text_of_content(data.get("content")) or text_at(data, "refusal")
         if text:
             content.append(Text(text))
         for call in _calls_of(data):
             self._names[call.id] = call.name
             content.append(call)
+        rest = {key: value for key, value in the_rest(data, _ANSWER).items() if value}
+        if rest:
+            content.append(Opaque(tables.NAME, rest))
         self.messages.append(AssistantMessage(content=content))
 
     def _read_result(self, data: Mapping[str, Any]) -> None:
@@ -140,7 +160,7 @@ class _Conversation:
         content = data.get("content")
         blocks = read_content(content) if isinstance(content, list) else []
         plain = all(isinstance(block, Text) for block in blocks)
-        self.messages.append(ToolResult(id_, name, _text_of(content) if plain else blocks))
+        self.messages.append(ToolResult(id_, name, text_of_content(content) if plain else blocks))
 
 
 def read_content(content: object) -> list[UserContent]:
@@ -154,8 +174,9 @@ def _read_part(part: object) -> UserContent:
     if isinstance(part, str):
         return Text(clean(part))
     fields = part if isinstance(part, Mapping) else {}
-    if isinstance(fields.get("text"), str):
-        return Text(clean(fields["text"]))
+    for key in ("text", "refusal"):
+        if isinstance(fields.get(key), str):
+            return Text(clean(fields[key]))
     picture = fields.get("image_url")
     if fields.get("type") == "image_url" and isinstance(picture, Mapping | str):
         return _read_image(picture)
@@ -171,7 +192,8 @@ def _read_image(picture: Mapping[str, Any] | str) -> Image:
     return Image(url=url, detail=detail)
 
 
-def _text_of(content: object) -> str:
+def text_of_content(content: object) -> str:
+    """Give the text of content, one part a line."""
     if isinstance(content, str):
         return clean(content)
     return "\n".join(block.text for block in read_content(content) if isinstance(block, Text))
@@ -212,16 +234,19 @@ def _read_choice(choice: object) -> ToolChoice | None:
 
 
 def _read_format(data: object) -> ResponseFormat | None:
-    if not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or data.get("type") not in _FORMATS:
         return None
     if data.get("type") == "json_schema":
         inner = object_at(data, "json_schema")
         schema = dict(object_at(inner, "schema"))
         return ResponseFormat("schema", schema, text_at(inner, "name"), _flag(inner.get("strict")))
-    return ResponseFormat("json" if data.get("type") == "json_object" else "text")
+    if data.get("type") == "json_object":  # Some servers take a schema here.
+        return ResponseFormat("json", dict(object_at(data, "schema")))
+    return ResponseFormat("text")
 
 
-def _read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
+def read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
+    """Read how much to think: an effort, or the budget that OpenRouter takes."""
     inner = object_at(data, "reasoning")
     effort = text_at(data, "reasoning_effort") or text_at(inner, "effort")
     budget = integer(inner, "max_tokens")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import _json
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import Ending, ending_of
 from penstock.apis.ids import Ids
 from penstock.apis.openai_chat import tables
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque
 
@@ -25,7 +26,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     ending = ending_of(message)
     if isinstance(ending, ErrorInfo):
         raise UsageError(f"an answer that failed has no whole form: {ending.message}")
-    return {
+    answer = {
         "id": message.id or "chatcmpl-1",
         "object": "chat.completion",
         "created": created,
@@ -33,13 +34,21 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         "choices": [
             {
                 "index": 0,
-                "message": write_message(message),
+                "message": {**write_message(message), **reason_of(message, ending)},
                 "logprobs": None,
                 "finish_reason": tables.FINISH_REASONS[ending],
             }
         ],
         "usage": tables.write_usage(message.usage),
     }
+    return without_lone_surrogates(answer)
+
+
+def reason_of(message: AssistantMessage, ending: Ending) -> dict[str, Any]:
+    """Write why the model refused, where it did: the end of the answer has it."""
+    if ending != "refusal" or message.error is None or not message.error.message:
+        return {}
+    return {"refusal": message.error.message}
 
 
 def write_message(message: AssistantMessage) -> dict[str, Any]:
@@ -56,7 +65,7 @@ def write_message(message: AssistantMessage) -> dict[str, Any]:
                 "type": "function",
                 "function": {
                     "name": call.name,
-                    "arguments": _json.encode(call.arguments).decode(),
+                    "arguments": _json.encode_wire(call.arguments).decode(),
                 },
                 **signed(call.signature),
             }

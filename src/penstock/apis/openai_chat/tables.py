@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.apis.encoding import Ending
-from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.faults import (
+    body_of,
+    delay_of,
+    error_info,
+    message_of,
+    retry_after,
+    status_of,
+)
 from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.reading import clean
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "openai-chat"
@@ -96,8 +104,7 @@ def read_error(data: Any, status: int | None = None, wait: float | None = None) 
     """Read the object under ``error``, or a bare message; *wait* is what the headers asked for."""
     fields = data if isinstance(data, Mapping) else {}
     code = fields.get("code")
-    if status is None and isinstance(code, int) and 400 <= code < 600:  # noqa: PLR2004
-        status = code
+    status = status_of(code) if status is None else status
     words = [word for word in (fields.get("type"), code) if isinstance(word, str) and word]
     message = message_of(data)
     raw = _raw_of(fields)
@@ -106,19 +113,30 @@ def read_error(data: Any, status: int | None = None, wait: float | None = None) 
         message if not raw or raw in message else f"{message}: {raw}",
         type=(known or words or [""])[0],
         status=status,
-        retry_after=wait or delay_of(fields.get("retry_after")),
+        retry_after=wait or delay_of(fields.get("retry_after")) or _wait_of(fields),
         retryable=True if known else None,
     )
+
+
+def find_error(data: Mapping[str, Any]) -> ErrorInfo | None:
+    """Find the error in a frame or a body, in any of the shapes that servers give it."""
+    error = data.get("error")
+    if error:
+        return read_error(data if isinstance(error, str) else error)
+    is_error = data.get("object") == "error" or data.get("type") == "error"
+    if is_error or ("choices" not in data and (data.get("detail") or data.get("errors"))):
+        return read_error(data)
+    return None
 
 
 def write_error(error: ErrorInfo) -> dict[str, Any]:
     """Write *error* as the object under ``error``."""
     _, type_ = ERRORS[error.kind]
     return {
-        "message": error.message,
-        "type": error.type or type_,
+        "message": clean(error.message),
+        "type": clean(error.type) or type_,
         "param": None,
-        "code": error.status if error.status is not None else error.type or type_,
+        "code": error.status if error.status is not None else clean(error.type) or type_,
     }
 
 
@@ -127,6 +145,8 @@ def read_error_response(
 ) -> ErrorInfo:
     """Read the answer of a server that refused."""
     data = body_of(body)
+    if isinstance(data, list) and data:
+        data = data[0]
     inner = data.get("error") if isinstance(data, Mapping) else None
     return read_error(inner or data, status, retry_after(headers, now))
 
@@ -141,3 +161,12 @@ def _raw_of(fields: Mapping[str, Any]) -> str:
     metadata = fields.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     return raw if isinstance(raw, str) else ""
+
+
+def _wait_of(fields: Mapping[str, Any]) -> float | None:
+    """Give the wait in the headers of OpenRouter's upstream."""
+    metadata = fields.get("metadata")
+    headers = metadata.get("headers") if isinstance(metadata, Mapping) else None
+    if not isinstance(headers, Mapping):
+        return None
+    return retry_after({str(name): str(value) for name, value in headers.items()})

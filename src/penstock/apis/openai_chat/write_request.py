@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
+
+from msgspec import structs
 
 from penstock import _json
-from penstock.apis.history import repaired, replayable, text_of
+from penstock.apis.efforts import effort_of
+from penstock.apis.history import beside_text, lost_content, repaired, replayable, text_of
 from penstock.apis.ids import SentIds
+from penstock.apis.media import PDF, File, media_type_of, with_files
 from penstock.apis.openai_chat import tables
+from penstock.apis.openai_chat.own_words import OwnWords, own_words
 from penstock.apis.openai_chat.response import signed
-from penstock.apis.reading import clean, only_set
+from penstock.apis.reading import only_set, the_rest
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult
 from penstock.requests import (
     Image,
-    Message,
     Request,
     ResponseFormat,
     SystemMessage,
-    ToolChoice,
     UserContent,
     UserMessage,
 )
 from penstock.tools import Tool
 
+_ANSWERED: Final = frozenset({"annotations"})  # A server says them, and takes none.
+_CALL_ID: Final = re.compile(r"(?s).{1,40}")
+"""The longest id that the API takes."""
+
+_RECORDINGS: Final = {"wav": "wav", "x-wav": "wav", "mp3": "mp3", "mpeg": "mp3"}
+_MISTRAL: Final = re.compile(r"(?i)stral|ixtral")
+_MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+"""The models whose servers take no other ids than these."""
+
 
 def write_request(request: Request) -> dict[str, Any]:
     """Write *request*; what the API has no word for is left out."""
-    reasoning = request.reasoning
+    request = _with_files(request)
+    own = own_words(request)
     body = {
         "model": request.model,
-        "messages": _messages(request),
-        "tools": [_tool(tool) for tool in request.tools] or None,
-        "tool_choice": _choice(request.tool_choice) if request.tool_choice else None,
-        "parallel_tool_calls": request.parallel_tool_calls,
+        "messages": _messages(request, own),
+        "tools": [own.tool(tool) or _tool(tool) for tool in request.tools] or None,
+        "tool_choice": _choice(request),
+        "parallel_tool_calls": request.parallel_tool_calls if _has_tools(request) else None,
         _limit_key(request): request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
@@ -43,34 +58,74 @@ def write_request(request: Request) -> dict[str, Any]:
         "stop": request.stop or None,
         "n": request.n,
         "response_format": _format(request.response_format) if request.response_format else None,
-        "reasoning_effort": reasoning.effort or None if reasoning else None,
+        **(own.reasoning() or {"reasoning_effort": effort_of(request.reasoning) or None}),
         "stream": request.stream or None,
-        "stream_options": {"include_usage": True} if request.include_usage else None,
+        "stream_options": _stream_options(request),
         "metadata": request.metadata or None,
         "user": request.user or None,
     }
-    return _with_extra(only_set(body), request)
+    return without_lone_surrogates(_with_extra(only_set(body), request))
 
 
 def left_out(request: Request) -> list[str]:
     """Name the fields of *request* that `write_request` leaves out."""
     missing = []
-    if request.reasoning is not None and not request.reasoning.effort:
+    if request.reasoning is not None and not effort_of(request.reasoning):
         missing.append("reasoning")
+    if not _has_tools(request):
+        names = ("tool_choice", "parallel_tool_calls")
+        missing += [name for name in names if getattr(request, name) is not None]
     if request.extra and request.source != tables.NAME:
         missing += sorted(request.extra)
-    return missing
+    return missing + lost_content(_with_files(request), tables.NAME)
+
+
+def _with_files(request: Request) -> Request:
+    messages = with_files(request.messages, tables.NAME, _file)
+    return structs.replace(request, messages=messages)
+
+
+def _file(file: File) -> dict[str, Any] | None:
+    """Write a file, if it is of a kind that the API takes; one that is elsewhere it does not."""
+    kind, _, form = file.media_type.partition("/")
+    if not file.data:
+        return None
+    if file.media_type == PDF:
+        inner = {"filename": file.name or "file.pdf", "file_data": file.data_url}
+        return {"type": "file", "file": inner}
+    if kind == "audio" and form in _RECORDINGS:
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": file.data, "format": _RECORDINGS[form]},
+        }
+    return None
+
+
+def _has_tools(request: Request) -> bool:
+    """Tell whether there is a tool to choose: one of a provider's counts at its own API."""
+    return bool(request.tools) or (request.source == tables.NAME and "tools" in request.extra)
 
 
 def _with_extra(body: dict[str, Any], request: Request) -> dict[str, Any]:
     """Give the client's own words back to the API that they are of."""
     if request.source != tables.NAME:
         return body
-    extra = dict(request.extra)
+    extra = {key: value for key, value in request.extra.items() if key != "stream_options"}
     foreign = extra.pop("tools", [])
     if foreign:
         body["tools"] = [*body.get("tools", []), *foreign]
+    if "tools" not in body:
+        extra.pop("tool_choice", None)
     return {**extra, **body}
+
+
+def _stream_options(request: Request) -> dict[str, Any] | None:
+    """Write how to stream, which the API takes from those alone who stream."""
+    own = request.extra.get("stream_options") if request.source == tables.NAME else None
+    options = dict(own) if isinstance(own, dict) else {}
+    if request.include_usage:
+        options["include_usage"] = True
+    return options if options and request.stream else None
 
 
 def _limit_key(request: Request) -> str:
@@ -80,35 +135,43 @@ def _limit_key(request: Request) -> str:
     return "max_completion_tokens" if is_newer else "max_tokens"
 
 
-def _messages(request: Request) -> list[dict[str, Any]]:
-    ids = SentIds()
-    written: list[dict[str, Any]] = []
-    if request.system:
-        written.append({"role": "system", "content": clean(request.system)})
-    written += [_message(message, request, ids) for message in repaired(request.messages)]
-    return written
+def _messages(request: Request, own: OwnWords) -> list[dict[str, Any]]:
+    ids = SentIds(_MISTRAL_ID, "call", 5) if _MISTRAL.search(request.model) else SentIds(_CALL_ID)
+    written = own.system()
+    if request.system and not written:
+        written.append({"role": "system", "content": request.system})
+    behind: list[UserContent] = []
+    for message in repaired(request.messages):
+        if isinstance(message, ToolResult):
+            written.append(_result(message, ids))
+            behind += _pictures(message)
+            continue
+        if behind:
+            written.append({"role": "user", "content": _content(behind)})
+            behind = []
+        written.append(own.message(message) or _message(message, request, ids))
+    return written + ([{"role": "user", "content": _content(behind)}] if behind else [])
 
 
-def _message(message: Message, request: Request, ids: SentIds) -> dict[str, Any]:
+def _message(
+    message: SystemMessage | UserMessage | AssistantMessage, request: Request, ids: SentIds
+) -> dict[str, Any]:
     if isinstance(message, SystemMessage):
-        return {"role": "system", "content": clean(message.text)}
+        return {"role": "system", "content": message.text}
     if isinstance(message, UserMessage):
         return {"role": "user", "content": _content(message.content)}
-    if isinstance(message, ToolResult):
-        return {
-            "role": "tool",
-            "tool_call_id": ids.of_result(message.id),
-            "content": _result(message),
-        }
     return _assistant(message, request, ids)
 
 
 def _assistant(message: AssistantMessage, request: Request, ids: SentIds) -> dict[str, Any]:
     blocks = replayable(message, request.model, tables.NAME)
-    texts = [clean(block.text) for block in blocks if isinstance(block, Text)]
-    thoughts = [clean(block.text) for block in blocks if isinstance(block, Thinking)]
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [block for block in blocks if isinstance(block, ToolCall)]
     fields: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
+    for block in blocks:
+        if isinstance(block, Opaque) and isinstance(block.data, dict):
+            fields = {**the_rest(block.data, _ANSWERED), **fields}
     if any(thoughts):
         fields["reasoning_content"] = "".join(thoughts)
     if calls:
@@ -119,7 +182,7 @@ def _assistant(message: AssistantMessage, request: Request, ids: SentIds) -> dic
 
 
 def _call(call: ToolCall, ids: SentIds) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _json.encode(call.arguments).decode()}
+    function = {"name": call.name, "arguments": _json.encode_wire(call.arguments).decode()}
     return {
         "id": ids.of_call(call.id),
         "type": "function",
@@ -133,25 +196,37 @@ def _content(content: list[UserContent]) -> str | list[Any]:
         case []:
             return ""
         case [Text() as only]:
-            return clean(only.text)
+            return only.text
     parts = [_part(block) for block in content]
     return [part for part in parts if part is not None]
 
 
 def _part(block: UserContent) -> Any:
     if isinstance(block, Text):
-        return {"type": "text", "text": clean(block.text)}
+        return {"type": "text", "text": block.text}
     if isinstance(block, Image):
-        url = block.url or f"data:{block.media_type};base64,{block.data}"
+        url = block.url or f"data:{media_type_of(block)};base64,{block.data}"
         picture = {"url": url, "detail": block.detail} if block.detail else {"url": url}
         return {"type": "image_url", "image_url": picture}
     return block.data if block.provider == tables.NAME else None
 
 
-def _result(result: ToolResult) -> str | list[Any]:
-    content = result.content
-    is_blocks = isinstance(content, list) and any(isinstance(b, Image | Opaque) for b in content)
-    return _content(content) if is_blocks else clean(text_of(content))
+def _result(result: ToolResult, ids: SentIds) -> dict[str, Any]:
+    """Write what a tool gave back, of which the API takes text alone."""
+    text = text_of(result.content)
+    if not text and beside_text(result):
+        text = "(see below)"
+    return {"role": "tool", "tool_call_id": ids.of_result(result.id), "content": text}
+
+
+def _pictures(result: ToolResult) -> list[UserContent]:
+    """Give what is no text in a result, for the user to show it behind all the results."""
+    shown = [
+        block
+        for block in beside_text(result)
+        if isinstance(block, Image) or block.provider == tables.NAME
+    ]
+    return [Text(f"What {result.name or result.id} gave back:"), *shown] if shown else []
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
@@ -163,15 +238,21 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _choice(choice: ToolChoice) -> str | dict[str, Any]:
+def _choice(request: Request) -> str | dict[str, Any] | None:
+    """Write which tool to call; the API refuses a choice of what is not there."""
+    choice = request.tool_choice
+    if choice is None or not _has_tools(request):
+        return None
     if choice.mode != "tool":
         return choice.mode
     return {"type": "function", "function": {"name": choice.name}}
 
 
 def _format(wanted: ResponseFormat) -> dict[str, Any]:
-    if wanted.kind != "schema":
-        return {"type": "json_object" if wanted.kind == "json" else "text"}
+    if wanted.kind == "json":
+        return {"type": "json_object", **({"schema": wanted.schema} if wanted.schema else {})}
+    if wanted.kind == "text":
+        return {"type": "text"}
     schema: dict[str, Any] = {"name": wanted.name or "answer", "schema": wanted.schema}
     if wanted.strict is not None:
         schema["strict"] = wanted.strict

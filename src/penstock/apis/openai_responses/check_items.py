@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.apis.checking import Complaints
+from penstock.apis.checking import Complaints, is_count, is_text
 
 _MAX_ID: Final = 64
 _CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -22,6 +22,47 @@ _TEXT_EVENTS: Final = {
     "reasoning_text": ("content_index", "reasoning_text", "text"),
     "reasoning_summary_text": ("summary_index", "summary_text", "text"),
 }
+EVENTS: Final = frozenset(
+    {
+        "output_item.done",
+        "output_text.annotation.added",
+        *(f"{kind}.{verb}" for kind in _PART_EVENTS for verb in ("added", "done")),
+        *(f"{kind}.{verb}" for kind in _TEXT_EVENTS for verb in ("delta", "done")),
+        *(f"{kind}.{verb}" for kind in _CALL_EVENTS for verb in ("delta", "done")),
+    }
+)
+"""The events that are of an item, without what all of them begin with."""
+
+_NUMBER: Final = (int, float)
+_FIELDS: Final[dict[str, tuple[type, ...]]] = {
+    "created_at": _NUMBER,
+    "model": (str,),
+    "output": (list,),
+    "parallel_tool_calls": (bool,),
+    "tools": (list,),
+    "tool_choice": (str, dict),
+}
+_NULLABLE: Final[dict[str, tuple[type, ...]]] = {
+    "error": (dict,),
+    "incomplete_details": (dict,),
+    "instructions": (str, list),
+    "metadata": (dict,),
+    "temperature": _NUMBER,
+    "top_p": _NUMBER,
+}
+_OPTIONAL: Final[dict[str, tuple[type, ...]]] = {
+    "background": (bool,),
+    "max_output_tokens": (int,),
+    "previous_response_id": (str,),
+    "reasoning": (dict,),
+    "store": (bool,),
+    "text": (dict,),
+    "truncation": (str,),
+    "usage": (dict,),
+    "user": (str,),
+}
+"""The fields of a response: those with a value, those that may be `null`, those that may lack."""
+
 _LISTS: Final = {"message": "content", "reasoning": "summary"}
 _PREFIXES: Final = {"message": "msg_", "reasoning": "rs_", "function_call": "fc_"}
 
@@ -67,6 +108,7 @@ class Item:
                 value = first.get(key)
                 complain.unless(isinstance(value, str) and value != "", f"a call has no {key}")
             complain.unless(first.get(_CALLS[str(self.type)]) == "", "a call begins with arguments")
+            complain.unless(first.get("status") == "in_progress", "a call is not in progress")
 
     # --- what is said of it ---
 
@@ -89,8 +131,8 @@ class Item:
 
     def annotations(self) -> list[Any]:
         """Give the notes on the last part."""
-        notes: list[Any] = self.parts[-1].setdefault("annotations", []) if self.parts else []
-        return notes
+        notes = self.parts[-1].setdefault("annotations", []) if self.parts else []
+        return notes if isinstance(notes, list) else []
 
     def read_part(self, kind: str, verb: str, data: dict[str, Any]) -> None:
         """Read that a part begins or is done."""
@@ -146,6 +188,8 @@ class Item:
         complain.unless(self.whole is None, "arguments follow those that were done")
         text = data.get("delta" if verb == "delta" else _CALLS.get(str(self.type), ""))
         complain.unless(isinstance(text, str), f"{kind}.{verb} has no text")
+        if not self.is_call:
+            return
         if verb == "delta":
             self.deltas += str(text)
             self.final[_CALLS[str(self.type)]] = self.deltas
@@ -164,16 +208,23 @@ class Item:
             return
         for key in ("id", "type", "call_id", "name", "role"):
             complain.unless(item.get(key) == self.first.get(key), f"the {key} of an item changes")
-        complain.unless(not self.open, "an item is done before its part is")
+        is_cut = item.get("status") == "incomplete"
+        complain.unless(not self.open or is_cut, "an item is done before its part is")
         if self.type in _LISTS:
             parts = item.get(_LISTS[str(self.type)])
-            complain.unless(parts == self.parts, "an item is not what was said")
+            complain.unless(self.is_said(parts, is_cut=is_cut), "an item is not what was said")
         if self.is_call:
             self.check_call(item)
         if self.type == "message" or self.is_call:
             is_good = item.get("status") in ("completed", "incomplete")
             complain.unless(is_good, f"the status of a {self.type} that is done")
         self.final = item
+
+    def is_said(self, parts: Any, *, is_cut: bool) -> bool:
+        """Tell whether *parts* are those that were said; one that was cut may not be done."""
+        if not is_cut or not isinstance(parts, list):
+            return bool(parts == self.parts)
+        return [_text_of(part) for part in parts if isinstance(part, dict)] == self.texts
 
     def check_call(self, item: dict[str, Any]) -> None:
         """Check that a call is done with its arguments; they may mend what the deltas said."""
@@ -195,28 +246,26 @@ def _text_of(part: dict[str, Any]) -> object:
 def of_response(response: dict[str, Any], complain: Complaints) -> None:
     """Check the fields that every response has."""
     complain.unless(response.get("object") == "response", "a response of another object")
-    id_ = response.get("id")
-    complain.unless(isinstance(id_, str) and id_ != "", "a response has no id")
-    for key, kinds in (
-        ("created_at", (int, float)),
-        ("model", (str,)),
-        ("output", (list,)),
-        ("parallel_tool_calls", (bool,)),
-        ("tools", (list,)),
-        ("tool_choice", (str, dict)),
-    ):
+    complain.unless(is_text(response.get("id")), "a response has no id")
+    for key, kinds in _FIELDS.items():
         complain.unless(isinstance(response.get(key), kinds), f"a response has no {key}")
+    for key in _NULLABLE:
+        complain.unless(key in response, f"a response has no {key}")
+    for key, kinds in (_NULLABLE | _OPTIONAL).items():
+        value = response.get(key)
+        is_good = value is None or isinstance(value, kinds)
+        complain.unless(is_good, f"the {key} of a response is {value!r}")
 
 
 def of_usage(usage: Any, complain: Complaints) -> None:
     """Check that *usage* has every count."""
     fields = usage if isinstance(usage, dict) else {}
     for key in ("input_tokens", "output_tokens", "total_tokens"):
-        complain.unless(isinstance(fields.get(key), int), f"usage has no {key}")
+        complain.unless(is_count(fields.get(key)), f"usage has no {key}")
     for key, inner in (
         ("input_tokens_details", "cached_tokens"),
         ("output_tokens_details", "reasoning_tokens"),
     ):
         details = fields.get(key)
-        is_good = isinstance(details, dict) and isinstance(details.get(inner), int)
+        is_good = isinstance(details, dict) and is_count(details.get(inner))
         complain.unless(is_good, f"usage has no {inner}")

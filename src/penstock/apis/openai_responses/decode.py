@@ -245,7 +245,7 @@ class Decoder(StreamDecoder):
             alike = unmatched.get(type_, {})
             found = self._by_id.get(text_at(data, "id")) or by_call.get(text_at(data, "call_id"))
             if found is None or found.type != type_:
-                found = next(reversed(alike)) if alike else self._begin(data, None)
+                found = _next_like(data, alike) or self._begin(data, None)
             alike.pop(found, None)
             found.end(data, is_cut=is_cut)
         for item in self._items:
@@ -264,3 +264,10 @@ class Decoder(StreamDecoder):
         if data.get("object") == "response" or isinstance(data.get("output"), list):
             return read_response({**data, "object": "response"})
         return tables.read_error(data["error"]) if data.get("error") else None
+
+
+def _next_like(data: _Data, alike: dict[Item, None]) -> Item | None:
+    """Give the next of *alike* that may be what *data* is: two calls with ids are never one."""
+    id_ = text_at(data, "call_id")
+    candidates = (item for item in reversed(alike) if not id_ or item.call_id in ("", id_))
+    return next(candidates, None)

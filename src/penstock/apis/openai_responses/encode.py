@@ -61,6 +61,8 @@ class Encoder(StreamEncoder):
     *custom* names the client's tools that take free text: calls of them are written as such.
     """
 
+    streams_arguments = False
+
     def __init__(
         self,
         *,

@@ -21,6 +21,7 @@ from penstock.apis.openai_responses.write_items import (
     response_of,
     text_part,
 )
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
 
@@ -49,7 +50,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     reason = incomplete_reason(ending, output)
     status = "incomplete" if reason else "completed"
     fields = ended(output, message.usage, reason)
-    return response_of(id_, message.model, created, status, **fields)
+    return without_lone_surrogates(response_of(id_, message.model, created, status, **fields))
 
 
 def write_output(message: AssistantMessage, ids: ItemIds) -> list[dict[str, Any]]:

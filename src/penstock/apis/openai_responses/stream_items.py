@@ -7,10 +7,10 @@ run what is done.
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from penstock import _json
+from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.openai_responses.write_items import (
     filled,
     message_item,
@@ -18,18 +18,6 @@ from penstock.apis.openai_responses.write_items import (
     text_part,
 )
 from penstock.messages import ToolCall
-
-_SURROGATES: Final = re.compile(
-    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
-"""What looks like half a pair: a backslash by itself, a whole pair, and (the group) a lone half."""
-
-
-def _paired(data: bytes) -> bytes:
-    """Replace halves of surrogate pairs, which strict readers refuse; an item may hold some."""
-    if rb"\ud" not in data:
-        return data
-    return _SURROGATES.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)
 
 
 class Pen:
@@ -44,7 +32,7 @@ class Pen:
         """Write one event."""
         data = {"type": type_, "sequence_number": self.number, **fields}
         self.number += 1
-        return b"event: %b\ndata: %b\n\n" % (type_.encode(), _paired(_json.encode(data)))
+        return b"event: %b\ndata: %b\n\n" % (type_.encode(), _json.encode_wire(data))
 
     def write_whole(self, item: dict[str, Any]) -> bytes:
         """Write an item that nothing is told of in between."""
@@ -214,12 +202,19 @@ class OpenReasoning(SpokenItem):
 class OpenCall(OpenItem):
     """A call; free text is told at once when it is known, since it comes wrapped in JSON."""
 
+    def __init__(self, pen: Pen, item: dict[str, Any]) -> None:
+        super().__init__(pen, item)
+        self._arguments = ArgumentsOut()
+
     @property
     def _is_custom(self) -> bool:
         return bool(self.item["type"] == "custom_tool_call")
 
     def add(self, arguments: str) -> bytes:
         """Write more of the arguments."""
+        return self._say(self._arguments.add(arguments))
+
+    def _say(self, arguments: str) -> bytes:
         if not arguments:
             return b""
         self._said.append(arguments)
@@ -229,23 +224,21 @@ class OpenCall(OpenItem):
 
     def end(self, call: ToolCall) -> bytes:
         """Write that the call is done, with what the deltas left out; one that was cut is not."""
-        item = filled(self.item, call, "".join(self._said))
         if not call.complete:
-            self._pen.output.append(item)
+            self._pen.output.append(filled(self.item, call, "".join(self._said)))
             return b""
+        rest = self._say(self._arguments.end(call))
+        item = filled(self.item, call, "".join(self._said))
         if self._is_custom:
-            done = self._write_whole("custom_tool_call_input", "input", item["input"])
-        elif self._said:
-            arguments = item["arguments"]
-            done = self._write("function_call_arguments.done", arguments=arguments)
+            done = self._write_input(item["input"])
         else:
-            done = self._write_whole("function_call_arguments", "arguments", item["arguments"])
-        return done + self._done(item)
+            done = self._write("function_call_arguments.done", arguments=item["arguments"])
+        return rest + done + self._done(item)
 
     def cut(self) -> bytes:
         """Leave the call where the answer was cut."""
         return self.end(ToolCall("", self.item["name"], complete=False))
 
-    def _write_whole(self, event: str, field: str, text: str) -> bytes:
-        delta = self._write(f"{event}.delta", delta=text) if text else b""
-        return delta + self._write(f"{event}.done", **{field: text})
+    def _write_input(self, text: str) -> bytes:
+        delta = self._write("custom_tool_call_input.delta", delta=text) if text else b""
+        return delta + self._write("custom_tool_call_input.done", input=text)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of, counts_of
 from penstock.apis.reading import object_at, text_at
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "openai-responses"
@@ -64,6 +65,13 @@ ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
     "aborted": (499, "aborted"),
 }
 """The status and the type of an error that has none of its own."""
+
+REFUSALS: Final = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_exceeded",
+}
+"""Types of errors that are the client's, by status; all others are ``invalid_request_error``."""
 
 _TOO_MANY: Final = 429
 _WAIT: Final = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s|m|h)\b")
@@ -138,10 +146,18 @@ def write_error(error: ErrorInfo) -> dict[str, Any]:
     """Write *error* as the object under ``response.error``: a code of the API, and our word."""
     is_busy = error.status == _TOO_MANY or error.type.startswith("rate_limit")
     code = "rate_limit_exceeded" if is_busy else "server_error"
-    word = error.type or (code if is_busy else ERRORS[error.kind][1])
+    word = error.type or (code if is_busy else _type_of(error))
     if word in CODES:
         return {"code": word, "message": error.message}
     return {"code": code, "message": error.message, "type": word}
+
+
+def _type_of(error: ErrorInfo) -> str:
+    """Name an error that has no type: by its status, if it is the client's, else by its kind."""
+    status = error.status
+    if error.kind == "provider" and status is not None and 400 <= status < 500:  # noqa: PLR2004
+        return REFUSALS.get(status, "invalid_request_error")
+    return ERRORS[error.kind][1]
 
 
 def read_error_response(
@@ -155,7 +171,6 @@ def read_error_response(
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
     """Give the status and the body that tell a client of *error*."""
-    status, word = ERRORS[error.kind]
-    word = error.type or word
+    status, word = ERRORS[error.kind][0], error.type or _type_of(error)
     body = {"message": error.message, "type": word, "param": None, "code": word}
-    return error.status or status, {"error": body}
+    return error.status or status, {"error": without_lone_surrogates(body)}

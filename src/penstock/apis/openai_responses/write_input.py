@@ -12,6 +12,7 @@ from typing import Any, Final
 from penstock import _json
 from penstock.apis.history import is_by, repaired, replayable, text_of
 from penstock.apis.ids import SentIds
+from penstock.apis.media import PDF, File, media_type_of, with_files
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.write_items import (
     PHASES,
@@ -39,7 +40,10 @@ _ITEM_ID: Final = re.compile(r"(?:msg|fc|ctc)_[A-Za-z0-9_-]{1,60}")
 def write_input(request: Request, custom: frozenset[str]) -> list[dict[str, Any]]:
     """Write the conversation of *request*; *custom* names the tools that take free text."""
     writer = _Writer(request.model, custom)
-    return [item for message in repaired(request.messages) for item in writer.write(message)]
+    messages = with_files(request.messages, tables.NAME, write_file)
+    remembers = bool(request.extra.keys() & {"previous_response_id", "conversation"})
+    fit = repaired(messages, remembers=remembers)
+    return [item for message in fit for item in writer.write(message)]
 
 
 class _Writer:
@@ -142,10 +146,20 @@ def _content(content: list[UserContent]) -> str | list[Any]:
     return [part for part in parts if part is not None] or ""
 
 
+def write_file(file: File) -> dict[str, Any] | None:
+    """Write a file, if it is of a kind that the API takes."""
+    if file.media_type != PDF and not file.media_type.startswith("text/"):
+        return None
+    if not file.data:
+        return {"type": "input_file", "file_url": file.url}
+    name = file.name or ("file.pdf" if file.media_type == PDF else "file.txt")
+    return {"type": "input_file", "filename": name, "file_data": file.data_url}
+
+
 def _part(block: UserContent) -> Any:
     if isinstance(block, Text):
         return {"type": "input_text", "text": clean(block.text)}
     if isinstance(block, Image):
-        url = block.url or f"data:{block.media_type};base64,{block.data}"
+        url = block.url or f"data:{media_type_of(block)};base64,{block.data}"
         return {"type": "input_image", "image_url": url, "detail": block.detail or "auto"}
     return block.data if block.provider == tables.NAME else None

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
+from penstock.apis.efforts import effort_of
+from penstock.apis.history import lost_content
+from penstock.apis.media import with_files
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.read_request import read_choice
-from penstock.apis.openai_responses.write_input import write_input
+from penstock.apis.openai_responses.write_input import write_file, write_input
 from penstock.apis.reading import clean, object_at, only_set
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.requests import ReasoningOptions, Request, ResponseFormat, ToolChoice
 from penstock.tools import Tool
 
@@ -23,13 +29,14 @@ def write_request(request: Request) -> dict[str, Any]:
     is_own = request.source == tables.NAME
     asked = _tools_of(request.raw) if is_own and request.raw else {}
     custom = frozenset(name for name, tool in asked.items() if tool.get("type") == "custom")
+    can_call = _can_call(request)
     body: dict[str, Any] = {
         "model": request.model,
         "instructions": clean(request.system) or None,
         "input": write_input(request, custom),
         "tools": [_tool(tool, asked.get(tool.name), is_own) for tool in request.tools] or None,
-        "tool_choice": _choice(request.tool_choice, custom) if request.tool_choice else None,
-        "parallel_tool_calls": request.parallel_tool_calls,
+        "tool_choice": _choice(request.tool_choice, custom) if can_call else None,
+        "parallel_tool_calls": request.parallel_tool_calls if can_call else None,
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
@@ -41,18 +48,35 @@ def write_request(request: Request) -> dict[str, Any]:
     }
     if is_own:
         body |= _elsewhere(request)
-    return _with_extra(only_set(body), request) if is_own else only_set(body)
+    body = only_set(body)
+    return without_lone_surrogates(_with_extra(body, request) if is_own else body)
 
 
 def left_out(request: Request) -> list[str]:
     """Name the fields of *request* that `write_request` leaves out."""
     missing = ["n"] if request.n is not None else []
+    if not _can_call(request):
+        asked = ("tool_choice", "parallel_tool_calls")
+        missing += [key for key in asked if getattr(request, key) is not None]
     if request.reasoning is not None and _reasoning(request.reasoning) is None:
         missing.append("reasoning")
+    messages = with_files(request.messages, tables.NAME, write_file)
+    missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
     if request.source != tables.NAME:
         missing += _elsewhere(request)
         missing += sorted(request.extra)
     return missing
+
+
+def _can_call(request: Request) -> bool:
+    """Tell whether there is what could be called; the API refuses a choice of what is not there.
+
+    A client of this API says which of its server's own tools it means.
+    """
+    if request.source == tables.NAME:
+        return True
+    choice, names = request.tool_choice, {tool.name for tool in request.tools}
+    return bool(names) and (choice is None or choice.mode != "tool" or choice.name in names)
 
 
 def _elsewhere(request: Request) -> dict[str, Any]:
@@ -101,9 +125,9 @@ def _tool(tool: Tool, asked: Mapping[str, Any] | None, is_own: bool) -> dict[str
     return {**asked, **function}
 
 
-def _choice(choice: ToolChoice, custom: frozenset[str]) -> str | dict[str, Any]:
-    if choice.mode != "tool":
-        return choice.mode
+def _choice(choice: ToolChoice | None, custom: frozenset[str]) -> str | dict[str, Any] | None:
+    if choice is None or choice.mode != "tool":
+        return choice.mode if choice else None
     return {"type": "custom" if choice.name in custom else "function", "name": choice.name}
 
 
@@ -118,8 +142,8 @@ def _text(wanted: ResponseFormat | None) -> dict[str, Any] | None:
 
 
 def _reasoning(options: ReasoningOptions | None) -> dict[str, Any] | None:
-    """Write how much a model thinks; a number of tokens is no word of the API."""
+    """Write how much a model thinks; a number of tokens goes as the word for it."""
     if options is None:
         return None
-    written = {"effort": options.effort, "summary": options.summary}
+    written = {"effort": effort_of(options), "summary": options.summary}
     return {key: value for key, value in written.items() if value} or None

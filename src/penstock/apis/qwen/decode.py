@@ -71,6 +71,11 @@ class Decoder(chat.Decoder):
         summary = (
             [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
         )
+        if self._summary and len(self._summary) <= len(summary):
+            before, now = self._summary[-1], summary[len(self._summary) - 1]
+            if now.startswith(before):  # The last one may grow where it stands.
+                self._speech.think(now[len(before) :])
+                self._summary[-1] = now
         for text in summary[len(self._summary) :]:
             self._speech.think(text if not self._summary else "\n\n" + text)
             self._summary.append(text)

@@ -60,12 +60,12 @@ class Encoder(StreamEncoder):
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
         if type(event) is TextDelta and event.index == self._order.current and event.text:
-            return _HEAD + _json.encode(event.text) + _ANSWER
+            return _HEAD + _json.encode_text(event.text) + _ANSWER
         return super().encode(event)
 
     def _write_start(self, event: MessageStart) -> bytes:
         created = {"chat_id": "chat-1", "parent_id": "", "response_id": self._id or event.id}
-        return b"data: " + _json.encode({"response.created": created}) + b"\n\n"
+        return b"data: " + _json.encode_wire({"response.created": created}) + b"\n\n"
 
     def _write(self, event: BlockEvent) -> bytes:
         return b"".join(map(self._write_in_turn, self._order.put(event)))
@@ -73,9 +73,9 @@ class Encoder(StreamEncoder):
     def _write_in_turn(self, event: BlockEvent) -> bytes:
         match event:
             case TextDelta(text=text) if text:
-                return _HEAD + _json.encode(text) + _ANSWER
+                return _HEAD + _json.encode_text(text) + _ANSWER
             case ThinkingDelta(text=text) if text:
-                return _HEAD + _json.encode(text) + _THOUGHT
+                return _HEAD + _json.encode_text(text) + _THOUGHT
             case ThinkingEnd(text=text) if text:
                 return _THOUGHT_END
             case ToolCallStart():
@@ -124,4 +124,4 @@ class Encoder(StreamEncoder):
 
 
 def _frame(data: dict[str, Any]) -> bytes:
-    return b"data: " + _json.encode(data) + b"\n\n"
+    return b"data: " + _json.encode_wire(data) + b"\n\n"

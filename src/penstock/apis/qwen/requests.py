@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.history import text_of
+from penstock.apis.efforts import effort_of
+from penstock.apis.history import lost_content, text_of
 from penstock.apis.qwen import tables
-from penstock.apis.reading import clean, object_at, text_at
+from penstock.apis.reading import object_at, text_at
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.requests import Message, ReasoningOptions, Request, SystemMessage, UserMessage
@@ -36,7 +38,7 @@ def write_request(request: Request) -> dict[str, Any]:
     session = {key: value for key, value in request.extra.items() if key in _SESSION}
     parent, kind = session.get("parent_id"), session.get("chat_type", "t2t")
     moment = session.get("timestamp", 0)
-    effort = request.reasoning.effort if request.reasoning else ""
+    effort = effort_of(request.reasoning)
     message = {
         "fid": session.get("fid", ""),
         "parentId": parent,
@@ -56,7 +58,7 @@ def write_request(request: Request) -> dict[str, Any]:
         },
         "extra": {"meta": {"subChatType": kind}},
     }
-    return {
+    body = {
         "stream": request.stream,
         "incremental_output": True,
         "chat_id": session.get("chat_id", ""),
@@ -66,13 +68,15 @@ def write_request(request: Request) -> dict[str, Any]:
         "messages": [message],
         "timestamp": moment,
     }
+    return without_lone_surrogates(body)
 
 
 def left_out(request: Request) -> list[str]:
     """Name the fields of *request* that `write_request` leaves out."""
     missing = [name for name in _LEFT_OUT if getattr(request, name) is not None]
     missing += [name for name in ("tools", "stop", "metadata", "user") if getattr(request, name)]
-    return missing + sorted(set(request.extra) - set(_SESSION))
+    missing += sorted(set(request.extra) - set(_SESSION))
+    return missing + lost_content(request, tables.NAME, images=False)
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
@@ -98,7 +102,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
 
 def _text(request: Request, *, is_new: bool) -> str:
     messages = request.messages if is_new else _since_answer(request.messages)
-    parts = [clean(request.system)] if is_new and request.system else []
+    parts = [request.system] if is_new and request.system else []
     answered = any(isinstance(message, AssistantMessage) for message in messages)
     parts += [_said(message, with_role=answered) for message in messages]
     return "\n\n".join(part for part in parts if part)
@@ -114,8 +118,8 @@ def _since_answer(messages: list[Message]) -> list[Message]:
 def _said(message: Message, *, with_role: bool) -> str:
     if isinstance(message, ToolResult):
         name = f" from {message.name}" if message.name else ""
-        return f"Tool Result{name}:\n{clean(text_of(message.content)).strip() or NO_OUTPUT}"
-    text = clean(message.text)
+        return f"Tool Result{name}:\n{text_of(message.content).strip() or NO_OUTPUT}"
+    text = message.text
     if isinstance(message, SystemMessage) or not with_role or not text:
         return text
     return f"{'Assistant' if isinstance(message, AssistantMessage) else 'User'}: {text}"

@@ -10,6 +10,7 @@ from penstock.apis.openai_chat.response import read_response as read_chat
 from penstock.apis.openai_chat.response import write_message
 from penstock.apis.qwen import tables
 from penstock.apis.reading import object_at, text_at
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo
 
@@ -42,4 +43,4 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         "message_id": message.id,
         "choices": [{"index": 0, "message": write_message(message), **finish}],
     }
-    return {"success": True, "request_id": "", "data": data}
+    return without_lone_surrogates({"success": True, "request_id": "", "data": data})

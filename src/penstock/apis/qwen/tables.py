@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from penstock.apis.faults import body_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.reading import clean
 from penstock.messages import ErrorInfo, Usage
 
 NAME: Final = "qwen"
@@ -89,13 +90,17 @@ def read_error_response(
 
 def write_error(error: ErrorInfo) -> dict[str, Any]:
     """Write *error* as a frame has it."""
-    return {"error": {"code": error.type or error.kind, "details": error.message}}
+    return {"error": _details(error)}
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
     """Give the status and the body that tell a client of *error*."""
-    data = {"code": error.type or error.kind, "details": error.message}
-    return error.status or 502, {"success": False, "request_id": "", "data": data}
+    body = {"success": False, "request_id": "", "data": _details(error)}
+    return error.status or 502, body
+
+
+def _details(error: ErrorInfo) -> dict[str, Any]:
+    return {"code": clean(error.type) or error.kind, "details": clean(error.message)}
 
 
 def read_page(text: str, status: int | None = None) -> ErrorInfo:
