@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from laws.checks import read
 from laws.merging import merged
 from penstock import apis
+from penstock.apis.passages import Passage
 from penstock.apis.shapes import Shape
-from penstock.apis.transcript import Passage, Transcript
+from penstock.apis.transcript import Transcript
 from penstock.errors import UsageError
 from penstock.events import Failed, TextDelta
 

@@ -15,7 +15,7 @@ import re
 from typing import Final
 
 from penstock import _json
-from penstock.apis.transcript import Passage
+from penstock.apis.passages import Passage
 from penstock.errors import JSONParseError
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,]+")

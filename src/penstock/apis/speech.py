@@ -6,7 +6,8 @@ begins.
 
 from __future__ import annotations
 
-from penstock.apis.transcript import Passage, Transcript
+from penstock.apis.passages import Passage
+from penstock.apis.transcript import Transcript
 
 
 class Speech:

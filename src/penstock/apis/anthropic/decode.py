@@ -17,7 +17,7 @@ from penstock.apis.anthropic.response import read_response
 from penstock.apis.anthropic.sealed import SealedBlock, is_whole_at_start
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
-from penstock.apis.transcript import CallPassage, Passage
+from penstock.apis.passages import CallPassage, Passage
 from penstock.messages import AssistantMessage, ErrorInfo
 
 

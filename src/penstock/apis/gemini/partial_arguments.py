@@ -28,8 +28,8 @@ from penstock.apis.gemini.json_paths import (
     read_path,
     value_at,
 )
+from penstock.apis.passages import CallPassage, joined
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.apis.transcript import CallPassage, joined
 
 _VALUES: Final[dict[str, tuple[type, ...]]] = {
     "numberValue": (int, float),

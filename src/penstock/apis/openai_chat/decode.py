@@ -16,8 +16,8 @@ from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.response import read_response
+from penstock.apis.passages import CallPassage
 from penstock.apis.speech import Speech
-from penstock.apis.transcript import CallPassage
 from penstock.messages import AssistantMessage, ErrorInfo
 
 REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")

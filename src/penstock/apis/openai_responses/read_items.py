@@ -13,8 +13,9 @@ from typing import Any, Final
 from penstock import _json
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.write_items import ANNOTATIONS, REFUSAL, SEALED
+from penstock.apis.passages import joined
 from penstock.apis.reading import object_at, text_at
-from penstock.apis.transcript import Transcript, joined
+from penstock.apis.transcript import Transcript
 from penstock.errors import JSONParseError
 
 _BETWEEN: Final = "\n\n"  # two parts of a summary
