@@ -28,7 +28,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
+from penstock.messages import UNKNOWN, AssistantMessage, Text, Thinking, ToolCall
 
 _START_FIRST = "`start` comes once and first"
 _NUMBERED = "blocks are numbered from zero in the order in which they start"
@@ -36,6 +36,8 @@ _OPEN = "a delta or an end belongs to an open block of its own kind"
 _MONOTONE = "what was emitted is never taken back (law 3)"
 _HONEST = "an end is honest (law 7)"
 _LAST = "one terminal event comes last, after every block has closed"
+
+_OF_TEXT = (TextDelta, TextEnd)  # made once: a union would be made anew for every delta
 
 
 class MessageBuilder:
@@ -112,7 +114,8 @@ class MessageBuilder:
         if event.reason != "tool_use":
             return
         calls = self._message.tool_calls or event.message.tool_calls
-        cut = [call.name for call in calls if not call.complete]
+        # A choice of a tool that cannot be read is a call of `unknown`, which nobody can run.
+        cut = [call.name for call in calls if not call.complete and call.name != UNKNOWN]
         if cut:
             _refuse(_HONEST, f"`tool_use` with an incomplete call of `{cut[0]}`")
 
@@ -164,7 +167,7 @@ class MessageBuilder:
 
     def _open_text(self, event: TextDelta | TextEnd | ThinkingDelta | ThinkingEnd) -> _OpenText:
         opened = self._open.get(event.index)
-        kind = Text if isinstance(event, TextDelta | TextEnd) else Thinking
+        kind = Text if isinstance(event, _OF_TEXT) else Thinking
         if not isinstance(opened, _OpenText) or type(opened.block) is not kind:
             _refuse(_OPEN, f"`{event.type}` for block {event.index}")
         return opened

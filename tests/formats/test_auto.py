@@ -19,6 +19,7 @@ from laws import (
     check_lossless,
     check_monotone,
     check_no_stall,
+    chunkings,
     cut_at,
     one_by_one,
 )
@@ -378,3 +379,42 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
         read(Parser("auto", TOOLS), [piece * size])
 
     check_linear(run, 200, 2000, at_most=4, tries=3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name":"f","arguments":{{</tool_call>',
+        '<function=f>{"""{"</function>\n',
+        '<tool_calls>{"name":"f","args":{a"{"</tool_calls>',
+        '<|tool_call>`<|tool_call><tool_call|>"',
+        '[[SEG_START{"type":"tool","tool_name":"f"}]][{"tool":{"function":"f","parameters":{}}}"',
+    ],
+)
+@pytest.mark.parametrize("trim", [False, True])
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_marker_that_means_nothing_leaves_no_trace(
+    text: str,
+    trim: bool,  # noqa: FBT001
+    repair: bool,  # noqa: FBT001
+) -> None:
+    """Where it is cut such a marker opens a reader, which finds out; the end of a call stays."""
+    found = []
+    for chunks in chunkings(text):
+        told: list[str] = []
+        options: Any = {"arguments": "live", "trim": trim, "repair": repair}
+        options["on_error"] = lambda _, segment, told=told: told.append(segment.text)
+        events = read(Parser("auto", TOOLS, **options), chunks)
+        assert all(segment in text for segment in told)
+        found.append((merged(events), raw_by_block(events), told))
+    assert all(one == found[0] for one in found)
+
+
+def test_words_that_are_markers_count_only_first_of_all() -> None:
+    call = f"functools[{CALL}]"
+    assert called(parse(call)) == [("f", {"a": "x"})]
+    assert parse(f"See: {call}").text == f"See: {call}"
+    role = f"function call<|role_sep|>\n{CALL}"
+    assert called(parse(role)) == [("f", {"a": "x"})]
+    assert called(parse(f"Wait.<|message_sep|>\n\n{role}")) == [("f", {"a": "x"})]
+    check_no_stall(partial(Parser, "auto", TOOLS), "x of function functools, if half ", 2)

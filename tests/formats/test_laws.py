@@ -29,9 +29,10 @@ from penstock import Parser, formats
 from penstock.errors import UsageError
 from penstock.events import Event, TextDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats import Format
+from penstock.formats.json_tags import HERMES
 from penstock.formats.proof import schema_of
 from penstock.formats.registry import BUILT_IN
-from penstock.messages import ToolCall
+from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import Segment
 from penstock.tools import Tool
 
@@ -136,12 +137,13 @@ def test_the_laws_hold_on_any_text_at_any_cut(
 
 @FORMATS
 @settings(max_examples=15)
-@given(data=st.data(), cuts=CUTS, mode=MODES, repair=st.booleans())
-def test_what_is_told_does_not_depend_on_the_cut(
+@given(data=st.data(), cuts=CUTS, mode=MODES, trim=st.booleans(), repair=st.booleans())
+def test_what_is_told_is_text_of_the_answer_and_does_not_depend_on_the_cut(
     fmt: Format,
     data: st.DataObject,
     cuts: list[int],
     mode: Mode,
+    trim: bool,  # noqa: FBT001
     repair: bool,  # noqa: FBT001
 ) -> None:
     text = data.draw(SOUPS[fmt.name])
@@ -152,10 +154,12 @@ def test_what_is_told_does_not_depend_on_the_cut(
         def note(why: str, segment: Segment) -> None:
             segments.append((why, segment.text, segment.tool_name))
 
-        read(Parser(fmt, TOOLS, arguments=mode, repair=repair, on_error=note), chunks)
+        read(Parser(fmt, TOOLS, arguments=mode, trim=trim, repair=repair, on_error=note), chunks)
         return segments
 
-    assert told([text]) == told(cut_at(text, cuts)) == told(one_by_one(text))
+    segments = told([text])
+    assert all(shown in text for _, shown, _ in segments)
+    assert segments == told(cut_at(text, cuts)) == told(one_by_one(text))
 
 
 @FORMATS
@@ -166,6 +170,25 @@ def test_a_complete_call_is_the_same_in_both_modes(fmt: Format, data: st.DataObj
     whole, live = (calls_of(fmt, text, arguments=mode) for mode in ("whole", "live"))
     if all(call.complete for call in live):
         assert whole == live
+
+
+@WITH_CALLS
+def test_a_call_that_the_model_left_open_is_mended_alike_in_both_modes(fmt: Format) -> None:
+    """Half a closing tag is no part of the value, though `live` shows a value as it comes."""
+    for text in rendered(fmt)[::3]:
+        for cut in range(1, len(text), 5):
+            mended = [
+                [
+                    event.call
+                    for event in read(Ending(make(), cut=False), [text[:cut]])
+                    if isinstance(event, ToolCallEnd) and event.call.complete
+                ]
+                for make in (
+                    partial(Parser, fmt, TOOLS, arguments=mode, repair=True)
+                    for mode in ("whole", "live")
+                )
+            ]
+            assert mended[0] == mended[1], text[:cut]
 
 
 def calls_of(fmt: Format, text: str, **options: Any) -> list[ToolCall]:
@@ -354,6 +377,33 @@ def test_many_calls_are_many_calls(fmt: Format) -> None:
         pytest.skip("one list is all that such an answer has")
     text = "\n".join([rendered(fmt)[0]] * 1_000)
     assert len(calls_of(fmt, text)) == 1_000
+
+
+@WITH_CALLS
+@pytest.mark.parametrize("content", ["no such file", "", {"code": 2}, ["no", "such"]])
+def test_a_result_says_that_the_call_failed(fmt: Format, content: Any) -> None:
+    good = fmt.render_result(ToolResult("c", "write_file", content))
+    failed = fmt.render_result(ToolResult("c", "write_file", content, is_error=True))
+    assert failed != good
+    assert "error" in failed.lower()
+
+
+def test_what_says_itself_that_it_failed_stays_as_it_is() -> None:
+    for content in ("Error: no such file", {"error": "no such file"}):
+        result = ToolResult("c", "write_file", content, is_error=True)
+        plain = ToolResult("c", "write_file", content)
+        assert formats.get("hermes").render_result(result) == HERMES.render_result(plain)
+
+
+@pytest.mark.parametrize("name", ["kimi_k2", "deepseek_v31", "qwen3_coder", "minimax_m2"])
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_a_section_that_breaks_with_its_first_call_is_told_once(name: str, mode: Mode) -> None:
+    text = formats.get(name).render_call(CALLS[4]).replace("ping", "9 <")
+    told: list[str] = []
+    parser = Parser(name, TOOLS, arguments=mode, on_error=lambda _, found: told.append(found.text))
+    read(parser, one_by_one(text))
+    assert len(told) == 1
+    assert text.startswith(told[0])
 
 
 def test_every_format_is_found_by_its_name() -> None:

@@ -256,6 +256,22 @@ def test_trim_keeps_the_start_of_a_line() -> None:
     assert parse(f"a {PING}", trim=True).tool_calls == []
 
 
+def test_what_is_no_call_in_a_list_of_calls_is_dropped_and_told() -> None:
+    unknown = '{"name": "nobody", "arguments": {"a": [{"b": "]"}]}}'
+    for text in (f"[{PING}, {unknown}, {PING}]", f'{{"tool_calls": [{PING}, {unknown}, {PING}]}}'):
+        for mode in MODES:
+            told: list[str] = []
+            parser = machine(mode, on_error=lambda _, found, told=told: told.append(found.text))
+            message = message_of(read(parser, one_by_one(text)))
+            assert complete_calls(message) == [("ping", {}), ("ping", {})]
+            assert (message.text, told) == ("", [f", {unknown}"])
+
+
+def test_the_first_object_says_whether_a_list_is_one_of_calls() -> None:
+    text = f'[{{"name": "nobody", "arguments": {{}}}}, {PING}]'
+    assert parse(text).text == text
+
+
 PIECES = soup(
     PING,
     WRITE,

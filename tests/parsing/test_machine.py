@@ -28,7 +28,7 @@ from laws.strategies import CUTS, soup
 from parsing.samples import FENCES, HERMES, TOOLS, complete_calls, message_of, parse
 from penstock.errors import UsageError
 from penstock.events import ToolCallDelta, ToolCallStart
-from penstock.parsing import MAX_READ_AGAIN, Machine, Segment
+from penstock.parsing import MAX_READ_AGAIN, Machine, Reasoning, Segment
 from penstock.parsing import machine as machine_module
 from penstock.tools import Tool, read_tools
 
@@ -387,3 +387,27 @@ def test_a_mode_that_is_none_is_refused() -> None:
 def test_a_piece_of_a_cut_fence_is_no_content() -> None:
     message = message_of(read(Machine(FENCES, TOOLS), ['```tool_call\n{"name": "write"}\n``']))
     assert (message.text, len(message.tool_calls)) == ("", 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_told_has_the_text_that_is_not_shown_too(mode: Mode) -> None:
+    text = "<tool_call>{<think>p"
+    for chunks in chunkings(text):
+        told: dict[str, Segment] = {}
+        machine = Machine(
+            HERMES,
+            TOOLS,
+            arguments=mode,
+            reasoning=Reasoning("r", ("<think>",), ("</think>",), recurs=True),
+            on_error=told.__setitem__,
+        )
+        read(machine, chunks)
+        assert [segment.text for segment in told.values()] == [text]
+
+
+def test_a_mended_call_has_the_same_id_in_both_modes() -> None:
+    text = '<tool_call>{"name": "write", "arguments": {"path": "a'
+    for mode in MODES:
+        machine = Machine(HERMES, TOOLS, arguments=mode, repair=True)
+        (call,) = message_of([*machine.feed(text), *machine.finish(cut=False)]).tool_calls
+        assert (call.id, call.complete) == ("call_1", True)

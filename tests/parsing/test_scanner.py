@@ -105,3 +105,26 @@ def test_what_was_read_since_a_call_began_can_be_given_back() -> None:
     assert scanner.unread == "<call>body, cut"
     scanner.at = 6
     assert scanner.take_raw() == "</x><call>", "what came before rides on the next event"
+
+
+@given(
+    st.lists(st.text(alphabet="<ab.|", min_size=1, max_size=6), min_size=1, max_size=8),
+    st.text(alphabet="<ab.|x", max_size=12),
+)
+def test_what_passes_the_gate_has_neither_a_marker_nor_the_beginning_of_one(
+    literals: list[str], text: str
+) -> None:
+    found = Markers(literals)
+    if found.gate(text) is None:
+        assert found.find(text) is None
+        assert found.find_held(text) == len(text)
+
+
+def test_a_gate_looks_at_more_than_the_first_character() -> None:
+    assert TAGS.gate("a < b, </p> and <div>") is None
+
+
+def test_a_marker_that_may_become_a_longer_one_is_told() -> None:
+    assert TAGS.may_grow("<call", 0)
+    assert not TAGS.may_grow("<call>", 0)
+    assert Markers(["<a", "<a b"]).may_grow("x <a ", 2)

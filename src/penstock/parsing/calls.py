@@ -116,8 +116,8 @@ class Calls:
     def mend(self, call: Mended, open_text: str | None) -> None:
         """Put out *call*, or what of it did not go out before it broke."""
         writer = self.writer if self.started else None
-        if writer is None:
-            writer = self.open(call.name, call.id)
+        if writer is None:  # `whole` has given an id to the open call, but shown none of it.
+            writer = self.open(call.name, call.id or self._id)
         writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
         self._repairs = call.repairs
         self.close()
@@ -130,7 +130,7 @@ class Calls:
 
     def _reset(self) -> None:
         self.writer = None
-        self.name = ""
+        self.name = self._id = ""
         self.started = False
         self.deltas = []
         self._repairs = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from penstock.parsing.bodies.auto_markers import scattered
 from penstock.parsing.bodies.base import Body
@@ -16,17 +16,15 @@ from penstock.parsing.output import Kind
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.scanner import Markers, markers
 
-MANY: Final = 32
-"""From how many guarded markers on a pattern of all of them is too slow to search with."""
-
 
 class Syntax(Protocol):
     """How calls look in one format: what opens one, and who reads what follows.
 
     It may also have `unless`, a pattern that follows no start marker of its own; `opened_in`, which
     says how a prompt leaves the answer, and `first_body`, which gives who reads its beginning;
-    `is_quoted`, which tells of a line whether a marker behind it is text; and `knows_tools`, where
-    only calls of known tools are calls.
+    `is_quoted`, which tells of a line whether a marker behind it is text; `leading`, those of its
+    markers that count only as the first thing of an answer; and `knows_tools`, where only calls of
+    known tools are calls.
     """
 
     @property
@@ -66,6 +64,7 @@ class Lookout:
         self.reasoning = reasoning
         self.folds = syntax.folds
         self.end = ""  # the end marker that still belongs to the last call
+        self.leading: frozenset[str] = frozenset(getattr(syntax, "leading", ()))
         self._starts = syntax.starts
         self._unless: str = getattr(syntax, "unless", "")
         self.is_quoted: Callable[[str], bool] | None = getattr(syntax, "is_quoted", None)
@@ -134,6 +133,13 @@ class Lookout:
             self._thought_ends = ()
         self.refresh()
 
+    def leave_beginning(self) -> None:
+        """Note that something was said: no marker is the first thing any more."""
+        if self.leading:
+            self._starts = tuple(start for start in self._starts if start not in self.leading)
+            self.leading = frozenset()
+            self.refresh()
+
     def begin(self) -> None:
         """Note that the channel is fresh no more."""
         self.is_fresh = False
@@ -150,6 +156,11 @@ class Lookout:
     def expect_refusal_end(self, end: str) -> None:
         """Look out for the end marker of a call that broke; none with an empty *end*."""
         self._refusal_end = end.lower() if self.folds else end
+        self.refresh()
+
+    def expect(self, end: str) -> None:
+        """Look out for the end marker of the last call, which may still come."""
+        self.end = end
         self.refresh()
 
     def drop(self, stray: str) -> None:
@@ -174,6 +185,6 @@ class Lookout:
         elif reasoning is not None and self._may_think:
             found += reasoning.starts
         guarded = self._openers if self._unless else ()
-        if guarded and len(found) > MANY:
+        if guarded and not self.folds:
             return scattered(*found, unless=self._unless, guarded=guarded)
         return markers(*found, fold=self.folds, unless=self._unless, guarded=guarded)

@@ -93,6 +93,7 @@ class Machine:
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
         self._calls_before = 0  # how many had come out when the body was opened
+        self._end_before = ""  # the end marker that was expected then
         self._read_again = 0
         self._call_start = 0  # where in the answer the open call begins
         self._finished = False
@@ -211,8 +212,9 @@ class Machine:
         scanner.begin_call()
         self._marker = scanner.text[opening.start : opening.end]
         self._body = LastThing() if opening.is_wrapper else self._syntax.body(opening.marker)
-        if self._lookout.end and not opening.is_wrapper:
-            self._lookout.drop(self._lookout.end)  # from here on it would be another call's
+        self._end_before = "" if opening.is_wrapper else self._lookout.end
+        if self._end_before:
+            self._lookout.drop(self._end_before)  # from here on it would be another call's
         self._calls_before = self._output.calls
         self._call_start = scanner.offset + opening.start
         scanner.at = opening.end
@@ -231,7 +233,7 @@ class Machine:
         elif verdict is Verdict.TEXT and self._repair and self._mend(body, ended=False):
             verdict = Verdict.DONE
         self._body = None
-        if verdict is not Verdict.PROSE:
+        if self._ends_refusal(verdict):
             self._prose.end_refusal()
         if verdict in _NO_CALLS:
             self._give_up(body, verdict)
@@ -300,6 +302,8 @@ class Machine:
     def _follow_call(self, end: str) -> None:
         """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""
         self._prose.follows_call = True
+        if not self._calls.is_first:
+            self._lookout.leave_beginning()
         has_called = self._output.calls > self._calls_before
         self._lookout.follow_call(end, has_ended_thought=has_called)
 
@@ -316,8 +320,10 @@ class Machine:
         calls.drop()
         if has_started or self._output.calls > self._calls_before:
             self._follow_call(body.end)
-        if self._refusals.is_open:
+        if verdict is Verdict.BROKEN and self._refusals.is_open:
             self._lookout.expect_refusal_end(body.end)
+        if verdict is Verdict.PROSE and self._end_before and not self._lookout.end:
+            self._lookout.expect(self._end_before)  # as if the marker had not been there
         self._read_again += verdict is Verdict.BROKEN or len(text) > MAX_PROSE
         if has_started:
             return
@@ -328,18 +334,29 @@ class Machine:
 
     def _refuse(self, body: Body, verdict: Verdict, text: str) -> None:
         """Tell of a body that was meant to be a call; of one that broke when its end has come."""
-        name = self._calls.name
+        name, marker = self._calls.name, self._marker.strip()
         if verdict is Verdict.LONG:
-            self._refusals.tell(f"a call of more than {MAX_CALL} characters", name, text)
+            self._refusals.tell(f"a call of more than {MAX_CALL} characters", name, text, marker)
         elif verdict is Verdict.TEXT:
-            self._refusals.tell(body.error, name, text)
+            self._refusals.tell(body.error, name, text, marker)
         elif verdict is Verdict.BROKEN:
             claimed = "".join(self._scanner.kept or ())
-            self._refusals.begin(body.error, name, claimed)
+            self._refusals.begin(body.error, name, claimed, marker)
+
+    def _ends_refusal(self, verdict: Verdict) -> bool:
+        """Tell whether the segment of a call that broke has ended before the body that was read."""
+        if verdict not in _NO_CALLS:
+            return True
+        if self._output.calls > self._calls_before + self._calls.started:
+            return True
+        return verdict is not Verdict.PROSE and not self._refusals.goes_on_with(
+            self._marker.strip()
+        )
 
     def _tell(self, why: str | ParseError) -> None:
         """Tell of a call that stands and yet has something wrong."""
-        self._refusals.tell(why, self._calls.name, self._scanner.read_since_call())
+        text = self._scanner.read_since_call()
+        self._refusals.tell(why, self._calls.name, text, self._marker.strip())
 
 
 def _counted() -> Callable[[], str]:

@@ -80,6 +80,12 @@ class Prose:
             end = len(text) if final else markers.find_held(text, scanner.at)
             self.show(end if final else self._before_blank(end))
             return False
+        if not final and markers.may_grow(text, found.start()):
+            self.show(self._before_blank(found.start()))
+            return False
+        if found[0] in lookout.leading and text[scanner.at : found.start()].strip():
+            self.show(found.start())
+            return True
         return self._pass(found, found[0].lower() if lookout.folds else found[0])
 
     def forget(self) -> None:
@@ -130,6 +136,7 @@ class Prose:
             return
         if kind == "text":
             calls.is_first = False
+            lookout.leave_beginning()
         if lookout.is_fresh:
             lookout.begin()
 
@@ -169,17 +176,23 @@ class Prose:
         if is_data or is_shown:
             self.show(found.end())
         else:
-            self._scanner.at = found.end()
-        self._follow(role, found[0], marker)
+            self._skip(found.end())
+        self._follow(role, marker)
         return True
 
-    def _follow(self, role: Role, written: str, marker: str) -> None:
+    def _skip(self, end: int) -> None:
+        """Pass the text up to *end*: it is not shown, and yet part of a segment that is open."""
+        scanner = self._scanner
+        if self._refusals.is_open:
+            self._refusals.add(scanner.text[scanner.at : end])
+        scanner.at = end
+
+    def _follow(self, role: Role, marker: str) -> None:
         """Let a marker that was passed change what to look out for."""
         lookout = self._lookout
         match role:
             case Role.REFUSAL_END:
                 if marker == lookout.end:
-                    self._refusals.add(written)
                     lookout.drop(marker)
                 self.end_refusal()
             case Role.STRAY:
@@ -215,7 +228,7 @@ class Prose:
             return None
         self._lookout.awaits_thought = False
         if start is not None:
-            scanner.at = at + len(start)
+            self._skip(at + len(start))
             self._lookout.think(self._lookout.opened_by(start))
         return start is not None
 
@@ -233,13 +246,13 @@ class Prose:
         """Drop the newlines that belong to a marker; the first other character ends that."""
         scanner = self._scanner
         while self._newlines and scanner.text.startswith("\n", scanner.at):
-            scanner.at += 1
+            self._skip(scanner.at + 1)
             self._newlines -= 1
         if scanner.at < len(scanner.text):
             self._newlines = 0
 
     def _skip_blank(self) -> None:
-        self._scanner.at = self._find_blank_end()
+        self._skip(self._find_blank_end())
 
     def _find_blank_end(self) -> int:
         found = _LEADING_BLANK.match(self._scanner.text, self._scanner.at)

@@ -53,9 +53,11 @@ class TextRun:
 
     def _take_before_held(self, text: str) -> list[Event] | None:
         markers = self._markers
-        if markers.find(text) is not None:
-            return None
-        end = markers.find_held(text)
+        end = len(text)
+        if markers.gate(text) is not None:
+            if markers.find(text) is not None:
+                return None
+            end = markers.find_held(text)
         if self._trims and text[:end][-1:].isspace():
             return None
         self.held = text[end:]

@@ -44,7 +44,7 @@ class Markers:
         self.find: Callable[..., re.Match[str] | None] = pattern.search
         if fold and len(firsts) == 1 and not firsts.isalpha():
             self.find = partial(_find_behind, pattern, firsts)
-        self.gate = re.compile(f"[{re.escape(firsts)}]" if firsts else never, flags).search
+        self.gate = re.compile(gate_of(self.literals, unless, guarded) or never, flags).search
         self.longest = max(map(len, self.literals), default=0)
         self._prefixes = frozenset(
             self._folded(literal[:size])
@@ -64,6 +64,11 @@ class Markers:
                 return start
             found = self.gate(text, start + 1)
         return len(text)
+
+    def may_grow(self, text: str, start: int) -> bool:
+        """Tell whether *text* ends within a longer marker than the one that begins at *start*."""
+        is_short = len(text) - start < self.longest
+        return is_short and self._folded(text[start:]) in self._prefixes
 
     def _folded(self, text: str) -> str:
         # Beyond ASCII `lower` may change a letter into one of ours (the Kelvin sign).
@@ -111,6 +116,35 @@ def _common_beginning(one: str, other: str) -> str:
     while one[size : size + 1] == other[size : size + 1] != "":
         size += 1
     return one[:size]
+
+
+def gate_of(literals: Sequence[str], unless: str = "", guarded: Sequence[str] = ()) -> str:
+    """Write a pattern of where one of *literals* begins, or may begin if more text comes.
+
+    Several characters are looked at: most brackets of an answer begin nothing.
+    """
+    groups: dict[str, list[str]] = {}
+    for literal in literals:
+        groups.setdefault(literal[0], []).append(literal[1:])
+    return "|".join(
+        re.escape(first) + _gate_behind(rests, unless if first in guarded else "")
+        for first, rests in groups.items()
+    )
+
+
+def _gate_behind(rests: Sequence[str], unless: str, depth: int = 3) -> str:
+    """Write what has to follow a character, where *rests* may: nothing, where that is enough."""
+    if "" in rests or not depth:
+        others = [rest for rest in rests if rest]
+        beside = f"|{_gate_behind(others, '')}" if others else ""
+        return f"(?:(?!{unless}){beside})" if unless else ""
+    groups: dict[str, list[str]] = {}
+    for rest in rests:
+        groups.setdefault(rest[0], []).append(rest[1:])
+    branches = [
+        re.escape(first) + _gate_behind(behind, "", depth - 1) for first, behind in groups.items()
+    ]
+    return rf"(?:\Z|{'|'.join(branches)})"
 
 
 @lru_cache(maxsize=512)

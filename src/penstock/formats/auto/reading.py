@@ -38,7 +38,8 @@ class Recognition(Delegate):
         if isinstance(choice, Verdict):
             return choice
         self._behind = scanner.offset + scanner.at
-        scanner.at += len(choice.start) - len(self._marker)
+        if not self._marker.endswith(choice.start):
+            scanner.at += len(choice.start) - len(self._marker)
         self._rest = choice.start[len(self._marker) :]
         if choice.thinks:
             self._body = ThoughtMark(STYLES[choice.format].channel)

@@ -15,6 +15,7 @@ from penstock.formats.auto.reading import Recognition
 from penstock.formats.auto.reasoning import ANY
 from penstock.formats.auto.table import (
     ALONE,
+    LEADING,
     NOT_MARKERS,
     SHARED,
     THOUGHTS,
@@ -68,6 +69,9 @@ class AutoSyntax:
     folds = False
     knows_tools = True
     """Only calls of known tools are calls."""
+
+    leading = LEADING
+    """What counts only as the first thing of an answer."""
 
     def __init__(self, rows: Mapping[str, Row], tools: tuple[Tool, ...]) -> None:
         self.starts = tuple(rows)

@@ -74,6 +74,11 @@ ALONE: Final = (
 NOT_MARKERS: Final = ("to=", "{", "[", "</co", "<tool_call>")
 """Markers that mean nothing by themselves outside of their own format."""
 
+_ROLE: Final = "function call<|role_sep|>\n"
+
+LEADING: Final = ("functools[", _ROLE)
+"""Markers that count only first of all: a word would wake the parser all through a text."""
+
 SHARED: Final[dict[str, Row]] = {
     "<tool_call": _row(
         rf"s?(?::[^>\s]{{0,64}})?\s{{0,16}}(?:>{_GAP}(?:{_BEGUN}[<\\]?)?)?",
@@ -110,6 +115,10 @@ SHARED: Final[dict[str, Row]] = {
         ("minimax_m3", "]<]minimax[>[\n<tool_call>", r"\[>\[\n<tool_call>"),
         ("minimax_m3", "]<]minimax[>[\n<invoke name=", r"\[>\[\n<invoke name="),
     ),
+    **{
+        f"<|message_sep|>{gap}{_ROLE}": _row(_NEVER, ("gigachat3", _ROLE, ""))
+        for gap in ("\n\n", "\n", "")
+    },
     "<tool ": _row(_NEVER, ("tool_tag", "<tool", "")),
     "<TOOL ": _row(_NEVER, ("tool_tag", "<tool", "")),
     "<tool\n": _row(_NEVER, ("tool_tag", "<tool", "")),
@@ -152,7 +161,7 @@ def file_row(start: str) -> Row:
     )
 
 
-_KEYS: Final = "".join({key[0] for key in ENVELOPE_KEYS}) + "t"
+_KEYS: Final = "".join(sorted({key[0] for key in (*ENVELOPE_KEYS, "type")}))
 
 
 def unless(names: Iterable[str]) -> str:

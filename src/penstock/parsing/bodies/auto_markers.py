@@ -2,7 +2,8 @@
 
 A pattern that begins with one of several characters is searched ten times slower than plain text.
 So a long text is first looked through, a window at a time, for what the markers of each first
-character have in common; and a character counts as a beginning only with the next one.
+character have in common. A bracket that is a marker by itself waits for what follows it: most of
+them turn out to be none, and no reader has to be made for that.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from penstock.parsing.scanner import Markers
+from penstock.parsing.scanner import Markers, gate_of
 
 WINDOW: Final = 4096
 """How much text is looked through at once: what one marker costs at most beside its way there."""
+
+MAX_GAP: Final = 99
+"""How much white space is held back behind a bracket."""
 
 
 class ScatteredMarkers(Markers):
     """A large set of markers; *unless* follows none of *guarded*."""
 
-    __slots__ = ("_needles", "_overlap", "_search")
+    __slots__ = ("_bare", "_needles", "_overlap", "_search")
 
     def __init__(self, literals: Iterable[str], unless: str, guarded: tuple[str, ...]) -> None:
         super().__init__(literals)
@@ -33,15 +37,24 @@ class ScatteredMarkers(Markers):
         self._search = re.compile(
             "|".join(_pattern_of(group, unless, guarded) for group in groups.values())
         ).search
-        bare = {group[0] for group in groups.values() if _is_bare(group, guarded)}
-        self._prefixes |= bare  # Text that ends with one may go on with anything.
-        self.gate = re.compile("|".join(map(_gate_of, self._needles))).search
+        self._bare = {group[0] for group in groups.values() if _is_bare(group, guarded)}
+        self.gate = re.compile(gate_of(self.literals, unless, guarded)).search
         self.find = self._find
 
     def _find(self, text: str, at: int = 0) -> re.Match[str] | None:
         while len(text) - at > WINDOW and not self._is_in(text, at):
             at += WINDOW
         return self._search(text, at)
+
+    def find_held(self, text: str, at: int = 0) -> int:
+        """Find where the end of *text* begins that may become a marker.
+
+        A bracket is one, with the white space behind it: only what follows says whether it counts.
+        """
+        held = super().find_held(text, at)
+        bracket = len(text.rstrip()) - 1
+        is_open = bracket >= at and text[bracket] in self._bare
+        return min(held, bracket) if is_open and len(text) - bracket <= MAX_GAP + 1 else held
 
     def _is_in(self, text: str, at: int) -> bool:
         """Tell whether a marker may begin in the window at *at*."""
@@ -59,7 +72,7 @@ def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> 
     """Write a pattern of markers with the same first character, the longest first."""
     first = re.escape(group[0][0])
     if _is_bare(group, guarded):
-        return rf"{first}(?!{unless}|\Z)"
+        return rf"{first}(?!{unless}|\s{{0,{MAX_GAP}}}\Z)"
     rests = "|".join(re.escape(each[1:]) for each in sorted(group, key=len, reverse=True))
     return f"{first}(?:{rests})"
 
@@ -67,12 +80,6 @@ def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> 
 def _is_bare(group: Sequence[str], guarded: tuple[str, ...]) -> bool:
     """Tell whether all of *group* is one character: only what follows it says that it counts."""
     return group == [group[0][0]] and group[0] in guarded
-
-
-def _gate_of(needle: str) -> str:
-    """Write a pattern of the first character of *needle*, if the next may be the right one."""
-    first, second = re.escape(needle[0]), re.escape(needle[1:2])
-    return rf"{first}(?={second}|\Z)" if second else first
 
 
 def _common_beginning(group: Sequence[str]) -> str:

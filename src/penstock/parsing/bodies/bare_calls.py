@@ -2,8 +2,9 @@
 
 A bracket is looked at only there, and only if a key of a call comes first; `BareEnvelope` says
 whether it is a call. Objects one after the other, with white space or a comma between them, are
-several calls; closing brackets that close nothing are dropped. The lines of a fence that begins
-with a call are no text.
+several calls; closing brackets that close nothing are dropped. The first object of a list says
+whether it is one of calls: in such a list what is no call is dropped, and told of, and the calls
+behind it still come. The lines of a fence that begins with a call are no text.
 
 The syntax knows the fences of its answer: there is one for each answer.
 """
@@ -106,7 +107,7 @@ class BareCallReader(SignedJSONReader):
         return verdict
 
     def _new_envelope(self, calls: Calls) -> BareEnvelope:
-        return BareEnvelope(calls, self._base)
+        return BareEnvelope(calls, self._base, skips=self._closed > self._closed_before)
 
     # --- before the value ---
 

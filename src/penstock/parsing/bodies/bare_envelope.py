@@ -32,13 +32,29 @@ _SCHEMA_KEYS: Final = frozenset(
 class BareEnvelope(Envelope):
     """Follows one object and makes a call of it, if it is one.
 
-    Raises `NotMeantError` as soon as that is known not to be so.
+    Raises `NotMeantError` as soon as that is known not to be so. With *skips* the object stands in
+    a list of calls: then it is passed over, and told of when it has ended.
     """
 
-    def __init__(self, calls: Calls, base: int) -> None:
+    def __init__(self, calls: Calls, base: int, *, skips: bool = False) -> None:
         super().__init__(calls, base, BARE)
         self._has_arguments = False
         self._members: dict[str, Any] = {}  # of the arguments, that a schema could have too
+        self._skips = skips
+        self._reason = ""  # why the object is passed over
+
+    def follow(self, change: Change) -> None:
+        """Take a change at or below the object; raise `NoCallError` where it can be no call."""
+        is_end = change.kind == "end" and len(change.path) == self._base
+        if not self._reason:
+            try:
+                super().follow(change)
+            except NotMeantError as exc:
+                if not self._skips or self._writer is not None:
+                    raise
+                self._reason = str(exc)
+        if self._reason and is_end:
+            self._calls.tell(self._reason)
 
     def _note(self, key: str, change: Change, *, is_held: bool) -> None:
         if key == _DESCRIPTION:

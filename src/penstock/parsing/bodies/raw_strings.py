@@ -92,7 +92,7 @@ class RawString:
         return raw[: len(raw) - len(self._rest())]
 
     def _rest(self) -> str:
-        """What was taken and not written yet."""
+        """Give what was taken and not written yet."""
         return self._newline + "".join(self._waiting) + self._held
 
     def _raw(self) -> str:
