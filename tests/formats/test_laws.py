@@ -35,6 +35,7 @@ from penstock.formats.registry import BUILT_IN
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import Segment
 from penstock.tools import Tool
+from penstock.values import IncrementalJSON
 
 Mode = Literal["whole", "live"]
 MODES = st.sampled_from(["whole", "live"])
@@ -369,6 +370,18 @@ def test_a_call_that_never_ends_is_text_or_incomplete(fmt: Format) -> None:
     assert not calls_of(fmt, text)
     (call,) = calls_of(fmt, text, arguments="live")
     assert not call.complete
+
+
+@WITH_CALLS
+def test_a_cut_call_keeps_what_went_out_of_it(fmt: Format) -> None:
+    for text in rendered(fmt)[:2]:
+        for cut in range(1, len(text), 3):
+            events = feed_whole(fmt, text[:cut], arguments="live")
+            said = IncrementalJSON(recover=True)
+            said.feed("".join(e.arguments for e in events if isinstance(e, ToolCallDelta)))
+            for event in events:
+                if isinstance(event, ToolCallEnd) and not event.call.complete:
+                    assert event.call.arguments == (said.value or {})
 
 
 @WITH_CALLS

@@ -26,13 +26,14 @@ class ArgumentWriter:
     *schema* is the tool's, or None for a tool that nobody knows: its values stay as they are.
     """
 
-    __slots__ = ("_emit", "_key", "_lead", "_schema", "arguments")
+    __slots__ = ("_emit", "_is_open", "_key", "_lead", "_schema", "arguments")
 
     def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
         self.arguments: dict[str, Any] = {}
         self._schema = schema
         self._emit = emit
         self._key = ""
+        self._is_open = False  # whether a string is
         self._lead = "{"
 
     def streams(self, key: str) -> bool:
@@ -47,12 +48,14 @@ class ArgumentWriter:
     def open_text(self, key: str) -> None:
         """Begin the string *key*; `add_text` and `close_text` follow."""
         self._key = key
+        self._is_open = True
         self._emit(f'{self._lead}{_quoted(key)}:"')
         self._lead = ","
 
     def add_text(self, piece: str) -> None:
         """Write more of the open string."""
-        self._emit(_quoted(piece)[1:-1])
+        if piece:
+            self._emit(_quoted(piece)[1:-1])
 
     def add_escaped(self, piece: str) -> None:
         """Write more of the open string, which is escaped as strict JSON has it already."""
@@ -61,6 +64,7 @@ class ArgumentWriter:
     def close_text(self, text: str) -> None:
         """End the open string; *text* is all of it."""
         self.arguments[self._key] = text
+        self._is_open = False
         self._emit('"')
 
     def put(self, key: str, value: Any) -> None:
@@ -80,6 +84,12 @@ class ArgumentWriter:
     def closing(self) -> str:
         """What ends the arguments."""
         return "{}" if self._lead == "{" else "}"
+
+    def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
+        """Give the arguments of a call that was cut; *open_text* went out of an open string."""
+        if self._is_open and open_text:
+            return {**self.arguments, self._key: open_text}
+        return self.arguments
 
     def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:
         """Tell whether *arguments* go on from what was written; *open_text* is not closed yet."""

@@ -91,11 +91,15 @@ class Calls:
         self.is_first = False
         self._reset()
 
-    def drop(self) -> None:
-        """End the open call as incomplete, if any of it went out; forget it otherwise."""
+    def drop(self, open_text: str | None = None) -> None:
+        """End the open call as incomplete, if any of it went out; forget it otherwise.
+
+        *open_text* is what went out of a string that is not closed: the call keeps it.
+        """
         writer = self.writer
         if writer is not None and self.started:
-            self._output.end_call(ToolCall(self._id, self.name, writer.arguments, complete=False))
+            arguments = writer.cut_arguments(open_text)
+            self._output.end_call(ToolCall(self._id, self.name, arguments, complete=False))
             self.is_first = False
         self._reset()
 

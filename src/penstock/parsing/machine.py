@@ -317,7 +317,7 @@ class Machine:
             scanner.give_back()
         if self._output.calls > self._calls_before + has_started:
             self.spans.append((self._call_start, scanner.offset + scanner.at))
-        calls.drop()
+        calls.drop(_open_text_of(body) if has_started else None)
         if has_started or self._output.calls > self._calls_before:
             self._follow_call(body.end)
         if verdict is Verdict.BROKEN and self._refusals.is_open:
@@ -357,6 +357,12 @@ class Machine:
         """Tell of a call that stands and yet has something wrong."""
         text = self._scanner.read_since_call()
         self._refusals.tell(why, self._calls.name, text, self._marker.strip())
+
+
+def _open_text_of(body: Body) -> str | None:
+    """Give what has gone out of a string that *body* left open."""
+    reader = body.body if isinstance(body, Mending) else body
+    return reader.open_text() if isinstance(reader, Mendable) else None
 
 
 def _counted() -> Callable[[], str]:

@@ -57,13 +57,13 @@ class KnownCalls(Calls):
             super().close()
             self.completed += 1
 
-    def drop(self) -> None:
+    def drop(self, open_text: str | None = None) -> None:
         """End the open call as incomplete; a mute one is text up to here."""
         if self.is_mute and self.writer is not None:
             self.show()
             self._reset()
         else:
-            super().drop()
+            super().drop(open_text)
 
     def end_mute(self) -> bool:
         """Show what a mute call has left behind; tell whether there was one."""
