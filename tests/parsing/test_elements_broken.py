@@ -165,7 +165,8 @@ def test_a_live_call_that_is_cut_is_incomplete_and_leaves_no_text() -> None:
     for chunks in chunkings("<write><path>a</path><content>b</cont"):
         message = message_of(read(parser("live"), chunks))
         (call,) = message.tool_calls
-        assert (call.arguments, call.complete, message.text) == ({"path": "a"}, False, "")
+        assert call.arguments == {"path": "a", "content": "b</cont"}
+        assert (call.complete, message.text) == (False, "")
 
 
 def test_a_live_call_that_breaks_is_incomplete_and_its_end_tag_is_dropped() -> None:

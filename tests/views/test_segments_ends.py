@@ -209,7 +209,7 @@ def test_a_call_that_breaks_leaves_the_rest_alone(
         (XML, '<write_file path="p">ab</wri', {"path": "p", "content": "ab</wri"}),
         (XML, '<tool name="run_bash"><arg name="command">l', {"command": "l"}),
         (SENTINEL, '[[SEG_START {"type":"run_bash"}]]ls', {"command": "ls"}),
-        (XML, '<tool name="add"><arg name="a">1</arg><arg name="b">2', {"a": "1"}),
+        (XML, '<tool name="add"><arg name="a">1</arg><arg name="b">2', {"a": "1", "b": "2"}),
     ],
 )
 def test_who_wants_cut_calls_gets_them(
