@@ -180,6 +180,18 @@ def lawful_calls(one: Format, tools: list[Tool], chunks: list[str]) -> list[Tool
     return calls
 
 
+@pytest.mark.parametrize(
+    "one", [one for one in FORMATS if one.name != "file_tags"], ids=lambda one: one.name
+)
+def test_a_tool_that_declares_no_arguments_is_called_without_any(one: Format) -> None:
+    grammar = Grammar(one.gbnf([STOP]))
+    assert grammar.matches(one.render_call(ToolCall("", "stop", {})))
+    chance = random.Random(6)
+    for _ in range(4):
+        (call,) = lawful_calls(one, [STOP], [grammar.sample(chance)])
+        assert call.arguments == {}
+
+
 HOSTILE = ['a"b', "a\\b", "a\nb", "a]b[^-c", "\u00e9\u4e16\U0001f600", "</x>", "\x01*{3}"]
 
 

@@ -53,6 +53,17 @@ def test_json_between_tags_is_a_schema_between_begin_and_end() -> None:
     }
 
 
+def test_a_tool_that_declares_no_arguments_takes_none() -> None:
+    for parameters, wanted in (
+        ({"properties": {}}, {"properties": {}, "additionalProperties": False}),
+        ({"properties": {}, "additionalProperties": True}, None),
+        ({"properties": {}, "anyOf": [{"properties": {"a": {}}}]}, None),
+        ({"type": "object"}, None),
+    ):
+        tag = HERMES.structural_tag([Tool("stop", parameters=parameters)])["format"]["tags"][0]
+        assert tag["content"]["json_schema"] == (wanted or parameters)
+
+
 def test_raw_values_are_a_grammar() -> None:
     one = get("qwen3_coder")
     assert isinstance(one, Format)

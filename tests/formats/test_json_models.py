@@ -390,3 +390,27 @@ def test_an_object_with_two_names_is_no_call_of_apertus() -> None:
     text = '<|tools_prefix|>[{"f": {"a": "x"}, "g": {}}]<|tools_suffix|>'
     message = BY_NAME["apertus"].parse(text, TOOLS)
     assert (message.text, message.tool_calls) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "calls"),
+    [
+        (f"q</think>[{CALL}]", "q</think>", 1),
+        (f"q</think>\n\n[{CALL}] so", "q</think>\n\n so", 1),
+        (f"q</think> {CALL}", "q</think> ", 1),
+        (f"q</think>a [{CALL}]", f"q</think>a [{CALL}]", 0),
+        ("q</think>[1, 2]", "q</think>[1, 2]", 0),
+        ("q</think> ", "q</think> ", 0),
+        (f"<think>q</think>[{CALL}]", "", 1),
+    ],
+)
+def test_a_list_behind_a_thought_that_nobody_saw_begin_is_a_call_of_xlam(
+    text: str, shown: str, calls: int
+) -> None:
+    for mode in MODES:
+        make = partial(BY_NAME["xlam"].parser, TOOLS, arguments=mode)
+        for chunks in ([text], one_by_one(text)):
+            check_lossless(make, chunks)
+            check_chunk_free(make, chunks)
+    message = parse("xlam", text)
+    assert (message.text, len(called(message))) == (shown, calls)

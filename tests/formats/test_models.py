@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from penstock import formats
 from penstock.errors import UsageError
 from penstock.formats import models
+from penstock.formats.base import message_of
 from penstock.formats.models import ModelFormat, for_model
 from penstock.formats.registry import BUILT_IN
 from penstock.formats.thinking import STYLES
-from penstock.messages import ToolCall
+from penstock.messages import AssistantMessage, ToolCall
 
 KNOWN = {
     # Hugging Face
@@ -84,7 +85,12 @@ KNOWN = {
     "openbmb/MiniCPM5-1B": "minicpm5",
     "rednote-hilab/dots.llm1.inst": "dots",
     "poolside/laguna-1": "poolside_v1",
+    "LGAI-EXAONE/K-EXAONE-236B-A23B": "hermes",
+    "Groq/Llama-3-Groq-8B-Tool-Use": "hermes",
+    "moonshotai/Kimi-Dev-72B": "qwen25",
+    "nvidia/Qwen3-Nemotron-32B-RLBFF": "qwen25",
     # Ollama
+    "llama3-groq-tool-use:8b": "hermes",
     "qwen2.5-coder:7b-instruct-q4_K_M": "qwen25",
     "qwen3:8b": "qwen25",
     "llama3.1:8b": "llama3_json",
@@ -99,6 +105,9 @@ KNOWN = {
     "/srv/models/GLM-4.6-UD-Q2_K_XL-00001-of-00003.gguf": "glm45",
     "models--Qwen--Qwen3-8B": "qwen25",
     # Providers
+    "deepseek-chat": "deepseek_v32",
+    "deepseek/deepseek-reasoner": "deepseek_v32",
+    "deepseek/deepseek-chat-v3-0324": "deepseek_v3",
     "openrouter/deepseek/deepseek-chat-v3.1:free": "deepseek_v31",
     "accounts/fireworks/models/firefunction-v2": "firefunction_v2",
     "accounts/fireworks/models/llama-v3p1-70b-instruct": "llama3_json",
@@ -117,6 +126,28 @@ UNKNOWN = (
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_model_is_known_by_its_name(name: str) -> None:
     assert for_model(name).format == KNOWN[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nemotron-mini:4b", "ibm-granite/granite-8b-code-instruct", "granite-code", "dots.ocr"],
+)
+def test_a_model_without_a_format_of_its_family_is_left_to_auto(name: str) -> None:
+    assert for_model(name).format == "auto"
+
+
+def answered(name: str, text: str) -> AssistantMessage:
+    parser = for_model(name).parser()
+    return message_of([*parser.feed(text), *parser.finish()])
+
+
+def test_granite_marks_its_thoughts_with_sentences_and_from_3_3_on_with_tags() -> None:
+    said = "Here is my thought process: a\nHere is my response: b"
+    told = answered("granite-3.2-8b", said)
+    assert (told.thinking.strip(), told.text.strip()) == ("a", "b")
+    tagged = "<think>a</think><response>b</response>"
+    told = answered("granite3.3:8b", tagged)
+    assert (told.thinking, told.text) == ("a", "b")
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

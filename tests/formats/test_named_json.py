@@ -13,7 +13,7 @@ from laws import check_round_trip
 from laws.strategies import ANY_TEXT, JSON_VALUES, NAMES
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.named_json import FORMATS
+from penstock.formats.named_json import FORMATS, NamedCalls
 from penstock.formats.proof import schema_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
@@ -59,6 +59,18 @@ any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 )
 def test_a_call_is_written_as_its_models_write_it(name: str, written: str) -> None:
     assert BY_NAME[name].render_call(ToolCall("call_1", "f", {"a": [1, None]})) == written
+
+
+@pytest.mark.parametrize("name", ["mistral_array", "mistral_args", "magistral", "mistral_v11"])
+def test_the_ids_that_mistral_takes_are_nine_letters_and_digits(name: str) -> None:
+    calls = BY_NAME[name].calls
+    assert isinstance(calls, NamedCalls)
+    new_id = calls.syntax([]).new_id
+    assert new_id is not None
+    made = [new_id() for _ in range(12)]
+    assert len(set(made)) == 12
+    assert all(len(id_) == 9 and id_.isalnum() for id_ in made)
+    assert made[0] in BY_NAME["mistral_array"].render_call(ToolCall(made[0], "f", {}))
 
 
 def test_an_id_is_written_only_if_the_models_know_ids_like_it() -> None:

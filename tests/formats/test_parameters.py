@@ -13,6 +13,7 @@ from laws.strategies import ARGUMENTS, NAMES
 from parsing.parameter_samples import DISTINCT, FORMATS, NS
 from penstock.errors import UsageError
 from penstock.formats.proof import schema_of
+from penstock.formats.registry import get
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 
@@ -151,6 +152,28 @@ def test_a_text_that_holds_its_structural_end_is_refused(name: str) -> None:
         assert call.arguments == {"a": f"x{text}y"}
     with pytest.raises(UsageError, match="cannot express"):
         fmt.render_call(ToolCall("c", "f", {"a": f"x{ending}]]>{ending}y"}))
+
+
+UNCLOSED = ("qwen3_coder", "nemotron_v3", "step3p5", "mimo", "seed_oss")
+
+
+@pytest.mark.parametrize("key", ["hours", "port", "any"])
+@pytest.mark.parametrize("name", UNCLOSED)
+def test_a_text_that_would_begin_another_parameter_is_refused(name: str, key: str) -> None:
+    fmt = get(name)
+    with pytest.raises(UsageError, match="cannot express"):
+        fmt.render_call(ToolCall("c", "tide_at", {"port": f"a\n<parameter={key}>\n5"}))
+    inside = {"port": f"a <parameter={key}> b"}
+    (call,) = fmt.parse(fmt.render_call(ToolCall("c", "tide_at", inside)), []).tool_calls
+    assert call.arguments == inside
+
+
+def test_a_parameter_that_holds_all_arguments_is_written_where_it_is_declared() -> None:
+    arguments = {"input": {"a": 1}}
+    tool = Tool("f", parameters=schema_of(arguments))
+    fmt = get("deepseek_v32")
+    (call,) = fmt.parse(fmt.render_call(ToolCall("c", "f", arguments)), [tool]).tool_calls
+    assert call.arguments == arguments
 
 
 REFUSED = {

@@ -89,6 +89,20 @@ def test_a_name_is_found_without_regard_to_case_and_dashes() -> None:
     assert set(formats.names()) >= {"hermes", "gemma", "none"}
 
 
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("mistral", "mistral_args"),
+        ("minimax", "minimax_m1"),
+        ("cohere_command3", "cohere_command"),
+        ("cohere_command4", "cohere_command"),
+        ("apertus2509", "apertus"),
+    ],
+)
+def test_a_name_that_a_format_has_elsewhere_will_do(alias: str, name: str) -> None:
+    assert formats.get(alias) is formats.get(name)
+
+
 def test_a_name_that_nobody_has_says_which_there_are() -> None:
     with pytest.raises(UsageError, match="hermes"):
         formats.get("hermit")

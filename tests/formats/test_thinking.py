@@ -53,6 +53,18 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
             assert folded(message.text) == folded(expected["content"])
 
 
+@pytest.mark.parametrize("suffix", ["", ":opensource", ":x", ":some-other_suffix"])
+@pytest.mark.parametrize("end", ["own", "usual"])
+def test_a_prompt_may_open_a_thought_of_hunyuan_with_any_suffix(suffix: str, end: str) -> None:
+    closing = f"</think{suffix if end == 'own' else ''}>"
+    text = f"a <b> c{closing}d"
+    make = partial(Parser, "hy_v3", prompt_suffix=f"<think:y></think:y>\n<think{suffix}>\n")
+    for chunks in chunkings(text):
+        check_lossless(make, chunks)
+        message = message_of(read(make(), chunks))
+        assert (message.thinking, message.text) == ("a <b> c", "d")
+
+
 MARKERS = sorted(
     {
         marker

@@ -35,6 +35,16 @@ def write(arguments: dict[str, Any], schema: Schema | None = None) -> tuple[str,
     return "".join(pieces), writer.arguments
 
 
+def test_completing_a_text_that_is_whole_writes_no_empty_piece() -> None:
+    pieces: list[str] = []
+    writer = ArgumentWriter(SCHEMA, pieces.append)
+    writer.open_text("text")
+    writer.add_text("a")
+    writer.add_text("")
+    writer.complete({"text": "a"}, "a")
+    assert pieces == ['{"text":"', "a", '"']
+
+
 @given(ARGUMENTS)
 def test_any_arguments_are_written_as_strict_json(arguments: dict[str, Any]) -> None:
     text, seen = write(arguments)

@@ -45,6 +45,14 @@ def test_arguments_are_read_wherever_they_stand(
     assert complete_calls(message_of(events)) == [("write", arguments)]
 
 
+def test_arguments_that_are_no_object_are_told_with_the_name_of_the_tool() -> None:
+    told: list[str] = []
+    parser = Machine(HERMES, TOOLS, on_error=lambda _, segment: told.append(segment.tool_name))
+    parser.feed('<tool_call>{"name": "write", "arguments": 5}</tool_call> and <tool_call>{"a": 1}')
+    parser.finish()
+    assert told == ["write", ""]
+
+
 def test_a_call_opens_with_its_name_where_its_arguments_came_first() -> None:
     parser = Machine(HERMES, TOOLS, arguments="live")
     assert parser.feed('<tool_call>{"arguments": {"path": "a"}, "name": "write') == []

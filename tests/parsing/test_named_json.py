@@ -248,6 +248,29 @@ def test_on_error_is_told_of_the_segment(dialect: str) -> None:
     assert told == [(BROKEN[dialect].removesuffix("[CALLS]ping{}"), "write")]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("dialect", "section"),
+    [
+        ("typed", "<cs></cs>"),
+        ("typed", "<cs> nothing </cs>"),
+        ("counted", "<cs></cs>"),
+        ("counted", "<cs>nothing</cs>"),
+        ("counted", "<cs></s>"),
+        ("counted", "<s></s>"),
+    ],
+)
+def test_the_segment_of_a_section_without_a_call_ends_with_its_end(
+    dialect: str, section: str, mode: Mode
+) -> None:
+    for chunks in chunkings(f"a{section}x"):
+        told: list[tuple[str, str]] = []
+        on_error = partial(lambda told, why, it: told.append((why, it.text)), told)
+        events = read(machine(dialect, arguments=mode, on_error=on_error), chunks)
+        assert told == [("a section without a call", section)]
+        assert message_of(events).text == f"a{section}x"
+
+
 def test_on_error_is_told_once_of_a_later_call_of_a_section() -> None:
     told: list[str] = []
     text = "<cs><c>ping<sep>{}</c><c>write<sep>{1}</c></cs>."
@@ -322,3 +345,21 @@ def test_the_cost_of_a_piece_does_not_grow(name: str, begin: str, unit: str, mod
         read(machine(name, arguments=mode), [begin, *[unit] * size])
 
     check_linear(run, 300, 3000, at_most=3, tries=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("brackets", "[CALLS]write"),
+        ("brackets", "[CALLS]write[ID]"),
+        ("typed", "<c>write"),
+        ("typed", "<c>function<sep>write"),
+        ("counted", "<cs>"),
+        ("tags", "<function=write"),
+    ],
+)
+def test_heads_without_arguments_cost_the_same_however_many_follow(name: str, unit: str) -> None:
+    def run(size: int) -> None:
+        read(machine(name), [unit * size])
+
+    check_linear(run, 1500, 12_000, at_most=3, tries=2)

@@ -18,17 +18,20 @@ from penstock.parsing.bodies.envelope import CALL, Shape
 from penstock.parsing.bodies.json_leading import LabelledJSONReader, LeadingJSONReader
 from penstock.parsing.bodies.json_responses import ResponseReader
 from penstock.parsing.bodies.json_unclosed import UnclosedJSONReader
+from penstock.parsing.bodies.thought_ends import ThoughtEnd
 from penstock.tools import Tool
 
 _BRACKETS: Final = ("{", "[")
 _FENCE: Final = "```"
+_THOUGHT_END: Final = "</think>"
 
 
 class LeadingJSON(MarkedJSON, frozen=True):
     """Calls of *shape* behind a bracket that begins the answer, or behind a marker of *starts*.
 
     A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
-    marker of a ``[``. With *only_first* markers too count only where the answer begins.
+    marker of a ``[``. With *only_first* markers too count only where the answer begins. The end of
+    a thought lets it begin once more.
     """
 
     shape: Shape = CALL
@@ -42,6 +45,8 @@ class LeadingJSON(MarkedJSON, frozen=True):
             return LeadingJSONReader(marker, self.shape)
         if marker == _FENCE:
             return LabelledJSONReader(marker, "json", _FENCE, known=True)
+        if marker == _THOUGHT_END:
+            return ThoughtEnd(marker)
         if self.end:
             return JSONCallReader(self.end)
         return UnclosedJSONReader(leading=self.only_first)
@@ -89,7 +94,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         name="xlam",
         models=("xlam", "llama-xlam-2"),
         calls=LeadingJSON(
-            starts=("[", "{", _FENCE, "<tool_call>"),
+            starts=("[", "{", _FENCE, "<tool_call>", _THOUGHT_END),
             label="TOOL_CALLS]",
             end="</tool_call>",
             written="[{call}]",

@@ -1,4 +1,8 @@
-"""MiniMax-M3's calls: every tag behind the token of its namespace, and values that may nest."""
+"""MiniMax-M3's calls: every tag behind the token of its namespace, and values that may nest.
+
+What is nested has no types of its own: a leaf is what the schema of the tool says, and text where
+it says nothing. So a call reads back as it was only where the schema declares what it holds.
+"""
 
 from __future__ import annotations
 

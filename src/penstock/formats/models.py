@@ -81,9 +81,13 @@ _TABLE: Final = (
     _Row("firefunction", "firefunction_v2"),
     _Row("functionary*v3.1", "functionary_v3_1"),
     _Row("functionary", "functionary_v3_2"),
+    _Row("groq*tool-use", "hermes"),
+    _Row("kimi-dev", "qwen25"),
+    _Row("qwen3-nemotron", "qwen25", "qwen3"),
     _Row("nemotron-3", "nemotron_v3", None, _THINK),
     _Row("nemotron-nano*v2", "nemotron_toolcall", None, _THINK),
     _Row("nemotron-70b", "llama3_json"),
+    _Row("nemotron-mini", UNKNOWN),  # its tags are its own
     _Row("nemotron", "nemotron_toolcall"),
     _Row("holo2", "qwen25", "holo2"),
     _Row("kimi-vl", UNKNOWN, "kimi"),
@@ -95,6 +99,7 @@ _TABLE: Final = (
     _Row("deepseek*v3.2", "deepseek_v32"),
     _Row("deepseek*v3.1", "deepseek_v31"),
     _Row("deepseek*v3 deepseek*v2.5", "deepseek_v3"),
+    _Row("deepseek-chat deepseek-reasoner", "deepseek_v32"),
     # Qwen, and those who write as it does
     _Row("qwen3-coder qwen3-next-coder", "qwen3_coder"),
     _Row("qwen3.5 qwen3.6 qwen3.7", "qwen3_coder", None, _THINK),
@@ -102,7 +107,7 @@ _TABLE: Final = (
     _Row("qwen3", "qwen25", "qwen3"),
     _Row("qwq", "qwen25", "deepseek_r1", _THINK),
     _Row("qwen2.5 qwen2 smollm3 mimo-7b mimo-vl bielik reka-edge", "qwen25"),
-    _Row("exaone-4 cogito", "hermes"),
+    _Row("exaone-4 k-exaone cogito", "hermes"),
     # Llama
     _Row("llama-4", "llama4_pythonic"),
     _Row("llama-3.1 llama-3.2 llama-3.3", "llama3_json"),
@@ -120,6 +125,8 @@ _TABLE: Final = (
     # IBM
     _Row("granite-20b-functioncalling", "granite_20b_fc"),
     _Row("granite-4", "granite4"),
+    _Row("granite*code", UNKNOWN),
+    _Row("granite-3.3", "granite", "ernie45"),  # thoughts and answers between the same tags
     _Row("granite-3 granite", "granite"),
     # Cohere
     _Row("command-r7b", "command_r7b"),
@@ -166,6 +173,7 @@ _TABLE: Final = (
     _Row("trinity", "trinity"),
     _Row("jamba", "jamba"),
     _Row("lfm2", "lfm2"),
+    _Row("dots.ocr", UNKNOWN),
     _Row("dots", "dots"),
 )
 

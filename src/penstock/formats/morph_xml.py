@@ -4,6 +4,10 @@ A value may be written in several ways: as text, as elements, a list as repeated
 one tag, and anything as JSON. The renderer takes the first that reads back as it was, by reading
 it; so what it writes is what a model is told to write, unless that would say something else. What
 no way can carry is refused: an argument whose name no tag can have, and what JSON has no word for.
+
+It reads back so where the schema of the tool says what each value is. Elements have no types of
+their own: where the schema says nothing, of an argument or of what is nested in one, a value is
+what it looks like, and the text ``5`` reads as a number.
 """
 
 from __future__ import annotations

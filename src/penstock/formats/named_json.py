@@ -102,6 +102,7 @@ _MISTRAL: Final = Dialect(
     id="[CALL_ID]",
     arguments=("[ARGS]", "{"),
     json=True,
+    new_id="call{:05}",  # nine letters and digits: the models' templates refuse any other
 )
 _DEEPSEEK: Final = Dialect(
     sections=("<｜tool▁calls▁begin｜>",),

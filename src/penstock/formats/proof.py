@@ -2,7 +2,9 @@
 
 Where values stand as raw text a value may hold what ends it, or look like another value. No rule
 about that is as sure as reading: a renderer of such a format writes, reads what it wrote with a
-tool whose schema says what the arguments are, and refuses what came back as something else.
+tool whose schema says what the arguments are, and refuses what came back as something else. The
+tool that is called may have more arguments than the call gives, and text may hold what looks like
+one of those: so it is read once more, with a tool that may have any.
 """
 
 from __future__ import annotations
@@ -25,13 +27,34 @@ def proved(style: CallStyle, call: ToolCall, text: str) -> str:
     """Give *text* back if it reads as *call* in this *style*; raise `UsageError` otherwise."""
     if _json.is_deeper(call.arguments, MAX_DEPTH):
         raise UsageError(f"arguments nest deeper than {MAX_DEPTH}")
-    tool = Tool(call.name, parameters=schema_of(call.arguments))
+    is_same = _reading(style, Tool(call.name, parameters=schema_of(call.arguments)), text) == [
+        (call.name, call.arguments)
+    ]
+    if not is_same or not _keeps_texts(style, call, text):
+        raise UsageError(f"this format cannot express these arguments of {call.name!r}")
+    return text
+
+
+def _keeps_texts(style: CallStyle, call: ToolCall, text: str) -> bool:
+    """Tell whether no text of *call* ends early where the tool may have any argument.
+
+    White space at its ends and other values are of no account: only a schema says what they are.
+    """
+    texts = {key: value.strip() for key, value in call.arguments.items() if isinstance(value, str)}
+    if not texts:
+        return True
+    for _, arguments in _reading(style, Tool(call.name), text):
+        read = {key: value for key, value in arguments.items() if isinstance(value, str)}
+        return not any(read[key].strip() != texts[key] for key in texts.keys() & read.keys())
+    return False
+
+
+def _reading(style: CallStyle, tool: Tool, text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Give the calls that *text* makes where *tool* is the only one."""
     machine = Machine(style.syntax([tool]), [tool])
     events = (*machine.feed(text), *machine.finish())
     calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
-    if [(found.name, found.arguments) for found in calls] != [(call.name, call.arguments)]:
-        raise UsageError(f"this format cannot express these arguments of {call.name!r}")
-    return text
+    return [(found.name, found.arguments) for found in calls]
 
 
 def schema_of(value: Any) -> dict[str, Any]:

@@ -67,7 +67,12 @@ ALIASES: Final = {
     "qwen": "qwen25",
     "llama3": "llama3_json",
     "llama4_json": "llama3_json",
+    "mistral": "mistral_args",  # which reads the older forms too
     "interns1": "internlm",
+    "apertus2509": "apertus",
+    "cohere_command3": "cohere_command",
+    "cohere_command4": "cohere_command",
+    "minimax": "minimax_m1",
     "qwen3_xml": "qwen3_coder",
     "glm": "glm45",
     "hunyuan": "hy_v3",

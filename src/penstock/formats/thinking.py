@@ -6,14 +6,34 @@ whether newlines next to its end count, what stands around the answer.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from penstock.errors import UsageError
-from penstock.parsing import Reasoning
+from penstock.parsing import Channel, Reasoning
 from penstock.parsing.reasoning import Wrapper
 
 THINK: Final = Reasoning("think", ("<think>",), ("</think>",), leading=True)
 """What a model writes that is known for no other way: once, and first of all."""
+
+
+class SuffixedReasoning(Reasoning, frozen=True):
+    """Reasoning whose tags share a suffix that the tokenizer chooses, as in ``<think:name>``.
+
+    A prompt may open it with any; *starts* and *ends* are those that models write by themselves.
+    """
+
+    def opened_in(self, prompt: str) -> tuple[str, Channel] | None:
+        """Give what *prompt* says behind the last marker that opens a thought, and its channel."""
+        found = list(_SUFFIXED.finditer(prompt))
+        if not found:
+            return None
+        last = found[-1]
+        ends = dict.fromkeys((*self.ends, f"</think{last[1]}>"))
+        return prompt[last.end() :], self._channel(tuple(ends))
+
+
+_SUFFIXED: Final = re.compile(r"<think((?::[^<>\s]{1,64})?)>")
 
 
 def _tags(name: str, *, interrupted: bool = False, newlines: int = 0) -> Reasoning:
@@ -57,7 +77,7 @@ STYLES: Final = {
             wrappers=(Wrapper("</mm:think>", "first"),),
         ),
         Reasoning("minimax_append_think", (), (), preface="<think>"),
-        Reasoning(
+        SuffixedReasoning(
             "hy_v3",
             ("<think>", "<think:opensource>"),
             ("</think>", "</think:opensource>"),

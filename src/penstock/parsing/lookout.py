@@ -23,8 +23,8 @@ class Syntax(Protocol):
     It may also have `unless`, a pattern that follows no start marker of its own; `opened_in`, which
     says how a prompt leaves the answer, and `first_body`, which gives who reads its beginning;
     `is_quoted`, which tells of a line whether a marker behind it is text; `leading`, those of its
-    markers that count only as the first thing of an answer; and `knows_tools`, where only calls of
-    known tools are calls.
+    markers that count only as the first thing of an answer; `knows_tools`, where only calls of
+    known tools are calls; and `new_id`, which gives ids to calls that bring none.
     """
 
     @property

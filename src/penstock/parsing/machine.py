@@ -81,7 +81,8 @@ class Machine:
         self._scanner = Scanner(keeps=is_live and (repair or on_error is not None))
         self._output = Output(self._scanner)
         kind = KnownCalls if getattr(syntax, "knows_tools", False) else Calls
-        self._calls = kind(self._output, schemas, ids or _counted(), self._tell, live=is_live)
+        give_id = ids or getattr(syntax, "new_id", None) or _counted()
+        self._calls = kind(self._output, schemas, give_id, self._tell, live=is_live)
         self._refusals = Refusals(on_error)
         self._lookout = Lookout(syntax, reasoning, wrappers)
         self._prose = Prose(

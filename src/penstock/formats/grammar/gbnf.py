@@ -14,7 +14,7 @@ from penstock.formats.grammar.notations import Notation
 from penstock.formats.grammar.outlines import Arguments, Keywords, Outline, Parameters, Piece
 from penstock.formats.grammar.parameters import ParameterRules
 from penstock.formats.grammar.rules import Rules, either, literal, repeated, sequence
-from penstock.formats.grammar.schemas import Member, Values, declared, listed
+from penstock.formats.grammar.schemas import Member, Values, arguments_of, declared, listed
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
@@ -45,7 +45,7 @@ def write_piece(tool: Tool, piece: Piece) -> str:
     """Write the grammar of one piece of a call of *tool*."""
     rules = Rules()
     root = rules.name("root")
-    rules.add(root, Writer(rules).piece(piece, Schema(tool.parameters), tool.name))
+    rules.add(root, Writer(rules).piece(piece, Schema(arguments_of(tool)), tool.name))
     return rules.written()
 
 
@@ -65,7 +65,7 @@ class Writer:
     def call(self, tool: Tool, outline: Outline) -> str:
         """Make the rule of a call of *tool*; give its name."""
         name = self._rules.name(tool.name)
-        schema = Schema(tool.parameters)
+        schema = Schema(arguments_of(tool))
         parts = [
             literal(piece) if isinstance(piece, str) else self.piece(piece, schema, name)
             for piece in outline.call

@@ -3,7 +3,8 @@
 What is kept: types, `enum`, `const`, `required`, properties in the order of the schema, items,
 `prefixItems`, `minItems` and `maxItems`, `minLength` and `maxLength`, small ranges of integers,
 `anyOf` and `oneOf`, `allOf`, `$ref` with any recursion. An object has the properties that its
-schema declares and no others, unless `additionalProperties` speaks of them or none is declared.
+schema declares and no others, unless `additionalProperties` speaks of them or none is declared; a
+tool whose `properties` are there and empty takes no arguments.
 Every other keyword is left out: what the rules match may break it, but they refuse nothing that
 it allows.
 """
@@ -26,6 +27,7 @@ from penstock.formats.grammar.rules import (
     sequence,
 )
 from penstock.formats.grammar.texts import other_text, text
+from penstock.tools import Tool
 from penstock.values.schema import Schema
 from penstock.values.schema.keywords import type_of
 
@@ -47,6 +49,17 @@ ORDER: Final = ("object", "array", *SCALARS)
 _OTHERS: Final = ("additionalProperties", "patternProperties")
 _UNDECLARED: Final = "\ue000"
 """A name that no schema declares."""
+
+
+_SPEAKING: Final = frozenset((*_OTHERS, "$ref", "allOf", "anyOf", "oneOf", "required"))
+
+
+def arguments_of(tool: Tool) -> dict[str, Any]:
+    """Give the schema of the arguments of *tool*: one that declares nothing takes nothing."""
+    parameters = tool.parameters
+    if parameters.get("properties") != {} or not _SPEAKING.isdisjoint(parameters):
+        return parameters
+    return {**parameters, "additionalProperties": False}
 
 
 class Member(NamedTuple):

@@ -13,6 +13,7 @@ from penstock.errors import UsageError
 from penstock.formats.grammar.gbnf import write_piece
 from penstock.formats.grammar.notations import JSON
 from penstock.formats.grammar.outlines import Arguments, Outline, Piece
+from penstock.formats.grammar.schemas import arguments_of
 from penstock.tools import Tool
 
 
@@ -56,7 +57,7 @@ def _content(tool: Tool, piece: Piece) -> dict[str, Any]:
     if isinstance(piece, str):
         return {"type": "const_string", "value": piece}
     if isinstance(piece, Arguments) and piece.notation == JSON:
-        return {"type": "json_schema", "json_schema": tool.parameters or {"type": "object"}}
+        return {"type": "json_schema", "json_schema": arguments_of(tool) or {"type": "object"}}
     return {"type": "grammar", "grammar": write_piece(tool, piece)}
 
 

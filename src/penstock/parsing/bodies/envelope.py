@@ -143,7 +143,7 @@ class Envelope(Members):
             self._id = change.value
 
     def _take_name(self, name: str) -> None:
-        self.name = name
+        self.name = self._calls.name = name
         if self._waiting:
             self._open()
 

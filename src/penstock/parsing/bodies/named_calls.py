@@ -54,6 +54,9 @@ class NamedCallReader:
         self._dialect = dialect
         self._owed = owed
         self._in_section = marker in dialect.sections
+        self._section_end = (
+            dialect.section_ends[dialect.sections.index(marker)] if self._in_section else ""
+        )
         self._calls = 0  # that have come to their end
         self._start = -1  # where in the answer the text begins that no call has used
         self._payload = -1  # where the arguments begin
@@ -164,7 +167,7 @@ class NamedCallReader:
             return None
         for end in ends:
             if text.startswith(end, at):
-                return self._end_section(scanner, at + len(end))
+                return self._end_section(scanner, end, at + len(end))
         if any(is_begun(text, at, marker) for marker in (self._dialect.call, *ends)):
             return Verdict.MORE
         return self._leave()
@@ -172,22 +175,26 @@ class NamedCallReader:
     def _skip_aside(self, scanner: Scanner) -> Verdict | None:
         """Pass what is said in a silent section, up to the next call or the end of it."""
         text, around = scanner.text, markers(self._dialect.call, *self._dialect.section_ends)
-        found = around.find(text, scanner.at)
+        room = len(text) if self._calls else MAX_ASIDE - self._aside + around.longest
+        found = around.find(text, scanner.at, scanner.at + room)
         end = found.start() if found else around.find_held(text, scanner.at)
-        self._aside += end - scanner.at
+        begin, self._aside = scanner.at - self._aside, self._aside + end - scanner.at
         if not self._calls and self._aside > MAX_ASIDE:
+            scanner.at = begin + MAX_ASIDE
             return self._leave()
         scanner.at = found.end() if found else end
         if found is None:
             return Verdict.MORE
         if found[0] != self._dialect.call:
-            return self._end_section(scanner, found.end())
+            return self._end_section(scanner, found[0], found.end())
         self._begin_call()
         return None
 
-    def _end_section(self, scanner: Scanner, end: int) -> Verdict:
+    def _end_section(self, scanner: Scanner, end: str, behind: int) -> Verdict:
+        """Go behind the marker *end* of the section; without a call it is one of what broke."""
+        self._section_end = end
         if self._calls:
-            scanner.at = end
+            scanner.at = behind
             self._owed.begin_section()
         return self._leave()
 
@@ -196,6 +203,7 @@ class NamedCallReader:
         if self._calls:
             return Verdict.DONE
         self.error = "a section without a call"
+        self.end = self._section_end
         return Verdict.BROKEN
 
     # --- heads ---

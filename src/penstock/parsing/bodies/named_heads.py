@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.parsing.bodies.base import NoCallError
-from penstock.parsing.scanner import Scanner, markers
+from penstock.parsing.scanner import Scanner
 from penstock.values.schema import Schema
 
 MAX_NAME: Final = 256
@@ -31,8 +31,7 @@ OBJECT: Final = "{"
 FENCE: Final = "```"
 
 _NAME: Final = rf"[\w.:-]{{1,{MAX_NAME}}}"
-_WHOLE_NAME: Final = re.compile(rf"\s{{0,{MAX_BLANK}}}({_NAME})\s{{0,{MAX_BLANK}}}")
-_BEGUN_NAME: Final = re.compile(rf"\s{{0,{MAX_BLANK}}}(?:{_NAME}\s{{0,{MAX_BLANK}}})?")
+_BEGUN: Final = re.compile(rf"\s{{0,{MAX_BLANK}}}(?:({_NAME})\s{{0,{MAX_BLANK}}})?")
 
 _PREFIX: Final = "functions."
 _COUNTER: Final = re.compile(r"\d+", re.ASCII)
@@ -49,7 +48,8 @@ class Dialect(Struct, frozen=True):
     *id* marks an id behind the name; with *ids* the name itself is an id that holds the name.
     *kind* is a word that may stand where the name does, and then the name follows, and a fence.
     With *json* calls may also be objects that have their name inside. Behind *code* stands a
-    program, up to the end of the turn.
+    program, up to the end of the turn. *new_id* shows an id as the models take it, for a call that
+    has none: the place in it takes the number of the call.
     """
 
     call: str
@@ -64,6 +64,7 @@ class Dialect(Struct, frozen=True):
     kind: str = ""
     json: bool = False
     code: str = ""
+    new_id: str = ""
 
     @property
     def openers(self) -> tuple[str, ...]:
@@ -119,21 +120,23 @@ class HeadReader:
                 return head
 
     def _take(self, scanner: Scanner) -> Head | None:
-        """Take the text up to the next marker; None where the head goes on."""
-        text, ends = scanner.text, markers(*self._ends())
-        found = ends.find(text, scanner.at)
-        if found is None:
-            held = ends.find_held(text, scanner.at)
-            if _BEGUN_NAME.fullmatch(text, scanner.at, held) is None:
-                raise NoCallError("no name behind the start marker")
+        """Take the text up to the next marker; None where the head goes on.
+
+        No marker begins like a name, so it stands where the name ends: nothing is looked for
+        behind that, and what is no head costs no more than a name.
+        """
+        text = scanner.text
+        begun = _BEGUN.match(text, scanner.at)
+        assert begun is not None  # noqa: S101 - it matches nothing at all, too
+        ends, at = self._ends(), begun.end()
+        mark = next((end for end in ends if text.startswith(end, at)), "")
+        if not mark and (at == len(text) or any(is_begun(text, at, end) for end in ends)):
             return None
-        begin, mark = scanner.at, found[0]
         is_new_call = mark == self._dialect.call
-        name = (_BEGUN_NAME if is_new_call else _WHOLE_NAME).fullmatch(text, begin, found.start())
-        if name is None:
+        if not mark or (begun[1] is None and not is_new_call):
             raise NoCallError("no name behind the start marker")
-        scanner.at = found.start() if mark == OBJECT else found.end()
-        return None if is_new_call else self._follow(name[1], mark)
+        scanner.at = at if mark == OBJECT else at + len(mark)
+        return None if is_new_call else self._follow(begun[1], mark)
 
     def _follow(self, name: str, mark: str) -> Head | None:
         """Note the *name*, or the id, that *mark* has ended."""

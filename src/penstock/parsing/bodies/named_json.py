@@ -8,6 +8,9 @@ markers that come late.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
+
 from penstock.parsing.bodies.base import Body
 from penstock.parsing.bodies.named_calls import NamedCallReader
 from penstock.parsing.bodies.named_code import CodeReader
@@ -26,6 +29,13 @@ class NamedSyntax:
         self.starts = (*dialect.openers, *dialect.closers)
         self._dialect = dialect
         self._owed = OwedEnds(dialect)
+        self._numbers = count(1)
+
+    @property
+    def new_id(self) -> Callable[[], str] | None:
+        """What gives an id to a call that brings none; None where any will do."""
+        shown = self._dialect.new_id
+        return (lambda: shown.format(next(self._numbers))) if shown else None
 
     def body(self, marker: str) -> Body:
         """Give a fresh reader for what follows *marker*."""
