@@ -226,6 +226,16 @@ def test_the_text_of_an_unknown_call_streams() -> None:
         'Then\n[f(a="x")] is no beginning.',
         "Say <think> first.",
         '{"response": "yes"}',
+        "<f> is a tag. </f>",
+        "<p>The <f>Leith</f> element</p>",
+        "analysis1.csv has the data.",
+        "analysisLet me see: a word that no server has left behind.",
+        f"- ```xml\n  <tool_call>{CALL}</tool_call>\n  ```\n",
+        "1. ```\n<write_file/>\n```",
+        "* - ~~~\n<write_file/>\n~~~",
+        f"The format is `<tool_call>\n{CALL}\n</tool_call>` ok",
+        f"The format is ``<tool_call>\n`\n{CALL}\n</tool_call>`` ok",
+        "The <|tool_call|> token.",
     ],
 )
 def test_prose_about_calls_is_prose(text: str) -> None:
@@ -237,6 +247,26 @@ def test_prose_about_calls_is_prose(text: str) -> None:
 def test_a_call_behind_code_is_a_call() -> None:
     message = parse(f"Not `<tool_call>`:\n```\n<tool_call>\n```\n<tool_call>{CALL}</tool_call>")
     assert called(message) == [("f", {"a": "x"})]
+
+
+@pytest.mark.parametrize("trim", [False, True])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Not `<tool_call>`,\n",
+        "Not `<tool_call>\n<function=`,\n",
+        "A ` is left open before <tool_call>\n\n",
+        "The ` key\n",
+        "A ` before [[- is left open\n",
+        "Not `<tool_call>\n```\n<function=\n```\n`\n",
+        "- ```\n  <tool_call>\n  ```\n",
+        "```\n- ```\n```\n",
+    ],
+)
+def test_a_call_behind_the_end_of_code_is_a_call(before: str, trim: bool) -> None:  # noqa: FBT001
+    message = parse(f"{before}<tool_call>{CALL}</tool_call>", trim=trim)
+    assert called(message) == [("f", {"a": "x"})]
+    assert message.text.rstrip() == before.rstrip()
 
 
 # --- what it must do besides ---
@@ -252,11 +282,32 @@ def test_a_call_behind_code_is_a_call() -> None:
         f"```json\n{CALL[:-1]}",
         f"<tool_call>{CALL[:-1]}",
         "<tool_call>f\n<arg_key>a</arg_key><arg_value>x",
+        '<tool name="f"><arg name="a">x</arg>',
+        '<TOOL name="f"><arg name="a">x</arg>',
     ],
 )
 def test_a_call_that_the_model_left_open_is_mended(text: str) -> None:
     assert called(parse(text, repair=True)) == [("f", {"a": "x"})]
     assert not [call for call in parse_whole(text) if call.complete]
+
+
+@pytest.mark.parametrize("text", ["<function=write_file>", "<function=write_file>\n"])
+def test_a_call_without_arguments_that_the_model_left_open_is_mended(text: str) -> None:
+    assert called(parse(text, repair=True)) == [("write_file", {})]
+    assert parse(text, repair=True, cut=True).text == text
+    assert parse(text).text == text
+    unmet = text.replace("write_file", "f")  # which has to have an argument
+    assert parse(unmet, repair=True).text == unmet
+
+
+def test_a_function_that_closes_itself_needs_nothing_behind_it() -> None:
+    assert called(parse("<function=write_file/>")) == [("write_file", {})]
+
+
+def test_the_token_of_granite_counts_behind_text() -> None:
+    message = parse(f"Sure. <|tool_call|>[{CALL}, {CALL}]")
+    assert called(message) == [("f", {"a": "x"})] * 2
+    assert message.text == "Sure. "
 
 
 def parse_whole(text: str) -> list[ToolCall]:
@@ -283,6 +334,8 @@ def test_other_formats_are_seen_behind_the_first_call() -> None:
         ("So [THINK]hm[/THINK]Yes.", "hm", "So Yes."),
         ("<|channel|>analysis<|message|>hm<|end|><|channel|>final<|message|>Yes.", "hm", "Yes."),
         ("<seed:think>hm</seed:think>Yes.", "hm", "Yes."),
+        ("analysishm assistantfinalYes.", "hm ", "Yes."),
+        ("analysis: none", "", "analysis: none"),
     ],
 )
 def test_reasoning_of_any_style_is_read(text: str, thinking: str, shown: str) -> None:
@@ -418,3 +471,15 @@ def test_words_that_are_markers_count_only_first_of_all() -> None:
     assert called(parse(role)) == [("f", {"a": "x"})]
     assert called(parse(f"Wait.<|message_sep|>\n\n{role}")) == [("f", {"a": "x"})]
     check_no_stall(partial(Parser, "auto", TOOLS), "x of function functools, if half ", 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["functools[0]", "[TOOL_CALLS] marker", 'Action:\n```json\n[{"a":1}]\n```']
+)
+@pytest.mark.parametrize("repair", [False, True])
+def test_nobody_is_told_of_prose(text: str, *, repair: bool) -> None:
+    told: list[str] = []
+    parser = Parser("auto", TOOLS, repair=repair, on_error=lambda message, _: told.append(message))
+    parser.feed(text)
+    parser.finish(cut=False)
+    assert told == []

@@ -287,6 +287,30 @@ def test_a_start_tag_is_the_name_and_nothing_else() -> None:
     assert parse(text).text == text
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<write> is a tag. </write>",
+        "<p>The <write>x</write> element</p>",
+        "<write>1 < 2</write>",
+        "<write>words <!-- </write>",
+    ],
+)
+def test_an_element_of_words_is_prose_that_names_the_tag(text: str, mode: Mode) -> None:
+    for chunks in chunkings(text):
+        message = message_of(read(parser(mode), chunks))
+        assert (message.text, message.tool_calls) == (text, [])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_behind_an_element_of_words_is_read(mode: Mode) -> None:
+    text = "<write> is a tag. </write><write><!-- none --></write>"
+    message = message_of(read(parser(mode), one_by_one(text)))
+    assert complete_calls(message) == [("write", {})]
+    assert message.text == "<write> is a tag. </write>"
+
+
 def test_a_name_that_no_tag_can_have_is_never_called() -> None:
     assert ElementCalls.of([Tool("a b"), Tool("ok")]).starts == ("<ok>", "<ok/>")
 

@@ -336,6 +336,8 @@ class Machine:
     def _refuse(self, body: Body, verdict: Verdict, text: str) -> None:
         """Tell of a body that was meant to be a call; of one that broke when its end has come."""
         name, marker = self._calls.name, self._marker.strip()
+        if isinstance(self._calls, KnownCalls) and name not in self._calls.schemas:
+            return  # Any format may be meant, or none.
         if verdict is Verdict.LONG:
             self._refusals.tell(f"a call of more than {MAX_CALL} characters", name, text, marker)
         elif verdict is Verdict.TEXT:

@@ -11,18 +11,23 @@ from typing import Final, NamedTuple
 
 from penstock.formats.auto.answer import Answer
 from penstock.formats.auto.delegates import Delegate
+from penstock.formats.auto.table import beginning_of
 from penstock.parsing import Scanner, Verdict
 from penstock.parsing.bodies.auto_calls import KnownCalls
 
 MAX_SIGN: Final = 256
 """How much of the beginning of an answer is looked at."""
 
+MAX_THOUGHT: Final = 2048
+"""How much is looked at where the answer may be a thought whose tokens a server has stripped."""
+
 
 class Header(NamedTuple):
     """What the prompts of a *format* end with: its *marker*, and what stands behind that.
 
     The answer goes on with it where *sign* matches both; it may do so while they are *undecided*. A
-    group `name` has to be a known tool. Without a sign the format's reader tells.
+    group `name` has to be a known tool. Without a sign the format's reader tells. *reach* is how
+    much of the answer is looked at.
     """
 
     format: str
@@ -30,6 +35,7 @@ class Header(NamedTuple):
     begun: str = ""
     undecided: re.Pattern[str] | None = None
     sign: re.Pattern[str] | None = None
+    reach: int = MAX_SIGN
 
 
 def muse(marker: str, begun: str) -> Header:
@@ -39,11 +45,26 @@ def muse(marker: str, begun: str) -> Header:
     return Header("muse_glimmer", marker, begun, undecided, sign)
 
 
+_THOUGHT: Final = r"analysis[^\W_]"
+_BEGUN_THOUGHT: Final = rf"{beginning_of('analysis')}|{_THOUGHT}[\s\S]{{0,{MAX_THOUGHT}}}"
+_HARMONY: Final = Header(
+    "harmony",
+    "<|start|>",
+    "assistant",
+    undecided=re.compile(rf"assistant(?:{_BEGUN_THOUGHT})"),
+    sign=re.compile(
+        rf"assistant(?:(?!{_THOUGHT}|(?:{beginning_of('analysis')})\Z)"
+        rf"|{_THOUGHT}[\s\S]{{0,{MAX_THOUGHT}}}?assistant(?:final|commentary\s{{1,8}}to=))"
+    ),
+    reach=MAX_THOUGHT,
+)
+"""A word of an answer may begin as a thought without tokens does: only the end of it tells."""
+
 _NAME: Final = r"\s{0,8}(?P<name>[A-Za-z0-9_.:-]{0,128})"
 
 USUAL: Final[tuple[Header, ...]] = (
     muse("<|start|>", "assistant"),
-    Header("harmony", "<|start|>", "assistant"),
+    _HARMONY,
     Header(
         "inkling",
         "<|message_model|>",
@@ -102,13 +123,13 @@ def _may_begin(header: Header, scanner: Scanner, calls: KnownCalls) -> bool | No
     """Tell whether the answer goes on with *header*; None where only more text will tell."""
     if header.sign is None or header.undecided is None:
         return True
-    text = header.begun + scanner.text[scanner.at : scanner.at + MAX_SIGN]
+    text = header.begun + scanner.text[scanner.at : scanner.at + header.reach]
     found = header.sign.match(text)
     if found is not None:
         name = found.groupdict().get("name")
         return name is None or name in calls.schemas
     found = header.undecided.fullmatch(text)
-    if found is None:
+    if found is None or len(text) == len(header.begun) + header.reach:
         return False
     name = found.groupdict().get("name")
     if name is None or any(known.startswith(name) for known in calls.schemas):

@@ -51,7 +51,7 @@ def _row(undecided: str, *choices: tuple[str, str, str]) -> Row:
     )
 
 
-def _begun(word: str) -> str:
+def beginning_of(word: str) -> str:
     """Write a pattern of every beginning of *word*, the empty one too."""
     pattern = ""
     for character in reversed(word):
@@ -90,7 +90,7 @@ SHARED: Final[dict[str, Row]] = {
         ("glm45", "<tool_call>", rf">{_GAP}(?P<name>{NAME})(?:\s|\\n|</|<a)"),
     ),
     "<function=": _row(
-        rf"\s{{0,8}}{_BEGUN}\s{{0,8}}(?:/?>{_GAP})?",
+        rf"\s{{0,8}}{_BEGUN}\s{{0,8}}(?:/|>{_GAP})?",
         ("functionary_v3_1", "<function=", rf"(?P<name>{NAME})>{_GAP}\{{"),
         ("qwen3_coder", "<function=", rf"\s{{0,8}}(?P<name>{NAME})\s{{0,8}}/?>"),
     ),
@@ -107,7 +107,8 @@ SHARED: Final[dict[str, Row]] = {
         ("harmony", "<|start|>", r"[^<]{0,240}<\|[cms]"),
     ),
     "]<]minimax": _row(
-        rf"{_begun('[>[')}|\[>\[\s?(?:{_begun('<tool_call>')}|{_begun('<invoke name=')})",
+        rf"{beginning_of('[>[')}"
+        rf"|\[>\[\s?(?:{beginning_of('<tool_call>')}|{beginning_of('<invoke name=')})",
         ("minimax_m3", "]<]minimax[>[<tool_call>", r"\[>\[<tool_call>"),
         ("minimax_m3", "]<]minimax[>[<invoke name=", r"\[>\[<invoke name="),
         ("minimax_m3", "]<]minimax[>[ <tool_call>", r"\[>\[ <tool_call>"),
@@ -123,18 +124,18 @@ SHARED: Final[dict[str, Row]] = {
     "<TOOL ": _row(_NEVER, ("tool_tag", "<tool", "")),
     "<tool\n": _row(_NEVER, ("tool_tag", "<tool", "")),
     "```": _row(
-        _begun("tool_call\n"),
+        beginning_of("tool_call\n"),
         ("gemma", "```tool_call\n", r"tool_call\n"),
         ("bare_json", "```", ""),
     ),
     "{": _row(
-        rf"\s{{0,99}}(?:[\"']{_begun('tool_call')})?",
+        rf"\s{{0,99}}(?:[\"']{beginning_of('tool_call')})?",
         ("generic_json", "{", r"\s{0,99}[\"']tool_call[\"']"),
         ("bare_json", "{", ""),
     ),
     "[": Row(
         re.compile(
-            rf"\s{{0,99}}|{_begun('TOOL_CALLS]')}|{_begun('THINK]')}|(?i:{_begun('[SEG_START')})"
+            rf"\s{{0,99}}|{beginning_of('TOOL_CALLS]')}|{beginning_of('THINK]')}|(?i:{beginning_of('[SEG_START')})"
         ),
         (
             Choice("mistral_args", "[TOOL_CALLS]", re.compile(r"TOOL_CALLS\]")),
@@ -170,7 +171,9 @@ def unless(names: Iterable[str]) -> str:
     It needs a character that says so: an end of the text says nothing.
     """
     firsts = re.escape("".join(sorted({name[0] for name in names} | {"T"})))
-    return rf"(?<=\{{)\s{{0,99}}(?:[^\s\"']|[\"'][^{_KEYS}])|(?<=\[)\s{{0,99}}[^\s{{\[{firsts}]"
+    in_object = rf"\s{{0,99}}(?:[^\s\"']|[\"'][^{_KEYS}])"
+    in_list = rf"\s{{0,99}}[^\s{{\[{firsts}]|\s{{1,99}}\[|\[[^Ss]"  # two are of the sentinel
+    return rf"(?<=\{{){in_object}|(?<=\[)(?:{in_list})"
 
 
 THOUGHTS: Final = ("seed_oss", "minimax_m3", "kimi", "gemma4", "apertus", "cohere_command")

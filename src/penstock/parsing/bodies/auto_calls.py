@@ -13,6 +13,9 @@ from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.calls import Calls
 from penstock.parsing.output import Kind
 
+Shown = tuple[list[str] | None, int]
+"""The pieces of the block of text that is open, if one is, and how many there are."""
+
 
 class KnownCalls(Calls):
     """Makes calls of what readers find, if the tool is known, and text otherwise."""
@@ -37,6 +40,11 @@ class KnownCalls(Calls):
         self.is_mute = False
         self.kind = kind
         self.show = show
+
+    def shown(self) -> Shown:
+        """Give what the open block of text has shown so far."""
+        pieces = self._output.pieces
+        return pieces, 0 if pieces is None else len(pieces)
 
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
         """Open the call of *name*, or a mute one."""

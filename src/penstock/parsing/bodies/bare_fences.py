@@ -22,6 +22,7 @@ _TICKS: Final = re.compile(rf"`{{0,{MAX_LABEL}}}")
 _LABEL: Final = re.compile(rf"[^`\n]{{0,{MAX_LABEL}}}")
 _BLANK: Final = re.compile(rf"[ \t\r\n]{{0,{MAX_BLANK}}}")
 _BLANK_IN_LINE: Final = re.compile(rf"[ \t\r]{{0,{MAX_LABEL}}}")
+_ITEM: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,8})+")
 _ONE_WORD: Final = re.compile(r"[^\s`{\[]{0,32}[ \t]{0,32}(?=[{\[])")
 
 
@@ -50,6 +51,11 @@ class Fences:
     def close(self) -> None:
         """Note that the fence is closed."""
         self.ticks = 0
+
+
+def begins_item(line: str) -> bool:
+    """Tell whether *line* is nothing but the mark of an item in a list, or several: ``1. -``."""
+    return _ITEM.fullmatch(line) is not None
 
 
 def find_ticks_end(text: str, at: int) -> int:

@@ -10,6 +10,8 @@ end of the answer: in neither is looked for other calls, for all of it may be a 
 answer ends with the call's end tag and the walker took it for a part of something else (of a
 comment that never ends, of a string whose closing tags were all data), `rxml.loads` has the last
 word: it sees the end, and the walker did not.
+
+An element with words in it and no element is no call, but prose with a tag of that name.
 """
 
 from __future__ import annotations
@@ -122,14 +124,18 @@ class ElementCallReader:
             self._refuse(exc)
             if calls.started:
                 return Verdict.TEXT
-        return self._skip_to_end(scanner) if self._broken else self._close(calls)
+        if self._broken:
+            return self._skip_to_end(scanner)
+        if calls.writer is None and _is_words("".join(self._pieces), walker):
+            return Verdict.PROSE
+        return self._close(calls)
 
     def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Say that the text has ended: the call has not, unless its end tag is the last of it."""
         self._rest = scanner.unread
         scanner.at = len(scanner.text)
         if self._walker is not None and not self._broken:
-            if self._close_after_all(calls):
+            if self._close_after_all(self._walker, calls):
                 return Verdict.DONE
             self._finish_string(self._walker)
         self.error = self.error or f"a call of `{self._name}` was cut"
@@ -224,13 +230,15 @@ class ElementCallReader:
 
     # --- where the answer ends ---
 
-    def _close_after_all(self, calls: Calls) -> bool:
+    def _close_after_all(self, walker: Walker, calls: Calls) -> bool:
         """End the call if its end tag is the last of the answer; tell whether it could be.
 
         A string that went out with the end tag in it is not taken back.
         """
         inside, has_end = self._without_end("".join(self._pieces) + self._rest)
         if not has_end or (calls.started and self._string is not None):
+            return False
+        if calls.writer is None and walker.text is None and _is_words(inside, walker):
             return False
         if self._string is not None:
             calls.open(self._name)  # again, for the string that was written is another
@@ -322,3 +330,9 @@ class ElementCallReader:
             scanner.at = found.end()
         scanner.at = tags.find_held(text, scanner.at)
         return Verdict.MORE
+
+
+def _is_words(inside: str, walker: Walker) -> bool:
+    """Tell whether *inside* holds words and no element; a remark is none of both."""
+    words = "" if walker.seen else inside.lstrip()
+    return words != "" and not words.startswith("<!")
