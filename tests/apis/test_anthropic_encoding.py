@@ -307,7 +307,7 @@ def test_nothing_is_taken_after_the_end() -> None:
 
 
 @given(event_sequences())
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_any_lawful_sequence_is_written_lawfully_and_read_back(
     sequence: tuple[list[Event], AssistantMessage],
 ) -> None:

@@ -41,14 +41,14 @@ def message_of(events: list[Event]) -> AssistantMessage:
 
 @APIS
 def test_thousands_of_answers_are_written_lawfully_and_read_back(api: Api) -> None:
-    for events, message in sequences(seed=5, number=2_000):
+    for events, message in sequences(seed=5, number=1_700):
         data = written(api, events)
         assert api.check(data) == [], events
         assert_same(api, message_of(read(api.decoder(), [data])), message)
 
 
 @APIS
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sequence=event_sequences())
 def test_any_answer_is_written_lawfully_and_reads_back(api: Api, sequence: Sequence) -> None:
     events, message = sequence
@@ -77,7 +77,7 @@ def assert_same(api: Api, found: AssistantMessage, message: AssistantMessage) ->
 
 
 @APIS
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sequence=event_sequences(), cuts=CUTS)
 def test_a_decoder_does_not_care_how_its_bytes_are_cut(
     api: Api, sequence: Sequence, cuts: list[int]
@@ -88,7 +88,7 @@ def test_a_decoder_does_not_care_how_its_bytes_are_cut(
 
 
 @APIS
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sequence=event_sequences(), at=st.integers(0, 10_000))
 def test_a_stream_that_was_cut_is_never_done(api: Api, sequence: Sequence, at: int) -> None:
     data = written(api, sequence[0])
@@ -101,7 +101,7 @@ def test_a_stream_that_was_cut_is_never_done(api: Api, sequence: Sequence, at: i
 
 
 @APIS
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     data=st.binary(max_size=200)
     | st.lists(

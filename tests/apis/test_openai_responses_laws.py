@@ -27,7 +27,7 @@ def folded(events: list[Event]) -> AssistantMessage:
 
 
 @given(event_sequences())
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_any_lawful_sequence_is_written_lawfully(
     sequence: tuple[list[Event], AssistantMessage],
 ) -> None:
@@ -35,7 +35,7 @@ def test_any_lawful_sequence_is_written_lawfully(
 
 
 @given(event_sequences())
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_what_was_written_reads_as_the_same_answer(
     sequence: tuple[list[Event], AssistantMessage],
 ) -> None:

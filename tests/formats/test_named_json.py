@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from laws import check_round_trip
 from laws.strategies import ANY_TEXT, JSON_VALUES, NAMES
@@ -94,7 +95,7 @@ def test_what_can_be_written_reads_back(fmt: Format, name: str, arguments: dict[
         message = fmt.parse(text, [Tool(name, parameters=schema_of(arguments))])
         assert message.text == ""
         (call,) = message.tool_calls
-        return call
+        return call if id_ in text else structs.replace(call, id=id_)
 
     check_round_trip(fmt.render_call, read_back, ToolCall(id_, name, arguments))
 

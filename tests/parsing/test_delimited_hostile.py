@@ -38,7 +38,7 @@ PIECES = soup(
 TEXTS = st.one_of(PIECES, PIECES.map(lambda text: spelled("«write{") + text))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     text=TEXTS,
     cuts=CUTS,

@@ -81,7 +81,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: "<tool_call>" + text)),
     cuts=CUTS,

@@ -169,8 +169,10 @@ def _calls_in(text: str, tools: list[Tool], format: FormatLike) -> list[ToolCall
 
 def _cut_out(call: ToolCall, text: str, format: FormatLike) -> tuple[str, str]:  # noqa: A002
     """Take the text of the result of *call* out of *text*; give it, and what follows it."""
-    probe = ToolResult(call.id, call.name, _PLACE)
-    frames = [get(name).render_result(probe).partition(_PLACE) for name in (format, "hermes")]
+    # Whoever told the result may have known the call by another id, or by none.
+    probes = [ToolResult(id_, call.name, _PLACE) for id_ in (call.id, "")]
+    formats = (get(format), get("hermes"))
+    frames = [fmt.render_result(probe).partition(_PLACE) for fmt in formats for probe in probes]
     # Of two that are there the longer one says more about where the text begins.
     for before, _, after in sorted(frames, key=lambda frame: -len(frame[0])):
         start = text.find(before)
