@@ -37,6 +37,12 @@ class LeadingJSON(MarkedJSON, frozen=True):
     shape: Shape = CALL
     only_first: bool = False
 
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """The brackets, which are text once something was said; one with a label is a marker."""
+        brackets = [start for start in self.starts if start in _BRACKETS]
+        return tuple(start for start in brackets if start != "[" or not self.label)
+
     def body(self, marker: str) -> Body:
         """Give a fresh reader for what follows *marker*."""
         if marker == "[" and self.label:

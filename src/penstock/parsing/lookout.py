@@ -65,6 +65,7 @@ class Lookout:
         self.folds = syntax.folds
         self.end = ""  # the end marker that still belongs to the last call
         self.leading: frozenset[str] = frozenset(getattr(syntax, "leading", ()))
+        self._beginning = (syntax.starts, self.leading)
         self._starts = syntax.starts
         self._unless: str = getattr(syntax, "unless", "")
         self.is_quoted: Callable[[str], bool] | None = getattr(syntax, "is_quoted", None)
@@ -138,6 +139,12 @@ class Lookout:
         if self.leading:
             self._starts = tuple(start for start in self._starts if start not in self.leading)
             self.leading = frozenset()
+            self.refresh()
+
+    def begin_anew(self) -> None:
+        """Note that what comes next is the first thing after all: a thought ended before it."""
+        if self._beginning != (self._starts, self.leading):
+            self._starts, self.leading = self._beginning
             self.refresh()
 
     def begin(self) -> None:

@@ -303,7 +303,9 @@ class Machine:
     def _follow_call(self, end: str) -> None:
         """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""
         self._prose.follows_call = True
-        if not self._calls.is_first:
+        if self._calls.is_first:
+            self._lookout.begin_anew()
+        else:
             self._lookout.leave_beginning()
         has_called = self._output.calls > self._calls_before
         self._lookout.follow_call(end, has_ended_thought=has_called)
