@@ -129,3 +129,11 @@ _READERS: Final[dict[str, Callable[[Mapping[str, Any]], File | None]]] = {
     "input_audio": _read_audio,
 }
 """How a file is read by the type of its block; the blocks of Gemini have none."""
+
+
+def image_at(url: str, detail: str = "") -> Image:
+    """Read the picture at *url*, which may hold it."""
+    head, comma, data = url.partition(";base64,")
+    if comma and head.startswith("data:"):
+        return Image(media_type=head.removeprefix("data:"), data=data, detail=detail)
+    return Image(url=url, detail=detail)

@@ -61,6 +61,17 @@ def object_at(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def list_at(data: Mapping[str, Any], key: str) -> list[Any]:
+    """Give the list at *key*, and an empty one for what is none."""
+    value = data.get(key)
+    return value if isinstance(value, list) else []
+
+
+def flag(value: object) -> bool | None:
+    """Give *value* if it says yes or no."""
+    return value if isinstance(value, bool) else None
+
+
 def the_rest(data: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     """Give the fields that are not *known*."""
     return {key: value for key, value in data.items() if key not in known}

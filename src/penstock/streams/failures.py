@@ -7,9 +7,9 @@ the name of the exception.
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Final
 
+from penstock.apis.faults import error_info
 from penstock.errors import LimitError, ParseError, ProviderError, UsageError
 from penstock.messages import ErrorInfo, ErrorKind
 
@@ -50,14 +50,10 @@ def error_of(exc: Exception) -> ErrorInfo:
 
 
 def _refused(exc: ProviderError) -> ErrorInfo:
-    message = str(exc) or "the provider failed"
-    if exc.retry_after is not None and "retry-after-ms=" not in message:
-        message += f" retry-after-ms={ceil(exc.retry_after * 1000)}"
-    return ErrorInfo(
-        message,
-        "provider",
-        exc.type or "",
-        exc.status,
-        exc.retry_after,
+    return error_info(
+        str(exc) or "the provider failed",
+        type=exc.type or "",
+        status=exc.status,
+        retry_after=exc.retry_after,
         retryable=exc.status in _TRANSIENT,
     )

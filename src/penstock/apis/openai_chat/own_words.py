@@ -17,7 +17,7 @@ from penstock.apis.openai_chat.read_request import (
     read_reasoning,
     text_of_content,
 )
-from penstock.apis.reading import object_at
+from penstock.apis.reading import list_at, object_at
 from penstock.errors import UsageError
 from penstock.requests import Message, Request, UserMessage
 from penstock.tools import Tool
@@ -29,9 +29,11 @@ class OwnWords:
     def __init__(self, request: Request, raw: Mapping[str, Any]) -> None:
         self._request = request
         self._raw = raw
-        self._said = [message for message in _list(raw, "messages") if isinstance(message, Mapping)]
+        self._said = [
+            message for message in list_at(raw, "messages") if isinstance(message, Mapping)
+        ]
         self._messages = dict(self._users())
-        self._tools = dict(map(_named, _list(raw, "tools")))
+        self._tools = dict(map(_named, list_at(raw, "tools")))
 
     def system(self) -> list[dict[str, Any]]:
         """Give the messages that are the system prompt."""
@@ -85,8 +87,3 @@ def _named(data: object) -> tuple[str, tuple[Tool | None, dict[str, Any] | None]
     except UsageError:
         return "", (None, None)
     return tool.name, (tool, dict(data))
-
-
-def _list(data: Mapping[str, Any], key: str) -> list[Any]:
-    value = data.get(key)
-    return value if isinstance(value, list) else []

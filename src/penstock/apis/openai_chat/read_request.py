@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.media import image_at
 from penstock.apis.openai_chat import tables
 from penstock.apis.reading import (
     clean,
+    flag,
     integer,
+    list_at,
     number,
     object_at,
     sorted_tools,
@@ -68,14 +71,14 @@ def read_request(data: Mapping[str, Any]) -> Request:
     reader = _Conversation()
     for message in messages:
         reader.read(message)
-    tools, foreign = sorted_tools([*_list(data, "tools"), *_list(data, "functions")])
+    tools, foreign = sorted_tools([*list_at(data, "tools"), *list_at(data, "functions")])
     return Request(
         model=text_at(data, "model"),
         system="\n\n".join(reader.system),
         messages=reader.messages,
         tools=tools,
         tool_choice=_read_choice(data.get("tool_choice") or data.get("function_call")),
-        parallel_tool_calls=_flag(data.get("parallel_tool_calls")),
+        parallel_tool_calls=flag(data.get("parallel_tool_calls")),
         max_tokens=integer(data, "max_completion_tokens") or integer(data, "max_tokens"),
         temperature=number(data, "temperature"),
         top_p=number(data, "top_p"),
@@ -186,10 +189,7 @@ def _read_part(part: object) -> UserContent:
 def _read_image(picture: Mapping[str, Any] | str) -> Image:
     url = picture if isinstance(picture, str) else text_at(picture, "url")
     detail = "" if isinstance(picture, str) else text_at(picture, "detail")
-    head, comma, data = url.partition(";base64,")
-    if comma and head.startswith("data:"):
-        return Image(media_type=head.removeprefix("data:"), data=data, detail=detail)
-    return Image(url=url, detail=detail)
+    return image_at(url, detail)
 
 
 def text_of_content(content: object) -> str:
@@ -201,7 +201,7 @@ def text_of_content(content: object) -> str:
 
 def _calls_of(data: Mapping[str, Any]) -> list[ToolCall]:
     calls = []
-    for position, call in enumerate(_list(data, "tool_calls")):
+    for position, call in enumerate(list_at(data, "tool_calls")):
         if isinstance(call, Mapping):
             function = object_at(call, "function") or object_at(call, "custom")
             calls.append(_read_call(function, text_at(call, "id") or f"call_{position}", call))
@@ -239,7 +239,7 @@ def _read_format(data: object) -> ResponseFormat | None:
     if data.get("type") == "json_schema":
         inner = object_at(data, "json_schema")
         schema = dict(object_at(inner, "schema"))
-        return ResponseFormat("schema", schema, text_at(inner, "name"), _flag(inner.get("strict")))
+        return ResponseFormat("schema", schema, text_at(inner, "name"), flag(inner.get("strict")))
     if data.get("type") == "json_object":  # Some servers take a schema here.
         return ResponseFormat("json", dict(object_at(data, "schema")))
     return ResponseFormat("text")
@@ -251,12 +251,3 @@ def read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
     effort = text_at(data, "reasoning_effort") or text_at(inner, "effort")
     budget = integer(inner, "max_tokens")
     return ReasoningOptions(effort, budget) if effort or budget is not None else None
-
-
-def _list(data: Mapping[str, Any], key: str) -> list[Any]:
-    value = data.get(key)
-    return value if isinstance(value, list) else []
-
-
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None

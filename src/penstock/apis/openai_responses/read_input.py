@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.media import image_at
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.read_items import (
     annotations_in,
@@ -164,10 +165,7 @@ def _read_part(part: object) -> UserContent:
 
 def _read_image(url: str, detail: str) -> Image:
     detail = "" if detail == "auto" else detail
-    head, comma, data = url.partition(";base64,")
-    if comma and head.startswith("data:"):
-        return Image(media_type=head.removeprefix("data:"), data=data, detail=detail)
-    return Image(url=url, detail=detail)
+    return image_at(url, detail)
 
 
 def text_of(content: object) -> str:

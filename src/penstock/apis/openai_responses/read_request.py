@@ -12,6 +12,7 @@ from typing import Any, Final
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.read_input import Conversation, items_of
 from penstock.apis.reading import (
+    flag,
     integer,
     number,
     object_at,
@@ -49,7 +50,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
         messages=reader.messages,
         tools=own,
         tool_choice=read_choice(data.get("tool_choice")),
-        parallel_tool_calls=_flag(data.get("parallel_tool_calls")),
+        parallel_tool_calls=flag(data.get("parallel_tool_calls")),
         max_tokens=integer(data, "max_output_tokens"),
         temperature=number(data, "temperature"),
         top_p=number(data, "top_p"),
@@ -105,14 +106,10 @@ def _read_format(data: object) -> ResponseFormat | None:
         return None
     if data.get("type") == "json_schema":
         schema = dict(object_at(data, "schema"))
-        return ResponseFormat("schema", schema, text_at(data, "name"), _flag(data.get("strict")))
+        return ResponseFormat("schema", schema, text_at(data, "name"), flag(data.get("strict")))
     return ResponseFormat("json" if data.get("type") == "json_object" else "text")
 
 
 def _read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
     effort, summary = text_at(data, "effort"), text_at(data, "summary")
     return ReasoningOptions(effort, None, summary) if effort or summary else None
-
-
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.openai_chat import tables as chat
 from penstock.apis.reading import object_at, text_at
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.messages import ErrorInfo, ErrorKind, Usage
+from penstock.messages import ErrorInfo, Usage
 
 NAME: Final = "openai-responses"
 
@@ -35,35 +36,10 @@ CODES: Final = frozenset(
 )
 """Values of ``error.code`` that can end an answer; what is said in other words goes to `type`."""
 
-RETRYABLE: Final = frozenset(
-    {
-        "server_error",
-        "rate_limit_exceeded",
-        "rate_limit_error",
-        "vector_store_timeout",
-        "overloaded",
-        "overloaded_error",
-        "server_is_overloaded",
-        "slow_down",
-        "timeout",
-        "api_error",
-        "internal_error",
-        "internal_server_error",
-        "service_unavailable",
-        "engine_overloaded",
-    }
-)
+RETRYABLE: Final = chat.RETRYABLE | {"vector_store_timeout", "server_is_overloaded", "slow_down"}
 """Values of an error's `code` or `type` that another try may change."""
 
-ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
-    "provider": (502, "server_error"),
-    "transport": (502, "connection_error"),
-    "truncated": (502, "stream_error"),
-    "malformed": (502, "stream_error"),
-    "refusal": (400, "refusal"),
-    "filter": (400, "content_filter"),
-    "aborted": (499, "aborted"),
-}
+ERRORS: Final = {**chat.ERRORS, "provider": (502, "server_error")}
 """The status and the type of an error that has none of its own."""
 
 REFUSALS: Final = {

@@ -6,6 +6,7 @@ more comes of it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 from penstock.errors import ParseError
@@ -20,7 +21,7 @@ REFUSALS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.PROSE)
 """What a reader says that has no call, or none any more."""
 
 
-class Delegate:
+class Delegate(ABC):
     """Reads as the reader of a format does; subclasses choose it in `_choose`."""
 
     def __init__(self, answer: Answer) -> None:
@@ -77,9 +78,9 @@ class Delegate:
         """Give what has gone out of the string that streams just now."""
         return self._body.open_text() if isinstance(self._body, Mendable) else None
 
+    @abstractmethod
     def _choose(self, scanner: Scanner, calls: KnownCalls) -> Verdict | None:
         """Find out who reads, and let `_body` be that; None tells that it is known."""
-        raise NotImplementedError
 
     def _settle(self, body: Body, verdict: Verdict, scanner: Scanner, calls: KnownCalls) -> Verdict:
         """Take in what the format's reader says; give what is to be said of it."""
