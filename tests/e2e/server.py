@@ -1,12 +1,14 @@
 """llama.cpp's server with a small model, on loopback; it says where it listens and ends with stdin.
 
 It is a process of its own, so that nothing of it can outlive the run: whoever started it holds the
-other end of its standard input.
+other end of its standard input. Its address goes into the pipe whose number it was given: the
+threads of llama.cpp write a log to both standard outputs, into the middle of anybody's lines.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -32,7 +34,8 @@ def main() -> None:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.port = 0  # any that is free
     server = xllamacpp.Server(params)
-    print(f"listening on {server.listening_address}", flush=True)
+    with os.fdopen(int(sys.argv[1]), "w") as told:
+        told.write(server.listening_address)
     sys.stdin.read()
 
 

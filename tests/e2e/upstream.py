@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import select
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -23,21 +26,23 @@ class Upstream:
     """A server with a model; use it in a `with` statement."""
 
     def __enter__(self) -> Self:
+        told, telling = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("server.py")],
+            [sys.executable, Path(__file__).with_name("server.py"), str(telling)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            pass_fds=[telling],
         )
-        self._log: list[str] = []
-        self._address: str = ""
-        self._is_up = threading.Event()
+        os.close(telling)
+        self._log: deque[bytes] = deque(maxlen=20)
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
-        if not self._is_up.wait(START_SECONDS) or not self._address:
+        self._address = _read_all(told, START_SECONDS)
+        if not self._address:
             self.__exit__()
-            raise RuntimeError("the server did not start:\n" + "".join(self._log[-20:]))
+            log = b"".join(self._log).decode(errors="replace")
+            raise RuntimeError(f"the server did not start:\n{log}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,12 +87,14 @@ class Upstream:
             connection.close()
 
     def _read_log(self) -> None:
-        for line in self._process.stdout or ():
-            self._log.append(line)
-            if line.startswith("listening on "):
-                self._address = line.split()[-1]
-                self._is_up.set()
-        self._is_up.set()
+        self._log.extend(self._process.stdout or ())
+
+
+def _read_all(pipe: int, seconds: float) -> str:
+    """Give what is written to *pipe* until it is closed; nothing if that takes too long."""
+    with os.fdopen(pipe) as told:
+        is_ready, _, _ = select.select([told], [], [], seconds)
+        return told.read() if is_ready else ""
 
 
 def _tokens(answer: http.client.HTTPResponse) -> Iterator[str]:
