@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from typing import Final, Literal
 from zlib import crc32
 
@@ -24,6 +25,7 @@ from penstock.events import (
 )
 from penstock.formats import FormatLike, get
 from penstock.messages import AssistantMessage, Text, ToolCall, Usage
+from penstock.models.base import Batches, Tap
 from penstock.models.demo.script import Line, line_for
 from penstock.requests import Request
 from penstock.streams import EventStream
@@ -75,6 +77,13 @@ class DemoModel:
     def stream(self, request: Request) -> EventStream:
         """Begin to answer *request*; never raises, every failure is in the stream."""
         return EventStream(self._answer(request), interval=0)
+
+    async def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        """Give the events of the answer one by one; there is no wire that *tap* could see."""
+        del tap
+        async with aclosing(self._answer(request)) as events:
+            async for event in events:
+                yield [event]
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer."""

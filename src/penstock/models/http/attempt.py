@@ -17,8 +17,7 @@ from penstock.apis.decoding import StreamDecoder
 from penstock.errors import PenstockError
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.http.keys import Mask
-from penstock.models.http.report import Report
+from penstock.models.http.report import Account
 from penstock.models.http.transport import (
     Answer,
     FirstByteTimeoutError,
@@ -64,13 +63,14 @@ class Attempt:
     """Sends one call over *transport* and reads its answer."""
 
     def __init__(
-        self, api: Api, transport: Transport, patience: Patience, mask: Mask, report: Report
+        self, api: Api, transport: Transport, patience: Patience, account: Account
     ) -> None:
         self._api = api
         self._transport = transport
         self._patience = patience
-        self._mask = mask
-        self._report = report
+        self._mask = account.mask
+        self._report = account.report
+        self._tap = account.tap
 
     async def batches(self, prepare: Prepare) -> AsyncGenerator[list[Event]]:
         """Give the events, a batch for a read, up to the terminal event; never raises."""
@@ -96,19 +96,21 @@ class Attempt:
             yield broken
 
     async def _send(self, call: HTTPCall, until: float) -> Answer:
+        self._tap.sent(call.body)
         return await self._patience.wait(self._transport.send(call), until, FirstByteTimeoutError)
 
     async def _read(
         self, answer: Answer, decoder: StreamDecoder, until: float
     ) -> AsyncGenerator[list[Event]]:
         """Decode the body; behind the terminal event, read on to its end, if that is near."""
-        body, patience = aiter(answer), self._patience
+        body, patience, tap = aiter(answer), self._patience, self._tap
         late: type[TransportError] = FirstByteTimeoutError
         size = 0
         while (data := await patience.wait(anext(body, None), until, late)) is not None:
             if data and not size:
                 self._report.first_byte = patience.passed()
                 late = IdleTimeoutError
+            tap.received(data)
             size += len(data)
             if size > MAX_ANSWER:
                 raise RefusedError(ErrorInfo(f"an answer of over {MAX_ANSWER} bytes", "malformed"))
@@ -134,6 +136,7 @@ class Attempt:
         if status // 100 == 2:  # noqa: PLR2004 - all that begin so are an agreement
             return
         body = self._mask.body(await self._body(answer))
+        self._tap.received(body)
         info = self._api.read_error(status, headers, body, now=time.time())
         if status // 100 == 3:  # noqa: PLR2004 - and these say to ask elsewhere
             where = headers.get("location", "elsewhere")

@@ -24,8 +24,7 @@ from penstock.events import (
     ToolCallDelta,
 )
 from penstock.models.http.attempt import Attempt, Prepare
-from penstock.models.http.keys import Mask
-from penstock.models.http.report import Report
+from penstock.models.http.report import Account
 from penstock.models.http.retry import Retry
 from penstock.models.http.transport import Transport
 from penstock.models.http.waiting import Patience, Timeouts
@@ -45,16 +44,15 @@ class Exchange:
         *,
         timeouts: Timeouts,
         retry: Retry,
-        mask: Mask,
-        report: Report,
+        account: Account,
     ) -> None:
         self._api = api
         self._prepare = prepare
         self._transport = transport
         self._timeouts = timeouts
         self._retry = retry
-        self._mask = mask
-        self._report = report
+        self._account = account
+        self._report = account.report
 
     async def batches(self) -> AsyncGenerator[list[Event]]:
         """Give the events of the answer as they come, up to its terminal event."""
@@ -72,7 +70,7 @@ class Exchange:
         went_out = False
         while True:
             self._report.attempts += 1
-            attempt = Attempt(self._api, self._transport, patience, self._mask, self._report)
+            attempt = Attempt(self._api, self._transport, patience, self._account)
             again: float | None = None
             async with aclosing(attempt.batches(self._prepare)) as batches:
                 async for batch in batches:
@@ -117,5 +115,5 @@ class Exchange:
         if isinstance(failed, Failed):
             for error in (failed.error, failed.message.error):
                 if error is not None:
-                    error.message = self._mask.text(error.message)
-                    error.type = self._mask.text(error.type)
+                    error.message = self._account.mask.text(error.message)
+                    error.type = self._account.mask.text(error.type)

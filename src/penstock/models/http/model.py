@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from importlib.metadata import PackageNotFoundError, version
 from logging import getLogger
@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from penstock import _json, apis
 from penstock.apis import Api
 from penstock.errors import UsageError
-from penstock.events import Event, Failed
-from penstock.messages import AssistantMessage
+from penstock.events import Failed
+from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.models.base import Batches, Tap, one_by_one
 from penstock.models.http import endpoints, proxies, qwen_chats
 from penstock.models.http.attempt import Prepare, Send
 from penstock.models.http.exchange import Exchange
 from penstock.models.http.keys import Mask, find_key, secrets_in_headers, secrets_in_url
-from penstock.models.http.report import HTTPStream, Report
+from penstock.models.http.report import Account, HTTPStream, Report
 from penstock.models.http.retry import Retry
 from penstock.models.http.transport import HTTPCall, Transport
 from penstock.models.http.waiting import Timeouts
@@ -103,6 +104,11 @@ class HTTPModel:
         """The name of the model, as its server knows it."""
         return self._model
 
+    @property
+    def interval(self) -> float:
+        """The pace of the streams: how many seconds lie between two deltas."""
+        return self._interval
+
     def __repr__(self) -> str:
         where = self._base_url.partition("?")[0]
         return f"HTTPModel({self._api.name!r}, {where!r}, {self._model!r})"
@@ -114,15 +120,18 @@ class HTTPModel:
         the stream. `report` of the stream says what it took, and what the API had no word for.
         """
         report = Report(api=self._api.name, model=self._model)
-        mask = Mask()
-        try:
-            mask = self._mask.with_secrets(secrets_in_headers({**self._headers, **request.headers}))
-            exchange = self._exchange(request, report, mask)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
-            error = error_of(exc)
-            error.message = mask.text(error.message)
-            return HTTPStream([Failed("error", error, AssistantMessage())], report)
-        return HTTPStream(self._events(exchange, report), report, interval=self._interval)
+        batches = self._batches(request, report, Tap())
+        return HTTPStream(one_by_one(batches), report, interval=self._interval)
+
+    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        """Give the events of the answer as they arrive, with no stream in between.
+
+        Like `stream`, but without its pace and its task; *tap* sees what passes on the wire.
+        """
+        report = Report(api=self._api.name, model=self._model)
+        tap = tap or Tap()
+        tap.reported(report)
+        return self._batches(request, report, tap)
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
@@ -146,7 +155,18 @@ class HTTPModel:
 
     # --- what goes out ---
 
-    def _exchange(self, request: Request, report: Report, mask: Mask) -> Exchange:
+    def _batches(self, request: Request, report: Report, tap: Tap) -> Batches:
+        mask = Mask()
+        try:
+            mask = self._mask.with_secrets(secrets_in_headers({**self._headers, **request.headers}))
+            exchange = self._exchange(request, report, mask, tap)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
+            error = error_of(exc)
+            error.message = mask.text(error.message)
+            return _failed(error)
+        return self._reported(exchange, report)
+
+    def _exchange(self, request: Request, report: Report, mask: Mask, tap: Tap) -> Exchange:
         asked = replace(
             request,
             model=self._model or request.model,
@@ -163,8 +183,7 @@ class HTTPModel:
             self._transport,
             timeouts=self._timeouts,
             retry=self._retry,
-            mask=mask,
-            report=report,
+            account=Account(report, mask, tap),
         )
 
     def _prepare(self, request: Request) -> Prepare:
@@ -215,15 +234,18 @@ class HTTPModel:
             self._said.update(fresh)
             _LOG.warning("%s has no word for %s: left out", self._api.name, ", ".join(fresh))
 
-    async def _events(self, exchange: Exchange, report: Report) -> AsyncGenerator[Event]:
+    async def _reported(self, exchange: Exchange, report: Report) -> Batches:
         try:
             async with aclosing(exchange.batches()) as batches:
                 async for batch in batches:
-                    for event in batch:
-                        yield event
+                    yield batch
         finally:
             if self._on_report is not None:
                 self._on_report(report)
+
+
+async def _failed(error: ErrorInfo) -> Batches:
+    yield [Failed("error", error, AssistantMessage())]
 
 
 def _own_transport(

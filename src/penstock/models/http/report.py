@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from penstock.messages import ErrorInfo, Usage
+from penstock.models.base import Tap
+from penstock.models.http.keys import Mask
 from penstock.streams import INTERVAL, EventStream
 from penstock.streams.source import Events
 
@@ -31,6 +33,14 @@ class Report(Struct):
     duration: float | None = None
     usage: Usage = field(default_factory=Usage)
     session: dict[str, str] = field(default_factory=dict)
+
+
+class Account(Struct, frozen=True):
+    """What is told of one answer while it comes about: to whom, and what is never told."""
+
+    report: Report
+    mask: Mask
+    tap: Tap
 
 
 class HTTPStream(EventStream):

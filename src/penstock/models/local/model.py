@@ -19,6 +19,7 @@ from msgspec import structs
 from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.formats import Format, FormatLike, get
+from penstock.models.base import Batches, Tap
 from penstock.models.local.engine import Engine, LlamaEngine, packaged_model
 from penstock.models.local.writer import Writer, left_out
 from penstock.models.middleware import ToolMiddleware
@@ -85,10 +86,11 @@ class LocalModel(ToolMiddleware):
         A call that is demanded is one call: a small model that may write several writes the same
         one until it is stopped.
         """
-        choice = request.tool_choice
-        if choice is not None and choice.mode in ("required", "tool"):
-            request = structs.replace(request, parallel_tool_calls=False)
-        return super().stream(request)
+        return super().stream(_with_one_call(request))
+
+    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        """Give the events of the answer as they come; there is no wire that *tap* could see."""
+        return super().batches(_with_one_call(request), tap)
 
     def left_out(self, request: Request) -> list[str]:
         """Name what of *request* the model takes no notice of; pictures count as ``images``."""
@@ -104,6 +106,13 @@ class LocalModel(ToolMiddleware):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _with_one_call(request: Request) -> Request:
+    choice = request.tool_choice
+    if choice is None or choice.mode not in ("required", "tool"):
+        return request
+    return structs.replace(request, parallel_tool_calls=False)
 
 
 def _half_of_processors() -> int:

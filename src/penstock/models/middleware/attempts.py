@@ -19,7 +19,7 @@ from penstock.errors import ParseError
 from penstock.events import Done, Event, ToolCallStart
 from penstock.formats import EventParser, Format
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
-from penstock.models.base import Model
+from penstock.models.base import Model, Tap, batches
 from penstock.models.middleware.complaints import complaint_of, reminder, request_to_repeat
 from penstock.models.middleware.gate import Complaint, Gate
 from penstock.models.middleware.plan import Plan
@@ -57,8 +57,11 @@ class Habits(Struct, frozen=True):
 class Attempts:
     """Answers one request as *plan* has it."""
 
-    def __init__(self, model: Model, plan: Plan, habits: Habits, ids: Ids) -> None:
+    def __init__(
+        self, model: Model, plan: Plan, habits: Habits, ids: Ids, tap: Tap | None = None
+    ) -> None:
         self._model = model
+        self._tap = tap
         self._plan = plan
         self._habits = habits
         self._ids = ids
@@ -69,8 +72,8 @@ class Attempts:
         gate, asked = self._gate, self._plan.asked
         for left in range(self._habits.retries, -1, -1):
             gate.begin(self._complaint() if left else None)
-            async with aclosing(self._attempt(asked)) as batches:
-                async for batch in batches:
+            async with aclosing(self._attempt(asked)) as attempt:
+                async for batch in attempt:
                     yield batch
             reason = self._reason_to_retry() if left else ""
             yield gate.settle(again=bool(reason))
@@ -88,8 +91,8 @@ class Attempts:
         tools = plan.demand.tools
         parser = EventParser(plan.reads, tools, reasoning=plan.reasoning, **self._options())
         read = self._habits.trace.reader(parser, plan.reads, tools)
-        async with self._model.stream(asked) as stream:
-            while batch := await stream.batch():
+        async with aclosing(batches(self._model, asked, self._tap)) as asking:
+            async for batch in asking:
                 for event in batch:
                     if isinstance(event, ToolCallStart):
                         gate.native.add(event.id)

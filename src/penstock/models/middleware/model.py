@@ -7,16 +7,15 @@ one that calls tools: the library's users, the agent and the gateway alike.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Final
 
 from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
-from penstock.events import Event
 from penstock.formats import FormatLike, Placement, Template, get
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.models.base import Model
+from penstock.models.base import Batches, Model, Tap, one_by_one, unfailing
 from penstock.models.middleware.attempts import Attempts, Habits, Ids
 from penstock.models.middleware.choice import Constraint
 from penstock.models.middleware.chosen import chosen_events
@@ -110,8 +109,15 @@ class ToolMiddleware:
 
     def stream(self, request: Request) -> EventStream:
         """Begin to answer *request*; never raises, every failure is in the stream."""
-        # The upstream's own stream has merged and paced the deltas already.
-        return EventStream(self._answer(request), interval=0)
+        interval = getattr(self._model, "interval", 0.0)
+        return EventStream(one_by_one(self._answer(request, None)), interval=interval)
+
+    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        """Give the events of the answer as they arrive, with no stream in between.
+
+        *tap* sees what passes on the wire of the upstream, every attempt of it.
+        """
+        return unfailing(self._answer(request, tap))
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
@@ -122,16 +128,14 @@ class ToolMiddleware:
         """Let go of what the upstream holds."""
         await self._model.close()
 
-    async def _answer(self, request: Request) -> AsyncGenerator[Event, None]:
+    async def _answer(self, request: Request, tap: Tap | None) -> Batches:
         plan = self._planner.plan(request, self._model.name, self.api)
         ids = Ids(request)
         if plan.whole:
             message = await self._model.complete(plan.asked)
-            for event in chosen_events(message, plan.demand, ids(), self._habits.on_error):
-                yield event
+            yield chosen_events(message, plan.demand, ids(), self._habits.on_error)
             return
-        attempts = Attempts(self._model, plan, self._habits, ids)
+        attempts = Attempts(self._model, plan, self._habits, ids, tap)
         async with aclosing(attempts.batches()) as batches:
             async for batch in batches:
-                for event in batch:
-                    yield event
+                yield batch
