@@ -8,8 +8,8 @@ PIP_E2E := $(subst $(BIN),$(E2E)/bin,$(PIP))
 
 .PHONY: run test coverage check bench round-trip sequences docs e2e fuzz format clean
 
-run: $(VENV)/.run ## `penstock parse` on a model's answer, as it streams
-	@$(BIN)/python -m penstock parse --demo
+run: $(VENV)/.run ## the gateway with the scripted model, on 127.0.0.1:8787
+	@$(BIN)/python -m penstock serve
 
 test: $(VENV)/.dev ## all tests
 	$(BIN)/python -m pytest -n auto --durations 10 tests
@@ -57,7 +57,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[cli]'
+	$(PIP) --editable '.[cli,server]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt

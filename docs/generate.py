@@ -18,6 +18,7 @@ from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import Format, models
 from penstock.formats.registry import BUILT_IN
+from penstock.gateway import config
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, ToolCall
 
 HERE = Path(__file__).parent
@@ -168,6 +169,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "formats": format_list,
     "models": model_table,
     "stops": stop_table,
+    "settings": config.reference,
+    "flags": config.flag_reference,
 }
 
 _LIMIT = re.compile(r'^(MAX_\w+): Final = .*\n"""([^"]*)"""', re.MULTILINE)

@@ -275,6 +275,14 @@ def test_a_whole_answer_may_be_the_body() -> None:
     assert folded(read(API.decoder(), [body])).content == [Text("a")]
 
 
+def test_blank_lines_may_be_missing_and_the_answer_comes_as_it_is_written() -> None:
+    lines = [b"data: " + json.dumps(each).encode() + b"\n" for each in ANSWER]
+    assert folded(read(API.decoder(), [b"".join(lines)])) == message_of(*ANSWER)
+    decoder = API.decoder()
+    decoder.feed(lines[0])
+    assert decoder.feed(lines[1]), "the second frame ends the first"
+
+
 def test_a_mark_that_is_not_of_this_api_is_passed_over() -> None:
     data = sse(chunk(SAID), STOP) + b"data: [DONE]\n\n"
     assert folded(read(API.decoder(), [data])).stop_reason == "stop"

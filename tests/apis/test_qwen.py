@@ -174,11 +174,31 @@ def test_an_error_in_the_middle_leaves_what_had_arrived() -> None:
 
 
 def test_a_whole_answer_reads_back() -> None:
-    message = AssistantMessage("r", "", [Text("Hi")], "stop", "stop")
+    message = AssistantMessage("r", "", [Text("Hi")], "stop")
     assert API.read_response(API.write_response(message)) == message
     with pytest.raises(UsageError, match="no whole form"):
         API.write_response(AssistantMessage(stop_reason="error", error=ErrorInfo("no")))
     assert API.read_response(LIMIT).error is not None
+
+
+@pytest.mark.parametrize("kind", ["refusal", "filter"])
+def test_an_answer_that_was_stopped_reads_back_as_what_it_is(kind: Any) -> None:
+    stopped = AssistantMessage("r", "", [Text("Hm")], "error", error=ErrorInfo("I will not.", kind))
+    message = API.read_response(API.write_response(stopped))
+    assert message.error is not None
+    assert (message.error.kind, message.text) == (kind, "Hm")
+
+
+def test_a_whole_answer_ends_with_its_body_and_one_without_a_message_is_none() -> None:
+    said = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
+    for choice in (said, {**said, "finish_reason": None}):
+        message = API.read_response({"success": True, "data": {"choices": [choice]}})
+        assert (message.text, message.stop_reason, message.raw_stop_reason) == ("Hi", "stop", "")
+    cut = API.read_response({"data": {"choices": [{**said, "finish_reason": "length"}]}})
+    assert cut.stop_reason == "length"
+    for choices in ([], None, [{"index": 0}]):
+        assert API.read_response({"success": True, "data": {"choices": choices}}).error is not None
+    assert API.read_response({"success": True, "data": {}}).error is not None
 
 
 def test_a_new_chat_is_told_everything_as_one_text() -> None:

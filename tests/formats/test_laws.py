@@ -13,12 +13,9 @@ from msgspec import structs
 
 from laws import (
     Ending,
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
     check_no_stall,
+    check_readings,
     check_round_trip,
     cut_at,
     one_by_one,
@@ -129,11 +126,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
         parser = Parser(fmt, TOOLS, arguments=mode, trim=trim, repair=repair)
         return Ending(parser, cut=is_cut)
 
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @FORMATS
@@ -361,7 +354,7 @@ def test_calls_that_never_end_stay_linear(fmt: Format) -> None:
     def run(size: int) -> None:
         feed_whole(fmt, opening * (size // len(opening)))
 
-    check_linear(run, 10_000, 100_000, at_most=4, tries=2)
+    check_linear(run, 5_000, 50_000, at_most=4, tries=2)
 
 
 @WITH_CALLS
@@ -388,7 +381,7 @@ def test_a_cut_call_keeps_what_went_out_of_it(fmt: Format) -> None:
 def test_many_calls_are_many_calls(fmt: Format) -> None:
     if fmt.name in LEADING:
         pytest.skip("one list is all that such an answer has")
-    text = "\n".join([rendered(fmt)[0]] * 1_000)
+    text = "\n".join([min(rendered(fmt), key=len)] * 1_000)
     assert len(calls_of(fmt, text)) == 1_000
 
 

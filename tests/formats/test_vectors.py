@@ -12,9 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from laws import check_monotone, chunkings
-from laws.checks import read
-from laws.merging import merged, raw_by_block
+from laws import check_readings
 from penstock.formats.base import message_of
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage
@@ -57,18 +55,7 @@ def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Argu
     def make() -> Machine:
         return FORMATS[vector["format"]].parser(known, arguments=mode, prompt_suffix=prompt)
 
-    whole = read(make(), [text])
-    check_monotone(whole)
-    check_expected(message_of(whole), vector, mode)
-    blocks, raws = merged(whole), raw_by_block(whole)
-    for chunks in chunkings(text):
-        parser = make()
-        events = read(parser, chunks)
-        assert "".join([event.raw for event in events]) + parser.rest == text
-        if events == whole:  # as they are at most cuts inside of a call that comes whole
-            continue
-        assert merged(events) == blocks
-        assert raw_by_block(events) == raws
+    check_expected(message_of(check_readings(make, text)), vector, mode)
 
 
 def check_expected(message: AssistantMessage, vector: dict[str, Any], mode: Arguments) -> None:

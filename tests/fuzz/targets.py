@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from laws import check_chunk_free, check_lossless, check_monotone, one_by_one
-from laws.checks import read
+from laws import check_readings, one_by_one
 from penstock import MessageBuilder, Parser, ToolCall, _json, json_array, ndjson, sse
 from penstock.errors import JSONParseError, ParseError
 from penstock.events import ToolCallDelta, ToolCallStart
@@ -132,10 +131,7 @@ def parsed(text: str) -> None:
     for fmt in BUILT_IN[len(text) % 5 :: 5]:  # The text chooses: all of them take too long.
         for mode in ("whole", "live"):
             make = partial(Parser, fmt, _TOOLS, arguments=mode, repair=len(text) % 2 == 0)
-            for chunks in ([text], one_by_one(text)):
-                check_lossless(make, chunks)
-                check_chunk_free(make, chunks)
-                check_monotone(read(make(), chunks))
+            check_readings(make, text, [one_by_one(text)])
 
 
 TARGETS: dict[str, Callable[[str], None]] = {

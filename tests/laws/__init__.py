@@ -18,6 +18,9 @@ law   name         check                                                      ap
 9     bounded      `check_bounded`, `check_bounded_holdback`                  decoders, readers
 10    lawful out   `check_lawful_out`                                         encoders
 ====  ===========  =========================================================  ==================
+
+`check_readings` holds a text reader to laws 1, 2, 3 and 6 at once, with one reading for each way to
+cut a text: that is what a suite of vectors uses, and every property test of a format.
 """
 
 from laws.checks import (
@@ -38,6 +41,7 @@ from laws.checks import (
 )
 from laws.cutting import chunkings, cut_at, one_by_one, single_cuts
 from laws.merging import merged, raw_by_block, without_raw
+from laws.readings import check_readings
 
 __all__ = [
     "Ending",
@@ -53,6 +57,7 @@ __all__ = [
     "check_never_raises",
     "check_no_leak",
     "check_no_stall",
+    "check_readings",
     "check_round_trip",
     "chunkings",
     "cut_at",

@@ -248,10 +248,15 @@ def call_of(name: str, **arguments: Any) -> AssistantMessage:
 # --- how a test is run ---
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+Loops = Callable[[], asyncio.AbstractEventLoop]
+"""Makes an event loop."""
+
+
+def run(main: Coroutine[Any, Any, T], loops: Loops | None = None) -> T:
     """Run *main*; fail if it leaves a task or a file descriptor."""
     before = descriptors()
-    result = asyncio.run(_counted(main))
+    with asyncio.Runner(loop_factory=loops) as runner:
+        result = runner.run(_counted(main))
     if descriptors() > before:
         gc.collect()  # What is only garbage is no leak: a warning would tell if it were.
     assert descriptors() <= before, "a socket was left open"

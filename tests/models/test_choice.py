@@ -18,6 +18,7 @@ from models.upstreams import (
     asking,
     conversation,
     events_of,
+    spoken,
     told,
 )
 from penstock import Request, Tool, ToolMiddleware, formats
@@ -25,6 +26,7 @@ from penstock.events import (
     Done,
     Event,
     Failed,
+    MessageStart,
     Part,
     TextDelta,
     TextEnd,
@@ -117,6 +119,18 @@ def test_an_answer_without_the_required_call_is_asked_for_once_more() -> None:
     assert parts(done.message) == [{"type": "retry", "reason": "no call came"}]
     assert done.message.usage == Usage(20, 10, 2, 4, 6, 30, {"attempts": [{"n": 1}, {"n": 1}]})
     assert sum(isinstance(event, Done) for event in events) == 1
+
+
+def test_an_answer_in_two_attempts_has_one_name() -> None:
+    again = spoken(CALL)
+    again[0] = MessageStart("m2", "another-model")
+    assert isinstance(again[-1], Done)
+    again[-1].message.id = "m2"
+    events = events_of(ToolMiddleware(Scripted(spoken("No."), again)), asking(tool_choice=REQUIRED))
+    start, done = events[0], events[-1]
+    assert isinstance(start, MessageStart)
+    assert isinstance(done, Done)
+    assert (done.message.id, done.message.model) == (start.id, start.model) == ("m1", "some-model")
 
 
 def test_the_retry_is_bounded_and_on_error_hears_that_no_call_came() -> None:

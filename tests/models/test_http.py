@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from models.fake_upstream import script
 from models.loopback_servers import (
     ANSWER,
     NEW_CHAT,
@@ -282,17 +283,42 @@ def test_the_model_of_the_request_counts_where_the_model_has_no_name() -> None:
     run(main())
 
 
-def test_a_request_may_be_changed_once_its_stream_is_there() -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_a_request_may_be_changed_once_its_stream_is_there(api: str) -> None:
     async def main() -> None:
         async with (
-            serving(streamed("ollama")) as upstream,
-            HTTPModel("ollama", upstream.url, "m") as model,
+            serving(*script_for(api, streamed(api))) as upstream,
+            HTTPModel(api, upstream.url, "m") as model,
         ):
-            request = asks()
+            words = UserMessage([Text("When is high water?")])
+            request = Request(messages=[words])
             stream = model.stream(request)
             request.messages.append(UserMessage([Text("too late")]))
+            words.content.append(Text("too late"))
+            request.extra["too late"] = "too late"
             await stream.result()
-        assert len(upstream.seen[0].json["messages"]) == 1
+        body = upstream.seen[-1].body
+        assert b"high water" in body
+        assert b"too late" not in body
+
+    run(main())
+
+
+@pytest.mark.parametrize("api", ["gemini", "ollama"])
+def test_calls_that_bring_no_id_are_named_anew_in_the_conversation(api: str) -> None:
+    async def main() -> None:
+        async with (
+            serving(script(api)) as upstream,
+            HTTPModel(api, upstream.url, "fake-mpar", environ={}) as model,
+        ):
+            request = asks(tools=[TIDE])
+            for _ in range(2):
+                called = await model.complete(request)
+                results = [ToolResult(call.id, call.name, "x") for call in called.tool_calls]
+                request.messages += [called, *results]
+        answers = [m for m in request.messages if isinstance(m, AssistantMessage)]
+        ids = [call.id for answer in answers for call in answer.tool_calls]
+        assert len(ids) == len(set(ids)) == 6
 
     run(main())
 

@@ -9,20 +9,24 @@ import pytest
 
 from models.loopback_servers import (
     STALL,
+    Loops,
     Reply,
     Step,
     Upstream,
     descriptors,
+    refusal,
     run,
     script_for,
     serving,
     stream_of,
     streamed,
 )
-from penstock import HTTPModel, Request, apis
+from penstock import EventStream, HTTPModel, Request, ToolMiddleware, apis
 from penstock.events import Done, TextDelta
 from penstock.messages import Text
-from penstock.models.http import HTTPStream
+from penstock.models import Model
+from penstock.models.base import batches
+from penstock.models.http import HTTPStream, Retry
 from penstock.models.http.attempt import GRACE
 from penstock.requests import Image, UserMessage
 
@@ -32,7 +36,14 @@ SOON = 0.05
 """Within how many seconds a server has to see the close."""
 
 
-async def aborted(stream: HTTPStream, upstream: Upstream) -> float:
+BOTH = pytest.mark.parametrize("tools", [False, True], ids=["http", "middleware"])
+
+
+def with_tools(model: HTTPModel, *, tools: bool) -> Model:
+    return ToolMiddleware(model, "hermes") if tools else model
+
+
+async def aborted(stream: EventStream, upstream: Upstream) -> float:
     """Abort *stream*; give the seconds until the server saw the close."""
     before = asyncio.get_running_loop().time()
     stream.abort()
@@ -43,16 +54,17 @@ async def aborted(stream: HTTPStream, upstream: Upstream) -> float:
     return upstream.hung_up[0] - before
 
 
+@BOTH
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("status", [0, 200], ids=["before the headers", "before the first byte"])
-def test_an_abort_before_the_first_byte_is_seen(api: str, status: int) -> None:
+def test_an_abort_before_the_first_byte_is_seen(api: str, status: int, *, tools: bool) -> None:
     async def main() -> None:
         silent = Reply([STALL], status=status)
         async with (
             serving(*script_for(api, silent)) as upstream,
             HTTPModel(api, upstream.url, "m") as model,
         ):
-            stream = model.stream(ASKED)
+            stream = with_tools(model, tools=tools).stream(ASKED)
             waiting = asyncio.create_task(stream.result())
             await upstream.stalls.wait()
             assert await aborted(stream, upstream) < SOON
@@ -62,8 +74,9 @@ def test_an_abort_before_the_first_byte_is_seen(api: str, status: int) -> None:
     run(main())
 
 
+@BOTH
 @pytest.mark.parametrize("api", APIS)
-def test_an_abort_in_the_middle_is_seen(api: str) -> None:
+def test_an_abort_in_the_middle_is_seen(api: str, *, tools: bool) -> None:
     async def main() -> None:
         data = stream_of(api)
         begun = data[: data.index(b"\n", data.index(b"High water")) + 2]
@@ -71,13 +84,14 @@ def test_an_abort_in_the_middle_is_seen(api: str) -> None:
             serving(*script_for(api, Reply([begun, STALL]))) as upstream,
             HTTPModel(api, upstream.url, "m") as model,
         ):
-            stream = model.stream(ASKED)
+            stream = with_tools(model, tools=tools).stream(ASKED)
             async for event in stream:
                 if isinstance(event, TextDelta):
                     break
             assert await aborted(stream, upstream) < SOON
             assert stream.message.text.startswith("High water")
-            assert stream.report.duration is not None
+            if isinstance(stream, HTTPStream):
+                assert stream.report.duration is not None
 
     run(main())
 
@@ -120,12 +134,14 @@ def test_leaving_the_stream_is_an_abort() -> None:
     run(main())
 
 
-def test_an_abort_after_the_end_changes_nothing() -> None:
+@BOTH
+def test_an_abort_after_the_end_changes_nothing(*, tools: bool) -> None:
     async def main() -> None:
         async with (
             serving(streamed("openai-chat")) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m") as model,
+            HTTPModel("openai-chat", upstream.url, "m") as http,
         ):
+            model = with_tools(http, tools=tools)
             stream = model.stream(ASKED)
             events = [event async for event in stream]
             stream.abort()
@@ -134,6 +150,26 @@ def test_an_abort_after_the_end_changes_nothing() -> None:
             assert upstream.hung_up == []
             assert (await model.complete(ASKED)).error is None
             assert upstream.connections == 1, "the connection was given back"
+
+    run(main())
+
+
+@BOTH
+def test_closing_batches_behind_their_last_event_gives_the_connection_back(*, tools: bool) -> None:
+    async def main() -> None:
+        async with (
+            serving(streamed("openai-chat")) as upstream,
+            HTTPModel("openai-chat", upstream.url, "m") as http,
+        ):
+            model = with_tools(http, tools=tools)
+            answer = batches(model, ASKED)
+            async for batch in answer:
+                if isinstance(batch[-1], Done):
+                    break
+            await answer.aclose()
+            assert upstream.hung_up == []
+            assert (await model.complete(ASKED)).error is None
+            assert upstream.connections == 1
 
     run(main())
 
@@ -165,7 +201,19 @@ def test_an_abort_before_the_stream_is_read_sends_nothing() -> None:
     run(main())
 
 
-def test_an_abort_does_not_wait_for_a_peer_that_does_not_read() -> None:
+LOOPS = pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+
+
+def loops_of(kind: str) -> Loops:
+    if kind == "asyncio":
+        return asyncio.new_event_loop
+    loops: Loops = pytest.importorskip("uvloop").new_event_loop
+    loops().close()  # The first one opens a pipe for signals, for good.
+    return loops
+
+
+@LOOPS
+def test_an_abort_does_not_wait_for_a_peer_that_does_not_read(kind: str) -> None:
     """The request is too long for the system's buffers, and nobody takes it."""
 
     async def main() -> None:
@@ -183,7 +231,70 @@ def test_an_abort_does_not_wait_for_a_peer_that_does_not_read() -> None:
                     before = descriptors()
                     stream.abort()
                     assert (await waiting).stop_reason == "aborted"
+                    await asyncio.sleep(0)  # uvloop closes with its next turn
                     assert descriptors() == before - 1, "the socket is gone"
+
+    run(main(), loops_of(kind))
+
+
+@LOOPS
+@pytest.mark.parametrize("status", [0, 200], ids=["before the headers", "in the body"])
+def test_an_abort_is_seen_on_every_loop(kind: str, status: int) -> None:
+    async def main() -> None:
+        async with (
+            serving(Reply([b": begun\n\n", STALL] if status else [STALL], status)) as upstream,
+            HTTPModel("openai-chat", upstream.url, "m") as model,
+        ):
+            stream = model.stream(ASKED)
+            waiting = asyncio.create_task(stream.result())
+            await upstream.stalls.wait()
+            assert await aborted(stream, upstream) < SOON
+            await waiting
+
+    run(main(), loops_of(kind))
+
+
+@BOTH
+def test_cancelling_who_waits_for_a_whole_answer_is_an_abort(*, tools: bool) -> None:
+    async def main() -> None:
+        async with (
+            serving(Reply([STALL])) as upstream,
+            HTTPModel("openai-chat", upstream.url, "m") as http,
+        ):
+            waiting = asyncio.create_task(with_tools(http, tools=tools).complete(ASKED))
+            await upstream.stalls.wait()
+            waiting.cancel()
+            before = asyncio.get_running_loop().time()
+            with pytest.raises(asyncio.CancelledError) as kept:  # and all that its frames hold
+                await waiting
+            async with asyncio.timeout(10):
+                await upstream.left.wait()
+            assert upstream.hung_up[0] - before < SOON
+            assert kept.type is asyncio.CancelledError
+
+    run(main())
+
+
+@BOTH
+def test_an_answer_that_is_cancelled_at_any_moment_leaves_nothing(*, tools: bool) -> None:
+    async def read(model: Model) -> None:
+        async for _ in batches(model, ASKED):
+            pass
+
+    async def main() -> None:
+        busy = refusal(503, {})
+        script = [busy, streamed("openai-chat"), Reply([stream_of("openai-chat")[:300], STALL])]
+        async with serving(*script * 12, Reply([STALL], status=0)) as upstream:
+            retry = Retry(base=0.0)
+            async with HTTPModel("openai-chat", upstream.url, "m", retry=retry) as http:
+                model = with_tools(http, tools=tools)
+                for turns in range(0, 80, 2):
+                    reading = asyncio.create_task(read(model))
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                    reading.cancel()
+                    await asyncio.wait([reading])
+        assert upstream.open == 0
 
     run(main())
 

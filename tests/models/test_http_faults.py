@@ -7,6 +7,7 @@ import gzip
 import socket
 from contextlib import ExitStack
 from email.utils import formatdate
+from math import ceil
 from time import time
 from typing import Any
 
@@ -27,7 +28,7 @@ from models.loopback_servers import (
     stream_of,
     streamed,
 )
-from penstock import HTTPModel, Request, apis
+from penstock import HTTPModel, Request, _json, apis
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, ErrorInfo, Text
 from penstock.models.http import NO_RETRY, Report, Retry, Timeouts
@@ -87,15 +88,48 @@ def test_a_limit_is_a_typed_error_with_the_time_to_wait(api: str) -> None:
     assert "retry-after-ms=7000" in error.message
 
 
-def test_every_way_to_name_a_time_is_read() -> None:
-    def waits(**headers: str) -> float | None:
-        return ask("openai-chat", refusal(429, {}, **headers)).error.retry_after
-
-    assert waits(retry_after_ms="1500") == 1.5
-    assert waits(x_ratelimit_reset="12") == 12
-    later = waits(retry_after=formatdate(time() + 100, usegmt=True))
-    assert later is not None
-    assert 95 < later <= 101
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"Retry-After": "0.25"}, 0.25),
+        ({"retry-after": formatdate(time() + 3600, usegmt=True)}, 3600),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"x-ratelimit-reset-ms": "1200"}, 1.2),
+        ({"x-ratelimit-reset-ms": str(int((time() + 3600) * 1000))}, 3600),
+        ({"x-ratelimit-reset": "12"}, 12),
+        ({"X-RateLimit-Reset": str(int(time() + 3600))}, 3600),
+        ({"x-ratelimit-reset": str(int((time() + 3600) * 1000))}, 3600),
+        ({"retry-after": "2", "x-ratelimit-reset-ms": "900", "x-ratelimit-reset": "5"}, 5),
+        ({"retry-after": "0"}, None),
+        ({"retry-after": "-3", "x-ratelimit-reset": "soon"}, None),
+        ({"retry-after": formatdate(1_000_000_000, usegmt=True)}, None),
+    ],
+    ids=[
+        "seconds",
+        "a part of a second",
+        "a date",
+        "milliseconds",
+        "a reset in milliseconds",
+        "a reset at a moment in milliseconds",
+        "a reset in seconds",
+        "a reset at a moment in seconds",
+        "a reset in seconds at a moment in milliseconds",
+        "the longest of several",
+        "nothing",
+        "nonsense",
+        "the past",
+    ],
+)
+def test_every_way_to_name_a_time_is_read(headers: dict[str, str], seconds: float | None) -> None:
+    error = ask("openai-chat", refusal(429, {"error": "slow down"}, **headers)).error
+    if seconds is None:
+        assert error.retry_after is None
+        assert "retry-after-ms" not in error.message
+    else:  # The test may be slow, and clocks tell whole seconds.
+        assert error.retry_after is not None
+        assert error.retry_after == pytest.approx(seconds, abs=600 if seconds > 60 else 0)
+        assert f"retry-after-ms={ceil(error.retry_after * 1000)}" in error.message
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -156,6 +190,28 @@ def test_an_answer_that_ended_is_done_whatever_becomes_of_the_connection() -> No
         assert isinstance(outcome.last, Done)
     stalled = ask("openai-chat", Reply([data, STALL]), timeouts=Timeouts(idle=0.02))
     assert isinstance(stalled.last, Done)
+
+
+@pytest.mark.parametrize("fault", [CUT, RESET])
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ({"delta": {}, "finish_reason": "content_filter"}, "filter"),
+        ({"delta": {"refusal": "No."}, "finish_reason": "content_filter"}, "refusal"),
+    ],
+    ids=["filter", "refusal"],
+)
+def test_a_refusal_of_the_model_stays_one_whatever_becomes_of_the_connection(
+    said: dict[str, Any], kind: str, fault: str
+) -> None:
+    frames = [
+        {"choices": [{"index": 0, **choice}]} for choice in ({"delta": {"content": "Hm"}}, said)
+    ]
+    data = [b"data: " + _json.encode(frame) + b"\n\n" for frame in frames]
+    outcome = ask("openai-chat", Reply([*data, 0.02, fault]))
+    assert outcome.error.kind == kind
+    assert not outcome.error.retryable
+    assert outcome.message.text == "Hm"
 
 
 def test_compression_that_cannot_be_undone_is_malformed() -> None:

@@ -116,12 +116,16 @@ def test_keys_in_headers_are_hidden_too() -> None:
     assert KEY[:8] not in str(run(main()))
 
 
-def test_a_header_that_cannot_be_sent_is_not_shown() -> None:
+@pytest.mark.parametrize(
+    "value",
+    [f"Bearer {KEY}\r\nx: y", f"Bearer {KEY}".encode(), None, 12_345_678],
+    ids=["two lines", "bytes", "nothing", "a number"],
+)
+def test_a_header_that_cannot_be_sent_fails_in_the_stream_and_is_not_shown(value: Any) -> None:
     async def main() -> AssistantMessage:
-        headers = {"Authorization": f"Bearer {KEY}\r\nx: y"}
         async with (
             serving(streamed("openai-chat")) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m", headers=headers) as model,
+            HTTPModel("openai-chat", upstream.url, "m", headers={"Authorization": value}) as model,
         ):
             message = await model.complete(ASKED)
             assert upstream.seen == []
@@ -130,6 +134,7 @@ def test_a_header_that_cannot_be_sent_is_not_shown() -> None:
     message = run(main())
     assert message.error is not None
     assert KEY[:8] not in str(message)
+    assert "12345678" not in str(message)
 
 
 # --- where they come from ---
@@ -222,13 +227,25 @@ def test_a_mask_hides_a_key_and_its_beginning(text: str, shown: str) -> None:
     assert Mask([KEY]).body(text.encode() + b"\xff") == shown.encode() + b"\xff"
 
 
+def test_a_mask_hides_a_key_as_a_url_and_as_json_have_it_and_half_a_character_is_no_trouble() -> (
+    None
+):
+    mask = Mask(['sk-"quoted"\\0123', f"{KEY}\ud800"])
+    assert mask.body(b'{"key": "sk-\\"quoted\\"\\\\0123"}') == b'{"key": "***"}'
+    assert mask.text("?key=sk-%22quoted%22%5C0123") == "?key=***"
+    assert KEY[:8] not in mask.text(KEY)
+
+
 def test_a_mask_is_quick_on_hostile_text() -> None:
     assert Mask([KEY]).text(KEY[:9] * 8_000).count("***") == 8_000
 
 
 def test_secrets_are_found_where_they_stand() -> None:
     assert "c2VjcmV0" in secrets_in_headers({"Authorization": "Basic c2VjcmV0", "Accept": "x"})
-    assert secrets_in_headers({"Cookie": "a=1; token=2"}) == ["a=1; token=2", "a=1", "token=2"]
+    cookie = "theme=dark; token=eyJhbGciOi"
+    parts = ["theme=dark", "token=eyJhbGciOi", "eyJhbGciOi"]
+    assert secrets_in_headers({"Cookie": cookie}) == [cookie, *parts]
+    assert "Bearer" not in secrets_in_headers({"authorization": "Bearer sk-123"})
     assert secrets_in_url("http://h/?key=one&alt=sse") == ["one"]
     found = secrets_in_url("http://user:pa%20ss@proxy:1")
     assert found == ["pa%20ss", "pa ss", b64encode(b"user:pa ss").decode()]

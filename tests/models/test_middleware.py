@@ -22,7 +22,7 @@ from models.upstreams import (
     spoken,
     told,
 )
-from penstock import EventStream, Request, Tool, ToolMiddleware, UsageError, formats
+from penstock import EventStream, HTTPModel, Request, Tool, ToolMiddleware, UsageError, formats
 from penstock.debug import Settings, Summary
 from penstock.events import (
     Done,
@@ -41,6 +41,8 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult, Usage
 from penstock.models import DemoModel, gemma_tools, hermes_tools, qwen_tools, xml_tools
+from penstock.models.middleware.tracing import reader
+from penstock.models.tracing import Trace
 from penstock.requests import Image, Message, SystemMessage, UserMessage
 from stream_checks import run
 
@@ -143,6 +145,20 @@ def test_neighbours_of_one_side_become_one_message_and_pictures_stay() -> None:
     assert [type(block) for block in second.content] == [Text, Image, Text]
     assert second.content[1] == picture
     assert last == SystemMessage("Be brief.")
+
+
+def test_who_says_nothing_takes_no_turn() -> None:
+    messages: list[Message] = [
+        UserMessage([Text("a")]),
+        AssistantMessage(content=[Thinking("hm")]),
+        UserMessage([Text("b")]),
+        AssistantMessage(content=[Text("")]),
+        UserMessage([]),
+        UserMessage([Text("c")]),
+    ]
+    upstream = Scripted("Hi.")
+    answer_of(ToolMiddleware(upstream, "hermes"), Request(messages=messages, tools=TOOLS))
+    assert upstream.asked[0].messages == [UserMessage([Text("a\nb\nc")])]
 
 
 def test_a_result_without_markup_of_its_own_says_whose_it_is() -> None:
@@ -473,6 +489,12 @@ def test_the_same_reading_by_hand_gives_the_same_message() -> None:
     assert answer.stop_reason == by_hand.message.stop_reason
 
 
+def test_the_pace_is_that_of_the_upstream() -> None:
+    paced = HTTPModel("ollama", "http://here", "m", interval=0.25, environ={})
+    assert ToolMiddleware(ToolMiddleware(paced)).interval == 0.25
+    assert ToolMiddleware(Scripted()).interval == 0
+
+
 def test_a_middleware_over_a_middleware_changes_nothing_more() -> None:
     text = "I look. " + formats.get("hermes").render_call(CALL)
     once = answer_of(ToolMiddleware(Scripted(text)), asking())
@@ -636,10 +658,11 @@ def test_a_program_gets_the_summary_as_a_value() -> None:
 def test_a_trace_shows_text_that_comes_only_with_its_end() -> None:
     lines: list[str] = []
     events: list[Event] = [TextStart(0), TextEnd(0, "Hi."), Done("stop", AssistantMessage())]
-    model = ToolMiddleware(Scripted(), debug=Settings("stream"), write=lines.append)
-    reader = model._habits.trace.reader(penstock.EventParser("hermes"), formats.get("hermes"), [])
+    trace = Trace(Settings("stream"), lines.append, None)
+    hermes = formats.get("hermes")
+    read = reader(penstock.EventParser("hermes"), trace, hermes, [])
     for event in events:
-        reader(event)
+        read(event)
     assert '[penstock:raw] "Hi."' in lines
 
 

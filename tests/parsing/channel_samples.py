@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from parsing.json_checks import check_everywhere
+from laws import check_readings
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
 from penstock.parsing import Machine, Syntax
@@ -44,7 +44,7 @@ def parse(
 ) -> AssistantMessage:
     """Read *text* at every cut, by the laws; give the message."""
     make = partial(Machine, syntax, tools, prompt_suffix=prompt, arguments=mode, **options)
-    return message_of(check_everywhere(make, text))
+    return message_of(check_readings(make, text))
 
 
 def parts(message: AssistantMessage) -> list[Any]:

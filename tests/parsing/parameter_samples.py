@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from laws.checks import read
+from laws import check_readings
 from laws.cutting import chunkings
-from laws.merging import merged, raw_by_block
 from parsing.samples import message_of
 from penstock.events import Event
 from penstock.formats import Format, glm, invokes, minimax, qwen3_coder
@@ -109,13 +108,5 @@ def read_at_every_cut(make: Any, text: str, every: int = 1) -> list[Event]:
 
     With *every* only each so many single cuts are tried, beside the whole and its characters.
     """
-    whole = read(make(), [text])
-    events_of_whole, raw_of_whole = merged(whole), raw_by_block(whole)
     ways = list(chunkings(text))
-    for chunks in [*ways[:2], *ways[2::every]]:
-        parser = make()
-        events = read(parser, chunks)
-        assert "".join([event.raw for event in events]) + parser.rest == text
-        assert merged(events) == events_of_whole
-        assert raw_by_block(events) == raw_of_whole
-    return whole
+    return check_readings(make, text, [*ways[:2], *ways[2::every]])

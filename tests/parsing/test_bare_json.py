@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_bounded_holdback, check_linear, chunkings, cut_at, one_by_one
+from laws import check_bounded_holdback, check_linear, check_readings, chunkings, cut_at, one_by_one
 from laws.checks import read
 from laws.strategies import CUTS, soup
-from parsing.json_checks import check_everywhere
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.messages import AssistantMessage
@@ -86,7 +85,7 @@ CALLS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("text", "content"), CALLS.values(), ids=CALLS)
 def test_a_bare_call_is_read_at_every_cut(text: str, content: str, mode: Mode) -> None:
-    message = message_of(check_everywhere(partial(machine, mode), text))
+    message = message_of(check_readings(partial(machine, mode), text))
     assert complete_calls(message) == [("ping", {})]
     assert message.text == content
 
@@ -130,7 +129,7 @@ NO_CALLS = {
 def test_what_is_no_bare_call_is_text_and_nobody_is_told(text: str) -> None:
     told: list[str] = []
     make = partial(machine, on_error=lambda why, _: told.append(why))
-    message = message_of(check_everywhere(make, text))
+    message = message_of(check_readings(make, text))
     assert message.text == text
     assert told == []
 
@@ -142,7 +141,7 @@ def test_a_definition_never_starts_a_live_call_where_it_can_be_known() -> None:
         "a schema with its type last",
         "a schema in a string",
     ):
-        events = check_everywhere(partial(machine, "live"), NO_CALLS[name])
+        events = check_readings(partial(machine, "live"), NO_CALLS[name])
         assert message_of(events).text == NO_CALLS[name]
 
 
@@ -166,21 +165,21 @@ SEVERAL = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", SEVERAL.values(), ids=SEVERAL)
 def test_several_objects_are_several_calls(text: str, mode: Mode) -> None:
-    message = message_of(check_everywhere(partial(machine, mode), text))
+    message = message_of(check_readings(partial(machine, mode), text))
     assert complete_calls(message) == [("write", {"path": "a"}), ("ping", {})]
     assert message.text == ""
 
 
 def test_what_follows_a_call_and_is_none_is_text() -> None:
     text = f'{PING}\n{{"name": "nobody", "arguments": {{}}}}\n{PING}'
-    message = message_of(check_everywhere(machine, text))
+    message = message_of(check_readings(machine, text))
     assert complete_calls(message) == [("ping", {})] * 2
     assert message.text == '\n{"name": "nobody", "arguments": {}}\n'
 
 
 def test_what_is_cut_behind_a_call_is_text() -> None:
     for cut in ('{"na', '[{"name": "ping", "arg', "[", '{"name": "ping"'):
-        message = message_of(check_everywhere(machine, f"{PING}\n{cut}"))
+        message = message_of(check_readings(machine, f"{PING}\n{cut}"))
         assert complete_calls(message) == [("ping", {})]
         assert message.text == f"\n{cut}"
 
@@ -221,7 +220,7 @@ def test_a_broken_call_is_text_and_told_and_hides_nothing() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_cut_call_is_text_or_incomplete(mode: Mode) -> None:
     for place in range(1, len(WRITE)):
-        events = check_everywhere(partial(machine, mode), f"a\n{WRITE[:-place]}", [])
+        events = check_readings(partial(machine, mode), f"a\n{WRITE[:-place]}", [])
         message = message_of(events)
         assert complete_calls(message) == []
         if mode == "whole":
@@ -297,7 +296,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     trim: bool,  # noqa: FBT001
 ) -> None:
     make = partial(machine, mode, trim=trim)
-    check_everywhere(make, text, [cut_at(text, cuts), one_by_one(text)])
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 def test_little_is_held_back_before_it_is_known_to_be_a_call() -> None:

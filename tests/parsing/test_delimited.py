@@ -9,15 +9,12 @@ import pytest
 
 from laws import (
     check_bounded_holdback,
-    check_chunk_free,
-    check_lossless,
-    check_monotone,
     check_no_leak,
     check_no_stall,
+    check_readings,
     chunkings,
     one_by_one,
 )
-from laws.checks import read
 from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, spelled
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallStart
@@ -97,14 +94,10 @@ def test_arguments_are_read_in_all_their_forms(
 ) -> None:
     make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
     text = spelled(f"a «{call}» b")
-    for chunks in [[text], one_by_one(text)] if len(text) > 999 else chunkings(text):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        events = read(make(), chunks)
-        check_monotone(events)
-        message = message_of(events)
-        assert [(c.arguments, c.complete) for c in message.tool_calls] == [(arguments, True)]
-        assert message.text == "a  b"
+    ways = [one_by_one(text)] if len(text) > 999 else chunkings(text)
+    message = message_of(check_readings(make, text, ways))
+    assert [(c.arguments, c.complete) for c in message.tool_calls] == [(arguments, True)]
+    assert message.text == "a  b"
 
 
 TYPED = {
@@ -157,10 +150,7 @@ ANSWERS = {
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_end_where_they_end(text: str, names: list[str], content: str, mode: Mode) -> None:
     make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
-    for chunks in chunkings(spelled(text)):
-        check_chunk_free(make, chunks)
-        check_lossless(make, chunks)
-    message = parse(text, arguments=mode)
+    message = message_of(check_readings(make, spelled(text)))
     assert [name for name, _ in complete_calls(message)] == names
     assert message.text == content
 

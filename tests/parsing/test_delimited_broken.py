@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laws import check_chunk_free, check_lossless, chunkings, cut_at, one_by_one
+from laws import check_readings, chunkings, cut_at, one_by_one
 from laws.checks import read
 from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, spelled
 from parsing.samples import complete_calls, message_of
@@ -58,10 +58,8 @@ def test_what_is_no_call_comes_back_as_text_and_is_told(text: str) -> None:
 def test_a_broken_call_does_not_hide_the_next(text: str, mode: Mode) -> None:
     make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
     answer = spelled(f"{text} and «ping{{}}»")
-    for chunks in (one_by_one(answer), cut_at(answer, range(0, len(answer), 7))):
-        check_chunk_free(make, chunks)
-        check_lossless(make, chunks)
-        assert complete_calls(message_of(read(make(), chunks))) == [("ping", {})]
+    ways = [one_by_one(answer), cut_at(answer, range(0, len(answer), 7))]
+    assert complete_calls(message_of(check_readings(make, answer, ways))) == [("ping", {})]
 
 
 def test_a_live_call_that_breaks_is_incomplete_and_its_end_marker_is_dropped() -> None:
@@ -90,9 +88,8 @@ def test_a_cut_call_is_text_or_incomplete(text: str) -> None:
     whole, live = parse(text), parse(text, arguments="live")
     assert (whole.text, whole.tool_calls) == (spelled(text), [])
     assert all(not call.complete for call in live.tool_calls)
-    for chunks in chunkings(spelled(text)):
-        for mode in MODES:
-            check_chunk_free(partial(Machine, SYNTAX, TOOLS, arguments=mode), chunks)
+    for mode in MODES:
+        check_readings(partial(Machine, SYNTAX, TOOLS, arguments=mode), spelled(text))
 
 
 def test_a_text_that_is_cut_shows_what_was_held_back() -> None:

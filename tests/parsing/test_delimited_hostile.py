@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
+    check_readings,
     cut_at,
     one_by_one,
 )
@@ -54,11 +51,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     repair: bool,  # noqa: FBT001
 ) -> None:
     make = partial(Machine, SYNTAX, TOOLS, arguments=mode, trim=trim, repair=repair)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @given(text=TEXTS)

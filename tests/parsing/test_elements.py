@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
-    check_lossless,
     check_monotone,
-    check_never_raises,
     check_no_leak,
     check_no_stall,
+    check_readings,
     chunkings,
     cut_at,
     one_by_one,
@@ -53,17 +51,12 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     tools = read_tools(vector["tools"])
     make = partial(Machine, ElementCalls.of(tools), tools, arguments=mode)
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
-    for chunks in chunkings(vector["text"]):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        events = read(make(), chunks)
-        check_monotone(events)
-        message = message_of(events)
-        assert complete_calls(message) == expected
-        if mode == "whole":
-            assert message.text.split() == vector["expect"]["content"].split()
-        if mode == "whole" and vector["content_mode"] == "exact":
-            assert message.text == vector["expect"]["content"]
+    message = message_of(check_readings(make, vector["text"]))
+    assert complete_calls(message) == expected
+    if mode == "whole":
+        assert message.text.split() == vector["expect"]["content"].split()
+    if mode == "whole" and vector["content_mode"] == "exact":
+        assert message.text == vector["expect"]["content"]
 
 
 PIECES = soup(
@@ -117,11 +110,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
 ) -> None:
     syntax = ElementCalls.of(TOOLS, trims=trims, duplicates=duplicates)
     make = partial(Machine, syntax, TOOLS, arguments=mode, trim=trim)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @settings(max_examples=150)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laws import check_chunk_free, check_linear, check_lossless, cut_at
+from laws import check_linear, check_readings, cut_at
 from laws.checks import read
 from parsing.element_samples import MODES, Mode, parser
 from penstock.parsing import ElementCalls, Machine
@@ -69,6 +69,6 @@ def test_what_is_not_decided_within_the_limit_is_text_at_any_cut() -> None:
         text = "<write><path>a</path>" + " " * size + "</write> on"
         for mode in MODES:
             make = partial(parser, mode)
-            for at in (1, 20, 21, 22, 30, MAX_TAG, MAX_TAG + 13, size + 20, size + 25):
-                check_lossless(make, cut_at(text, [at]))
-                check_chunk_free(make, cut_at(text, [at, at + 7]))
+            places = (1, 20, 21, 22, 30, MAX_TAG, MAX_TAG + 13, size + 20, size + 25)
+            ways = [cut_at(text, cuts) for at in places for cuts in ([at], [at, at + 7])]
+            check_readings(make, text, ways)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parsing.json_checks import check_everywhere
+from laws import check_readings
 from parsing.samples import HERMES, TOOLS, complete_calls, message_of
 from penstock.errors import JSONParseError
 from penstock.events import ToolCallStart
@@ -41,7 +41,7 @@ def test_arguments_are_read_wherever_they_stand(
     body: str, arguments: dict[str, Any], mode: Any
 ) -> None:
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    events = check_everywhere(make, f"<tool_call>{body}</tool_call>")
+    events = check_readings(make, f"<tool_call>{body}</tool_call>")
     assert complete_calls(message_of(events)) == [("write", arguments)]
 
 

@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 
 from laws import (
     check_bounded_holdback,
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
     check_no_stall,
-    chunkings,
+    check_readings,
     cut_at,
-    merged,
     one_by_one,
-    raw_by_block,
 )
 from laws.checks import read
 from laws.strategies import CUTS, soup
@@ -40,15 +34,7 @@ make = partial(Machine, FILE_TAGS.calls.syntax(TOOLS), TOOLS)
 
 def read_every_way(text: str, mode: Mode) -> list[Event]:
     """Read *text* whole, by characters and at every single cut, which has to be all the same."""
-    whole = read(make(arguments=mode), [text])
-    check_monotone(whole)
-    for chunks in chunkings(text):
-        parser = make(arguments=mode)
-        events = read(parser, chunks)
-        assert merged(events) == merged(whole)
-        assert raw_by_block(events) == raw_by_block(whole)
-        assert "".join(event.raw for event in events) + parser.rest == text
-    return whole
+    return check_readings(partial(make, arguments=mode), text)
 
 
 def check_calls(text: str, expected: list[tuple[str, dict[str, Any]]], shown: str = "") -> None:
@@ -238,11 +224,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     trim: bool,  # noqa: FBT001
 ) -> None:
     fresh = partial(make, arguments=mode, trim=trim)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(fresh, chunks)
-        check_lossless(fresh, chunks)
-        check_chunk_free(fresh, chunks)
-        check_monotone(read(fresh(), chunks))
+    check_readings(fresh, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @pytest.mark.parametrize(

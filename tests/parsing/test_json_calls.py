@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_monotone, chunkings, cut_at, one_by_one
+from laws import check_monotone, check_readings, chunkings, cut_at, one_by_one
 from laws.checks import read
 from laws.strategies import ARGUMENTS, CUTS, soup
-from parsing.json_checks import check_everywhere
 from parsing.samples import HERMES, TOOLS, complete_calls, message_of, parse
 from penstock.events import ToolCallDelta, ToolCallEnd
 from penstock.messages import ToolCall
@@ -56,7 +55,7 @@ def test_arguments_inside_a_string_are_read(
     arguments: str, expected: dict[str, Any], mode: Mode
 ) -> None:
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    events = check_everywhere(make, inside(arguments))
+    events = check_readings(make, inside(arguments))
     assert complete_calls(message_of(events)) == [("write", expected)]
 
 
@@ -103,7 +102,7 @@ def test_broken_json_inside_a_string_breaks_the_call_and_not_the_next(arguments:
     assert message.text == broken
     assert complete_calls(message) == [("ping", {})]
     for mode in MODES:
-        events = check_everywhere(partial(Machine, HERMES, TOOLS, arguments=mode), text)
+        events = check_readings(partial(Machine, HERMES, TOOLS, arguments=mode), text)
         assert complete_calls(message_of(events)) == [("ping", {})]
 
 
@@ -124,7 +123,7 @@ PIECES = soup(
 def test_the_laws_hold_inside_a_string_at_any_cut(text: str, cuts: list[int], mode: Mode) -> None:
     text = '<tool_call>{"name": "write", "arguments": "' + text
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    check_everywhere(make, text, [cut_at(text, cuts), one_by_one(text)])
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @settings(max_examples=100)
@@ -154,7 +153,7 @@ def test_any_arguments_read_the_same_inside_a_string(
 def test_a_bad_escape_breaks_the_call_where_it_stands(value: str, mode: Mode) -> None:
     text = f'<tool_call>{{"name": "write", "arguments": {{"path": "{value}"}}}}</tool_call> on'
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    message = message_of(check_everywhere(make, text))
+    message = message_of(check_readings(make, text))
     assert complete_calls(message) == []
     assert message.text.endswith(" on")
 
@@ -341,7 +340,7 @@ def test_a_value_that_is_no_call_breaks_at_the_same_place_at_any_cut(mode: Mode)
 def test_an_empty_list_is_text_and_told(text: str, mode: Mode) -> None:
     told: list[tuple[str, str]] = []
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    assert message_of(check_everywhere(make, text)).text == text
+    assert message_of(check_readings(make, text)).text == text
     read(make(on_error=lambda why, segment: told.append((why, segment.text))), [text])
     assert told == [("a list without calls", text.strip("ab"))]
 
@@ -349,6 +348,6 @@ def test_an_empty_list_is_text_and_told(text: str, mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_an_empty_list_behind_a_call_does_not_undo_it(mode: Mode) -> None:
     text = '<tool_call>{"name": "write"}, []</tool_call>.'
-    message = message_of(check_everywhere(partial(Machine, HERMES, TOOLS, arguments=mode), text))
+    message = message_of(check_readings(partial(Machine, HERMES, TOOLS, arguments=mode), text))
     assert complete_calls(message) == [("write", {})]
     assert message.text == ", []."

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 from laws import (
     check_bounded_holdback,
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
+    check_readings,
     cut_at,
     one_by_one,
 )
@@ -259,8 +256,4 @@ def test_the_laws_hold_for_any_text(
     name: str, text: str, cuts: list[int], mode: Mode, *, repair: bool
 ) -> None:
     make = partial(parser_of, name, mode, repair=repair)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-    check_monotone(read(make(), [text]))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])

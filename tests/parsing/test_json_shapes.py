@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_linear, check_no_stall, cut_at, one_by_one, raw_by_block
+from laws import check_linear, check_no_stall, check_readings, cut_at, one_by_one, raw_by_block
 from laws.checks import read
 from laws.strategies import CUTS, soup
-from parsing.json_checks import check_everywhere
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import AssistantMessage
@@ -53,7 +52,7 @@ def parse(text: str, profile: Profile = DEFAULT, **options: Any) -> AssistantMes
 def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Mode) -> None:
     tools = [Tool(name) for name in vector["tools"]]
     make = partial(Machine, profile_of(vector["provider"]), tools, arguments=mode)
-    events = check_everywhere(make, vector["text"])
+    events = check_readings(make, vector["text"])
     expected = [(call["name"], call["arguments"]) for call in vector["expect_invocations"]]
     assert complete_calls(message_of(events)) == expected
     machine = make()
@@ -108,7 +107,7 @@ def test_arguments_that_are_no_object_are_none(profile: Profile, shape: str, mod
     """A tool is not to run without what was meant."""
     for written in NO_OBJECTS:
         text = "Go: " + shape.replace("A", written) + " done"
-        events = check_everywhere(partial(Machine, profile, TOOLS, arguments=mode), text)
+        events = check_readings(partial(Machine, profile, TOOLS, arguments=mode), text)
         message = message_of(events)
         assert complete_calls(message) == [], text
         if mode == "whole":
@@ -119,7 +118,7 @@ def test_arguments_that_are_no_object_are_none(profile: Profile, shape: str, mod
 @pytest.mark.parametrize(("profile", "shape"), SHAPES.values(), ids=SHAPES)
 def test_a_shape_reads_the_same_at_every_cut(profile: Profile, shape: str, mode: Mode) -> None:
     make = partial(Machine, profile, TOOLS, arguments=mode)
-    check_everywhere(make, "a " + shape.replace("A", '"{\\"a\\": \\"x\\\\n\\"}"') + " b")
+    check_readings(make, "a " + shape.replace("A", '"{\\"a\\": \\"x\\\\n\\"}"') + " b")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_other_json_is_text_and_nobody_is_told(profile: Profile, text: str) -> N
     for mode in MODES:
         message = parse(text, profile, arguments=mode, on_error=lambda why, _: told.append(why))
         assert message.text == text
-        check_everywhere(partial(Machine, profile, TOOLS, arguments=mode), text)
+        check_readings(partial(Machine, profile, TOOLS, arguments=mode), text)
     assert told == []
 
 
@@ -153,7 +152,7 @@ def test_every_call_of_a_list_is_emitted_with_its_own_id(mode: Mode) -> None:
         '{"tool_calls": [{"id": "a", "type": "function", "function": {"name": "ping"}}, '
         '{"id": "b", "function": {"name": "emit", "arguments": "{\\"tpl\\": \\"t\\"}"}}], "n": 1} x'
     )
-    events = check_everywhere(partial(Machine, OPENAI, TOOLS, arguments=mode), text)
+    events = check_readings(partial(Machine, OPENAI, TOOLS, arguments=mode), text)
     message = message_of(events)
     assert [(call.id, call.name) for call in message.tool_calls] == [("a", "ping"), ("b", "emit")]
     assert message.text == " x"
@@ -201,7 +200,7 @@ def test_a_live_call_that_breaks_is_incomplete_and_has_all_of_its_text() -> None
     make = partial(
         Machine, DEFAULT, TOOLS, arguments="live", on_error=lambda _, of: told.append(of.text)
     )
-    message = message_of(check_everywhere(make, text))
+    message = message_of(check_readings(make, text))
     assert [(call.name, call.complete) for call in message.tool_calls] == [
         ("emit", False),
         ("ping", True),
@@ -215,7 +214,7 @@ def test_a_cut_value_is_text_or_incomplete(place: int) -> None:
     text = 'a {"tool": {"function": "emit", "parameters": {"tpl": "x y"}}}'[:-place]
     assert parse(text).text == text
     for mode in MODES:
-        events = check_everywhere(partial(Machine, DEFAULT, TOOLS, arguments=mode), text)
+        events = check_readings(partial(Machine, DEFAULT, TOOLS, arguments=mode), text)
         assert complete_calls(message_of(events)) == []
 
 
@@ -224,7 +223,7 @@ def test_calls_of_a_list_stand_where_the_list_is_cut(mode: Mode) -> None:
     one = '{"name": "ping", "args": {}}'
     for text, rest in ((f"[{one}, ", ""), (f'[{one}, {{"na', ', {"na')):
         make = partial(Machine, GEMINI, TOOLS, arguments=mode)
-        message = message_of(check_everywhere(make, text))
+        message = message_of(check_readings(make, text))
         assert complete_calls(message) == [("ping", {})]
         assert message.text == rest
 
@@ -271,7 +270,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     text: str, cuts: list[int], mode: Mode, profile: Profile
 ) -> None:
     make = partial(Machine, profile, TOOLS, arguments=mode)
-    check_everywhere(make, text, [cut_at(text, cuts), one_by_one(text)])
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 def test_brackets_in_prose_leave_at_once() -> None:

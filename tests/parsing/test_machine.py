@@ -12,13 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
     check_no_leak,
     check_no_stall,
+    check_readings,
     chunkings,
     cut_at,
     one_by_one,
@@ -54,17 +51,12 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     make = partial(Machine, syntax, read_tools(vector["tools"]), arguments=mode)
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
     content = vector["expect"]["content"]
-    for chunks in chunkings(vector["text"]) if vector["text"] else [[""]]:
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        events = read(make(), chunks)
-        check_monotone(events)
-        message = message_of(events)
-        assert complete_calls(message) == expected
-        if mode == "whole" and vector["content_mode"] == "exact":
-            assert message.text == content
-        elif mode == "whole":
-            assert folded(message.text) == folded(content)
+    message = message_of(check_readings(make, vector["text"]))
+    assert complete_calls(message) == expected
+    if mode == "whole" and vector["content_mode"] == "exact":
+        assert message.text == content
+    elif mode == "whole":
+        assert folded(message.text) == folded(content)
 
 
 PIECES = soup(
@@ -95,11 +87,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     trim: bool,  # noqa: FBT001
 ) -> None:
     make = partial(Machine, HERMES, TOOLS, arguments=mode, trim=trim)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @given(text=PIECES, mode=st.sampled_from(MODES))
@@ -184,10 +172,8 @@ def test_a_body_is_read_in_any_of_its_shapes(
     body: str, arguments: dict[str, Any], mode: Mode
 ) -> None:
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    for chunks in chunkings(f"<tool_call>{body}</tool_call>"):
-        events = read(make(), chunks)
-        check_monotone(events)
-        assert complete_calls(message_of(events)) == [("write", arguments)]
+    events = check_readings(make, f"<tool_call>{body}</tool_call>")
+    assert complete_calls(message_of(events)) == [("write", arguments)]
 
 
 TWO = [("write", {"path": "a"}), ("ping", {})]
@@ -211,9 +197,8 @@ TWO = [("write", {"path": "a"}), ("ping", {})]
 @pytest.mark.parametrize("mode", MODES)
 def test_several_calls_of_one_body_are_all_read(body: str, mode: Mode) -> None:
     make = partial(Machine, HERMES, TOOLS, arguments=mode)
-    for chunks in chunkings(f"<tool_call>{body}</tool_call>"):
-        check_chunk_free(make, chunks)
-        assert complete_calls(message_of(read(make(), chunks))) == TWO
+    events = check_readings(make, f"<tool_call>{body}</tool_call>")
+    assert complete_calls(message_of(events)) == TWO
 
 
 BROKEN = {
@@ -311,20 +296,19 @@ def test_what_is_no_call_is_read_again_a_limited_number_of_times() -> None:
 def test_a_call_over_its_limit_is_text_or_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_module, "MAX_CALL", 100)
     text = '<tool_call>{"name": "f", "arguments": {"a": "' + "x" * 500
-    for chunks in ([text], one_by_one(text), [text[at : at + 7] for at in range(0, len(text), 7)]):
-        assert message_of(read(Machine(HERMES), chunks)).text == text
-        check_chunk_free(partial(Machine, HERMES, arguments="live"), chunks)
-        (call,) = message_of(read(Machine(HERMES, arguments="live"), chunks)).tool_calls
-        assert not call.complete
+    ways = [one_by_one(text), cut_at(text, range(0, len(text), 7))]
+    assert message_of(check_readings(partial(Machine, HERMES), text, ways)).text == text
+    live = check_readings(partial(Machine, HERMES, arguments="live"), text, ways)
+    (call,) = message_of(live).tool_calls
+    assert not call.complete
 
 
 def test_a_call_of_just_the_limit_is_read_at_any_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     body = '<tool_call>{"name": "f", "arguments": {"a": "xxxx"}}</tool_call>'
     for limit in (len(body) - 1, len(body), len(body) + 1):
         monkeypatch.setattr(machine_module, "MAX_CALL", limit)
-        for chunks in chunkings(body + " on"):
-            check_chunk_free(partial(Machine, HERMES), chunks)
-            check_chunk_free(partial(Machine, HERMES, arguments="live"), chunks)
+        for mode in MODES:
+            check_readings(partial(Machine, HERMES, arguments=mode), body + " on")
 
 
 HOSTILE = {

@@ -10,18 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
     check_no_stall,
+    check_readings,
     chunkings,
     cut_at,
     one_by_one,
 )
 from laws.checks import read
-from laws.merging import merged, raw_by_block
 from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
@@ -64,13 +60,7 @@ def machine(dialect: str, **options: Any) -> Machine:
 
 def parse(dialect: str, text: str, **options: Any) -> AssistantMessage:
     """Read *text* in every chunking; give the one message that all of them make."""
-    whole = read(machine(dialect, **options), [text])
-    for chunks in chunkings(text):
-        events = read(machine(dialect, **options), chunks)
-        assert (merged(events), raw_by_block(events)) == (merged(whole), raw_by_block(whole))
-    check_lossless(partial(machine, dialect, **options), [text])
-    check_monotone(whole)
-    return message_of(whole)
+    return message_of(check_readings(partial(machine, dialect, **options), text))
 
 
 PING: list[tuple[str, dict[str, Any]]] = [("ping", {})]
@@ -312,11 +302,7 @@ def test_any_text_obeys_the_laws(
 ) -> None:
     text = data.draw(soup(*MARKS[name], *INSIDE))
     make = partial(machine, name, arguments=mode, repair=data.draw(st.booleans()))
-    chunks = cut_at(text, cuts)
-    check_never_raises(make, chunks)
-    check_lossless(make, chunks)
-    check_chunk_free(make, chunks)
-    check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts)])
 
 
 @pytest.mark.parametrize("name", DIALECTS)

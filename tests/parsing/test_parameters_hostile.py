@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from laws import check_linear, check_monotone, cut_at, one_by_one
+from laws import check_linear, check_readings, cut_at, one_by_one
 from laws.checks import read
-from laws.merging import merged, raw_by_block
 from laws.strategies import CUTS, soup
 from parsing.parameter_samples import (
     DISTINCT,
@@ -68,14 +67,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
 ) -> None:
     text = data.draw(texts(name))
     make = partial(FORMATS[name].parser, TOOLS, arguments=mode, trim=trim, repair=repair)
-    whole = read(make(), [text])
-    for chunks in ([text], cut_at(text, cuts), one_by_one(text)):
-        parser = make()
-        events = read(parser, chunks)
-        assert "".join(event.raw for event in events) + parser.rest == text
-        assert merged(events) == merged(whole)
-        assert raw_by_block(events) == raw_by_block(whole)
-        check_monotone(events)
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @EVERY

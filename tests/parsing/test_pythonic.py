@@ -11,19 +11,15 @@ from hypothesis import strategies as st
 
 from laws import (
     check_bounded_holdback,
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
     check_no_leak,
     check_no_stall,
+    check_readings,
     chunkings,
     cut_at,
     one_by_one,
 )
 from laws.checks import read
-from laws.merging import merged, raw_by_block
 from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
@@ -171,17 +167,11 @@ def test_a_case_reads_the_same_whole_by_characters_and_at_every_cut(
     content: str,
     mode: Mode,
 ) -> None:
-    whole = read(Machine(calls, TOOLS, arguments=mode), [text])
-    for chunks in chunkings(text):
-        machine = Machine(calls, TOOLS, arguments=mode)
-        events = read(machine, chunks)
-        assert "".join(event.raw for event in events) + machine.rest == text
-        assert (merged(events), raw_by_block(events)) == (merged(whole), raw_by_block(whole))
-        check_monotone(events)
-        message = message_of(events)
-        assert complete_calls(message) == expected
-        if mode == "whole":
-            assert message.text.split() == content.split()
+    events = check_readings(partial(Machine, calls, TOOLS, arguments=mode), text)
+    message = message_of(events)
+    assert complete_calls(message) == expected
+    if mode == "whole":
+        assert message.text.split() == content.split()
 
 
 PIECES = soup(
@@ -210,11 +200,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     repair: bool,  # noqa: FBT001
 ) -> None:
     make = partial(Machine, calls, TOOLS, arguments=mode, repair=repair)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @given(text=st.builds(str.__add__, OPENINGS, PIECES), calls=st.sampled_from([BARE, LINES, EITHER]))

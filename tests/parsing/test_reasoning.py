@@ -10,16 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
     check_no_stall,
-    chunkings,
+    check_readings,
     cut_at,
     one_by_one,
 )
-from laws.checks import read
 from laws.strategies import CUTS, soup
 from parsing.samples import HERMES, TOOLS, complete_calls, message_of
 from penstock.events import ThinkingDelta, ThinkingStart
@@ -39,13 +34,7 @@ CALL = '<tool_call>{"name": "write", "arguments": {"path": "a"}}</tool_call>'
 
 def parse(text: str, reasoning: Reasoning, **options: Any) -> AssistantMessage:
     make = partial(Machine, HERMES, TOOLS, reasoning=reasoning, **options)
-    messages = []
-    for chunks in chunkings(text):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        messages.append(message_of(read(make(), chunks)))
-    assert all(message == messages[0] for message in messages)
-    return messages[0]
+    return message_of(check_readings(make, text))
 
 
 CASES = [
@@ -197,8 +186,4 @@ def test_the_laws_hold_with_reasoning(
     make = partial(
         Machine, HERMES, TOOLS, arguments=mode, reasoning=style, trim=trim, prompt_suffix=prompt
     )
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from laws import (
     check_bounded_holdback,
-    check_chunk_free,
     check_linear,
-    check_lossless,
     check_monotone,
-    check_never_raises,
     check_no_leak,
     check_no_stall,
+    check_readings,
     chunkings,
     cut_at,
     one_by_one,
@@ -71,19 +69,14 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
 ) -> None:
     tools = [Tool(name) for name in vector["tools"]]
     make = partial(SENTINEL.parser, tools, arguments=mode)
-    for chunks in chunkings(vector["text"]):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        events = read(make(), chunks)
-        check_monotone(events)
-        message = message_of(events)
-        if vector["expect_invocations"] is None:
-            assert complete_calls(message) == []
-            continue
-        assert complete_calls(message) == [
-            (call["name"], call["arguments"]) for call in vector["expect_invocations"]
-        ]
-        assert message.text == expected_text(vector)
+    message = message_of(check_readings(make, vector["text"]))
+    if vector["expect_invocations"] is None:
+        assert complete_calls(message) == []
+        return
+    assert complete_calls(message) == [
+        (call["name"], call["arguments"]) for call in vector["expect_invocations"]
+    ]
+    assert message.text == expected_text(vector)
 
 
 PIECES = soup(
@@ -120,11 +113,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     repair: bool,  # noqa: FBT001
 ) -> None:
     make = partial(SENTINEL.parser, TOOLS, arguments=mode, trim=trim, repair=repair)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(make, chunks)
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @given(text=PIECES)
@@ -690,8 +679,8 @@ def test_the_place_of_a_mistake_does_not_depend_on_the_cut(text: str, why: str, 
     """It is counted from behind the start marker, and so is what is looked at again."""
     for repair in (False, True):
         make = partial(SENTINEL.parser, TOOLS, arguments=mode, repair=repair)
+        check_readings(make, text)
         for chunks in chunkings(text):
-            check_chunk_free(make, chunks)
             assert first_told(make, chunks) == why
 
 

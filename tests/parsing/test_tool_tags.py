@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from laws import (
     check_bounded_holdback,
-    check_chunk_free,
     check_linear,
-    check_lossless,
     check_monotone,
-    check_never_raises,
     check_no_leak,
     check_no_stall,
+    check_readings,
     chunkings,
     cut_at,
     one_by_one,
@@ -480,11 +478,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     trim: bool,  # noqa: FBT001
 ) -> None:
     fresh = partial(make, arguments=mode, trim=trim)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_never_raises(fresh, chunks)
-        check_lossless(fresh, chunks)
-        check_chunk_free(fresh, chunks)
-        check_monotone(read(fresh(), chunks))
+    check_readings(fresh, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 @settings(max_examples=50)

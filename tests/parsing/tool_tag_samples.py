@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from laws import check_monotone, chunkings, merged, raw_by_block
+from laws import check_readings
 from laws.checks import read
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd
@@ -67,16 +67,7 @@ def deltas(events: list[Event]) -> str:
 
 def read_every_way(text: str, mode: Mode) -> list[Event]:
     """Read *text* whole, by characters and at every single cut, which has to be all the same."""
-    whole = read(make(arguments=mode), [text])
-    check_monotone(whole)
-    expected, raw = merged(whole), raw_by_block(whole)
-    for chunks in chunkings(text):
-        parser = make(arguments=mode)
-        events = read(parser, chunks)
-        assert merged(events) == expected
-        assert raw_by_block(events) == raw
-        assert "".join(event.raw for event in events) + parser.rest == text
-    return whole
+    return check_readings(partial(make, arguments=mode), text)
 
 
 def check_calls(text: str, expected: list[tuple[str, dict[str, Any]]], shown: str = "") -> None:

@@ -18,7 +18,7 @@ from penstock import _json
 from penstock.apis.passages import Passage
 from penstock.errors import JSONParseError
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9 .,]+")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 .,:;!?()\[\]{}_*#@^~|$%-]+")
 """Text that nobody escapes: any other might stand in the frame in another spelling."""
 
 _FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')

@@ -11,6 +11,11 @@ _MISSING = "The penstock command needs its extra: pip install 'penstock[cli]'"
 
 def main() -> None:
     """Run the command line; the entry point of the script ``penstock``."""
+    if sys.argv[1:2] == ["serve"]:  # which does without the libraries of the other commands
+        from penstock.cli import serve  # noqa: PLC0415
+
+        serve.command(sys.argv[2:])
+        return
     try:
         from penstock.cli.app import app  # noqa: PLC0415 - it needs the extra
     except ModuleNotFoundError as exc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli import formats, parse, repair
+from penstock.cli import config, db, formats, key, logs, parse, repair, replay, serve
 
 app = typer.Typer(
     name="penstock",
@@ -13,6 +13,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.command(
+    "serve",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def _serve(context: typer.Context) -> None:
+    """Serve models to clients of OpenAI Chat, OpenAI Responses and Anthropic Messages."""
+    serve.command(context.args)
+
+
 app.command("parse")(parse.command)
 app.command("formats")(formats.command)
 app.command("repair")(repair.command)
+app.command("replay")(replay.command)
+app.add_typer(logs.app, name="logs")
+app.add_typer(config.app, name="config")
+app.add_typer(key.app, name="key")
+app.add_typer(db.app, name="db")

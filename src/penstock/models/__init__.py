@@ -11,12 +11,14 @@ from penstock.models.middleware import (
     qwen_tools,
     xml_tools,
 )
+from penstock.models.qwen_web import QwenWebModel
 
 __all__ = [
     "DemoModel",
     "HTTPModel",
     "LocalModel",
     "Model",
+    "QwenWebModel",
     "ToolMiddleware",
     "gemma_tools",
     "hermes_tools",

@@ -14,11 +14,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from penstock.events import Event, Failed
+from penstock.events import Event
 from penstock.messages import AssistantMessage
 from penstock.requests import Request
 from penstock.streams import EventStream
-from penstock.streams.failures import error_of
+from penstock.streams.failures import error_of, truncated
+from penstock.streams.merging import DELTAS
+from penstock.streams.record import Record
 
 Batches = AsyncGenerator[list[Event], None]
 """Lists of events as they arrive; the last event of the last one is terminal."""
@@ -44,7 +46,8 @@ class Model(Protocol):
 class Tap:
     """Sees what passes between a model and its server; override what is of interest.
 
-    None of the methods may raise or wait: they stand in the way of the answer.
+    None of the methods may wait: they stand in the way of the answer. What one of them raises is
+    lost. A key that the server says again is hidden.
     """
 
     def sent(self, body: bytes) -> None:
@@ -82,10 +85,41 @@ async def one_by_one(batches: Batches) -> AsyncGenerator[Event, None]:
 
 
 async def unfailing(batches: Batches) -> Batches:
-    """Give *batches*, and what they raise as a failed answer."""
+    """Give *batches*, none of them empty, with a lawful end whatever becomes of them.
+
+    As in a stream, what they raise is a failed answer, and so is an end without a terminal event:
+    blocks that are open are closed with what had arrived.
+    """
+    record = Record()
+    passed: list[Event] = []
+    error = truncated()
     try:
         async with aclosing(batches):
             async for batch in batches:
-                yield batch
+                for event in batch:
+                    if isinstance(event, DELTAS):
+                        record.add_delta(event)
+                        passed.append(event)
+                    else:
+                        passed += record.add(event)
+                if passed:
+                    yield passed
+                    passed = []
     except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
-        yield [Failed("error", error_of(exc), AssistantMessage())]
+        error = error_of(exc)
+    end = passed if record.ended else [*passed, *record.fail(error)]
+    if end:
+        yield end
+
+
+async def message_of(batches: Batches) -> AssistantMessage:
+    """Read *batches* to their end and give the message; one without an end has `error` set.
+
+    Raises what they raise, and `UsageError` for events that make no lawful answer.
+    """
+    record = Record()
+    async for event in one_by_one(batches):
+        record.add(event)
+    if not record.ended:
+        record.fail(truncated())
+    return record.message

@@ -1,5 +1,6 @@
 // Asks our server for each answer, once as a stream and once whole, through the AI SDK, and tells
-// on standard output, a line of JSON for each answer, what an application would have seen.
+// on standard output, a line of JSON for each answer, what an application would have seen. The model
+// that it asks for says which answer it wants.
 //
 //     node client.mjs http://127.0.0.1:PORT text thinking …
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -8,16 +9,23 @@ import { generateText, jsonSchema, streamText, tool } from "ai";
 const SECONDS = 60;
 const [address, ...answers] = process.argv.slice(2);
 
-const anyObject = () => jsonSchema({ type: "object", additionalProperties: true });
+const object = (properties) => jsonSchema({ type: "object", properties });
+const text = { type: "string" };
 const tools = {
-  get_weather: tool({ description: "Tell the weather.", inputSchema: anyObject() }),
-  write_file: tool({ description: "Write a file.", inputSchema: anyObject() }),
+  get_weather: tool({
+    description: "Tell the weather.",
+    inputSchema: object({ city: text, days: { type: "integer" } }),
+  }),
+  write_file: tool({
+    description: "Write a file.",
+    inputSchema: object({ path: text, content: text }),
+  }),
 };
 
 function question(answer) {
   const provider = createOpenAICompatible({
     name: "penstock",
-    baseURL: `${address}/${answer}/v1`,
+    baseURL: `${address}/v1`,
     apiKey: "none",
     includeUsage: true,
   });

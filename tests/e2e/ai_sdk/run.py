@@ -3,7 +3,8 @@
 Node runs `client.mjs` against our server, which says one answer of each kind, and what the client
 saw has to be what the answer's message says: texts, thoughts, calls with their arguments (and in
 the stream their pieces), how it ended, the tokens. What the SDK sent has to be what our reader of
-requests read. It prints a row for each answer; the exit code is the number of those that failed.
+requests read. Then it asks the gateway, behind which a model says the like in text alone. It prints
+a row for each answer; the exit code is the number of those that failed.
 
 Node has to be there; `AI_SDK=skip` passes without a look, for machines that have none.
 """
@@ -15,20 +16,22 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from e2e.agents import npm
+from e2e.agents.gateway import Gateway
 from e2e.ai_sdk.answers import answers, message_of
-from e2e.ai_sdk.server import Server, serving
+from e2e.ai_sdk.printed import printed
+from e2e.ai_sdk.server import MODEL, Server, serving
 from penstock.messages import AssistantMessage
+from penstock.requests import Request
 
 HERE = Path(__file__).parent
-INSTALL = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
-TRIES = 3
-INSTALL_SECONDS = 300
 RUN_SECONDS = 300
 ENDS = {"stop": "stop", "length": "length", "tool_use": "tool-calls", "error": "error"}
 
@@ -37,47 +40,61 @@ def main() -> int:
     if os.environ.get("AI_SDK") == "skip":
         print("AI SDK: skipped, as AI_SDK=skip asks for")
         return 0
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
+    node, program = shutil.which("node"), shutil.which("npm")
+    if node is None or program is None:
         print("AI SDK: there is no node or npm here; install Node.js, or pass AI_SDK=skip")
         return 1
     began = time.monotonic()
-    install(npm)
+    npm.install(program, HERE)
     installed = time.monotonic()
-    failed = compare(node)
+    failed = compare(node) + compare_printed(node)
     took = f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to run"
-    print(f"{len(answers()) - failed} of {len(answers())} answers read by the AI SDK ({took})")
+    number = len(answers()) + len(printed())
+    print(f"{number - failed} of {number} answers read by the AI SDK ({took})")
     return failed
-
-
-def install(npm: str) -> None:
-    """Install the SDK beside this script, once for each version."""
-    wanted = HERE / "package.json"
-    stamp = HERE / "node_modules" / ".installed"
-    if stamp.exists() and stamp.read_text() == wanted.read_text():
-        return
-    for tried in range(TRIES):
-        done = subprocess.run([npm, *INSTALL], cwd=HERE, timeout=INSTALL_SECONDS, check=False)
-        if done.returncode == 0:
-            stamp.write_text(wanted.read_text())
-            return
-        time.sleep(5 * (tried + 1))
-    raise SystemExit("AI SDK: npm could not install it")
 
 
 def compare(node: str) -> int:
     """Let the client ask for every answer; give how many it read otherwise than they were."""
     said = answers()
+    messages = {name: message_of(events) for name, events in said.items()}
+    with serving(said) as server:
+        return compare_all(ask(node, server.address, [*said]), messages, server)
+
+
+def compare_printed(node: str) -> int:
+    """Let it ask through the gateway for what a model only prints."""
+    said = {name: events for name, (_, events) in printed().items()}
+    messages = {name: message for name, (message, _) in printed().items()}
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-ai-sdk-") as folder,
+        serving(said) as server,
+        Gateway(f"{server.address}/v1", Path(folder)) as gateway,
+    ):
+        print("through the gateway, from text:", flush=True)
+        seen = ask(node, gateway.address, [*said])
+        return compare_all(seen, messages, server, is_gateway=True)
+
+
+def compare_all(
+    asked: list[dict[str, Any]],
+    messages: dict[str, AssistantMessage],
+    server: Server,
+    *,
+    is_gateway: bool = False,
+) -> int:
+    """Compare what was seen of each answer with its message; print a row for each."""
     print(f"{'answer':<16} {'parts':>5} {'calls':>5}  {'ends in':<16} tokens", flush=True)
     failed = 0
-    with serving(said) as server:
-        for seen in ask(node, server.address, [*said]):
-            try:
-                check(seen, message_of(said[seen["answer"]]), server)
-                print(row(seen), flush=True)
-            except AssertionError as exc:
-                failed += 1
-                print(f"{seen['answer']:<16} FAILED: {exc}", flush=True)
+    for seen in asked:
+        message = messages[seen["answer"]]
+        try:
+            check(renamed(seen, message) if is_gateway else seen, message)
+            check_requests(server, seen["answer"], is_gateway=is_gateway)
+            print(row(seen), flush=True)
+        except AssertionError as exc:
+            failed += 1
+            print(f"{seen['answer']:<16} FAILED: {exc}", flush=True)
     return failed
 
 
@@ -87,12 +104,25 @@ def ask(node: str, address: str, names: list[str]) -> list[dict[str, Any]]:
     done = subprocess.run(
         command, cwd=HERE, stdout=subprocess.PIPE, text=True, timeout=RUN_SECONDS, check=True
     )
-    seen = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = done.stdout.rstrip("\n").split("\n")  # a line of JSON may hold other ends of lines
+    seen = [json.loads(line) for line in lines]
     assert [one["answer"] for one in seen] == names, "not every answer was asked for"
     return seen
 
 
-def check(seen: dict[str, Any], message: AssistantMessage, server: Server) -> None:
+def renamed(seen: dict[str, Any], message: AssistantMessage) -> dict[str, Any]:
+    """Give what was *seen* under the ids of *message*: the gateway makes its own for each call."""
+    for one in (seen["streamed"], seen["whole"]):
+        inputs, calls = one.get("inputs", []), one.get("calls", [])
+        made = [part["id"] for part in inputs] or [id_ for id_, *_ in calls]
+        same("how many ids there are", len({*filter(None, made)}), len(made))
+        names = dict(zip(made, [call.id for call in message.tool_calls], strict=False))
+        one["calls"] = [[names.get(id_), *rest] for id_, *rest in calls]
+        one["inputs"] = [part | {"id": names.get(part["id"])} for part in inputs]
+    return seen
+
+
+def check(seen: dict[str, Any], message: AssistantMessage) -> None:
     streamed, whole = seen["streamed"], seen["whole"]
     check_content(streamed, message)
     check_inputs(streamed, message)
@@ -103,8 +133,6 @@ def check(seen: dict[str, Any], message: AssistantMessage, server: Server) -> No
     else:
         check_content(whole, message)
         check_end(whole, message)
-    for is_stream in (True, False):
-        check_request(server, seen["answer"], is_stream=is_stream)
 
 
 def check_content(seen: dict[str, Any], message: AssistantMessage) -> None:
@@ -140,9 +168,14 @@ def check_end(seen: dict[str, Any], message: AssistantMessage) -> None:
         same("the tokens", seen["usage"], tokens)
 
 
-def check_request(server: Server, name: str, *, is_stream: bool) -> None:
-    request = server.asked[name, is_stream]
-    same("the model asked", request.model, f"model-of-{name}")
+def check_requests(server: Server, name: str, *, is_gateway: bool) -> None:
+    """See that the questions came as they were; the gateway asks for a stream, whoever asks it."""
+    for is_stream in (True,) if is_gateway else (True, False):
+        check_request(server.asked[name, is_stream], name)
+
+
+def check_request(request: Request, name: str) -> None:
+    same("the model asked", request.model, MODEL + name)
     same("the tools sent", [tool.name for tool in request.tools], ["get_weather", "write_file"])
     (question,) = request.messages
     same("the question", getattr(question, "text", None), f"Say {name}.")

@@ -1,10 +1,10 @@
-"""Our chat API on loopback: the path names the answer, and each event leaves by itself."""
+"""Our chat API on loopback: the model names the answer, and each event leaves by itself."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -15,6 +15,8 @@ from penstock.events import Event
 from penstock.requests import Request
 
 API = apis.get("openai-chat")
+MODEL = "model-of-"
+"""How the name of a model begins; an answer's name follows."""
 
 
 class Server(ThreadingHTTPServer):
@@ -37,13 +39,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         request = API.read_request(body)
-        name = self.path.split("/")[1]
+        name = request.model.removeprefix(MODEL)
         self.server.asked[name, request.stream] = request
         events = self.server.answers[name]
-        if request.stream:
-            self._stream(events, usage=request.include_usage)
-        else:
-            self._answer(events)
+        with suppress(ConnectionError):  # after an error the gateway waits for no more
+            if request.stream:
+                self._stream(events, usage=request.include_usage)
+            else:
+                self._answer(events)
 
     def _stream(self, events: list[Event], *, usage: bool) -> None:
         self._head(200, "text/event-stream")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock import json_array, sse
+from penstock import json_array
+from penstock.apis import framing
 from penstock.frames import Frame, FrameDecoder
 
 _WHITESPACE: Final = b" \t\r\n"
@@ -34,7 +35,7 @@ class Frames(FrameDecoder):
         """Choose by the first byte; white space before it means nothing in either framing."""
         data = data.lstrip(_WHITESPACE)
         if data:
-            self._framing = json_array.Decoder() if data[:1] == b"[" else sse.Decoder()
+            self._framing = json_array.Decoder() if data[:1] == b"[" else framing.Decoder()
             frames += self._framing.feed(data)
 
     def _read_end(self, frames: list[Frame]) -> None:

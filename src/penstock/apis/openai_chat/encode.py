@@ -30,11 +30,15 @@ from penstock.events import (
 from penstock.messages import ErrorInfo, Usage
 
 _TAIL: Final = b'},"logprobs":null,"finish_reason":null}]}\n\n'
-_DONE: Final = b"data: [DONE]\n\n"
+DONE: Final = b"data: [DONE]\n\n"
+"""The last word of every stream."""
 
 
 class Encoder(StreamEncoder):
-    """Events in, the bytes of a chat completion stream out."""
+    """Events in, the bytes of a chat completion stream out.
+
+    *index* is the number of the choice that they are; see `ChoicesEncoder` for several.
+    """
 
     def __init__(
         self,
@@ -43,9 +47,11 @@ class Encoder(StreamEncoder):
         id: str = "",  # noqa: A002 - the field's name
         created: int = 0,
         usage: bool = True,
+        index: int = 0,
     ) -> None:
         super().__init__()
         self._model, self._id, self._created = model, id, created
+        self._index = index
         self._asked_for_usage = usage
         self._speech = OneByOne()
         self._ids = Ids()
@@ -69,7 +75,7 @@ class Encoder(StreamEncoder):
             }
         )
         self._head = b"data: " + chunk[:-1]
-        choice = self._head + b',"choices":[{"index":0,"delta":{'
+        choice = self._head + b',"choices":[{"index":%d,"delta":{' % self._index
         self._text_head = choice + b'"content":'
         self._thinking_head = choice + b'"reasoning_content":'
         self._calls_head = choice + b'"tool_calls":[{"index":'
@@ -97,7 +103,7 @@ class Encoder(StreamEncoder):
         return head + _json.encode_text(event.text) + _TAIL
 
     def _write_delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        choice = {"index": self._index, "delta": delta, "logprobs": None, "finish_reason": finish}
         return self._head + b',"choices":' + _json.encode_wire([choice]) + b"}\n\n"
 
     # --- calls ---
@@ -127,13 +133,22 @@ class Encoder(StreamEncoder):
     # --- the end ---
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
+        return self._write_finish(event, ending) + self._write_tail(event, ending)
+
+    def _write_finish(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
+        """Write how the choice ends."""
         if isinstance(ending, ErrorInfo):
             error = _json.encode_wire({"error": tables.write_error(ending)})
-            return b"data: " + error + b"\n\n" + _DONE
-        finish = self._write_delta(reason_of(event.message, ending), tables.FINISH_REASONS[ending])
-        return finish + self._write_usage(event.message.usage) + _DONE
+            return b"data: " + error + b"\n\n"
+        return self._write_delta(reason_of(event.message, ending), tables.FINISH_REASONS[ending])
 
-    def _write_usage(self, usage: Usage) -> bytes:
+    def _write_tail(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
+        """Write what ends the stream: the tokens of an answer, and the last word."""
+        is_error = isinstance(ending, ErrorInfo)
+        return (b"" if is_error else self.write_usage(event.message.usage)) + DONE
+
+    def write_usage(self, usage: Usage) -> bytes:
+        """Write the tokens, if the client asked for them and anybody counted."""
         if not self._asked_for_usage or usage == Usage():
             return b""
         written = _json.encode_wire(tables.write_usage(usage))

@@ -31,11 +31,6 @@ _HEAD: Final = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","conte
 _ANSWER: Final = b',"phase":"answer","status":"typing"}}]}\n\n'
 _THOUGHT: Final = b',"phase":"think","status":"typing"}}]}\n\n'
 _THOUGHT_END: Final = _HEAD + b'"","phase":"think","status":"finished"}}]}\n\n'
-_FINISH: Final[dict[Ending, str]] = {
-    "length": "length",
-    "refusal": "content_filter",
-    "filter": "content_filter",
-}
 
 
 class Encoder(StreamEncoder):
@@ -117,9 +112,9 @@ class Encoder(StreamEncoder):
             )
         last = {"role": "assistant", "content": "", "phase": "answer", "status": "finished"}
         choice: dict[str, Any] = {"index": 0, "delta": last}
-        if ending in _FINISH:
+        if ending in tables.FINISH_REASONS:
             del last["status"]
-            choice["finish_reason"] = _FINISH[ending]
+            choice["finish_reason"] = tables.FINISH_REASONS[ending]
         return counted + _frame({"choices": [choice]}) + b"data: [DONE]\n\n"
 
 

@@ -1,4 +1,7 @@
-"""Whole answers of chat.qwen.ai, both ways."""
+"""Whole answers of chat.qwen.ai, both ways.
+
+The server names no end of a whole answer: it ends with its body.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.apis.encoding import ending_of
-from penstock.apis.openai_chat.response import read_response as read_chat
-from penstock.apis.openai_chat.response import write_message
+from penstock.apis.openai_chat.decode import Decoder
+from penstock.apis.openai_chat.response import reason_of, write_message
 from penstock.apis.qwen import tables
 from penstock.apis.reading import object_at, text_at
 from penstock.apis.surrogates import without_lone_surrogates
@@ -22,12 +25,23 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
         return AssistantMessage(stop_reason="error", error=error)
     inner = object_at(data, "data") or data
     choices = inner.get("choices")
-    wrapped = [
-        {"finish_reason": "stop", **choice}
-        for choice in (choices if isinstance(choices, list) else [])
-        if isinstance(choice, Mapping)
-    ]
-    return read_chat({"id": text_at(inner, "message_id"), "choices": wrapped})
+    return _Body().read_whole({"id": text_at(inner, "message_id"), "choices": choices})
+
+
+class _Body(Decoder):
+    """Reads a body that holds a message: what a stream would be cut off at is its end."""
+
+    _has_message = False
+
+    def _read_choice(self, choice: Mapping[str, Any]) -> None:
+        self._has_message |= isinstance(choice.get("message"), Mapping)
+        super()._read_choice(choice)
+
+    def _read_end(self) -> None:
+        if self._has_message:
+            self._conclude(self._finish)
+        else:
+            super()._read_end()
 
 
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
@@ -36,11 +50,13 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     ending = ending_of(message)
     if isinstance(ending, ErrorInfo):
         raise UsageError(f"an answer that failed has no whole form: {ending.message}")
-    finish = {"finish_reason": ending} if ending == "length" else {}
+    choice = {"index": 0, "message": {**write_message(message), **reason_of(message, ending)}}
+    if ending in tables.FINISH_REASONS:
+        choice["finish_reason"] = tables.FINISH_REASONS[ending]
     data = {
         "chat_id": "chat-1",
         "parent_id": "",
         "message_id": message.id,
-        "choices": [{"index": 0, "message": write_message(message), **finish}],
+        "choices": [choice],
     }
     return without_lone_surrogates({"success": True, "request_id": "", "data": data})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from penstock.apis.encoding import Ending
 from penstock.apis.faults import body_of, error_info, message_of, retry_after
 from penstock.apis.numbers import count_of, counts_of
 from penstock.apis.reading import clean
@@ -15,6 +16,14 @@ NAME: Final = "qwen"
 THINKING: Final = frozenset({"think", "thinking_summary"})
 ASIDE: Final = frozenset({"web_search", "local_tool", "image_gen", "image_gen_tool"})
 """Phases of an answer; what is neither is the answer itself."""
+
+FINISH_REASONS: Final[dict[Ending, str]] = {
+    "length": "length",
+    "refusal": "content_filter",
+    "filter": "content_filter",
+}
+"""How an answer ends that did not end by itself, in the words of chat completions: the web API has
+none of its own."""
 
 STATUSES: Final = {
     "ratelimited": 429,

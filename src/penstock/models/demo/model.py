@@ -25,7 +25,7 @@ from penstock.events import (
 )
 from penstock.formats import FormatLike, get
 from penstock.messages import AssistantMessage, Text, ToolCall, Usage
-from penstock.models.base import Batches, Tap
+from penstock.models.base import Batches, Tap, unfailing
 from penstock.models.demo.script import Line, line_for
 from penstock.requests import Request
 from penstock.streams import EventStream
@@ -78,12 +78,10 @@ class DemoModel:
         """Begin to answer *request*; never raises, every failure is in the stream."""
         return EventStream(self._answer(request), interval=0)
 
-    async def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         """Give the events of the answer one by one; there is no wire that *tap* could see."""
         del tap
-        async with aclosing(self._answer(request)) as events:
-            async for event in events:
-                yield [event]
+        return unfailing(self._batches(request))
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer."""
@@ -92,6 +90,11 @@ class DemoModel:
 
     async def close(self) -> None:
         """Let go of nothing: a script holds nothing."""
+
+    async def _batches(self, request: Request) -> Batches:
+        async with aclosing(self._answer(request)) as events:
+            async for event in events:
+                yield [event]
 
     async def _answer(self, request: Request) -> AsyncGenerator[Event, None]:
         for event in _events(request, line_for(request, self._format), self._name):

@@ -187,8 +187,9 @@ class _Connector(aiohttp.TCPConnector):
 
 def _tear_down(sockets: _Sockets) -> None:
     for socket in sockets:
-        if isinstance(socket, asyncio.WriteTransport):
-            socket.abort()
+        abort = getattr(socket, "abort", None)  # uvloop's own are no `asyncio.WriteTransport`
+        if callable(abort):
+            abort()
 
 
 def _tls(ca: str | os.PathLike[str] | ssl.SSLContext | None) -> ssl.SSLContext | bool:

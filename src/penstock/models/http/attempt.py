@@ -17,6 +17,7 @@ from penstock.apis.decoding import StreamDecoder
 from penstock.errors import PenstockError
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.models.base import Tap
 from penstock.models.http.report import Account
 from penstock.models.http.transport import (
     Answer,
@@ -41,6 +42,9 @@ MAX_REMAINDER: Final = 65_536
 GRACE: Final = 0.05
 """How many seconds the end of a body may come later than the end of the answer in it."""
 
+_SAID: Final = ("provider", "refusal", "filter")
+"""Failures that the server itself told."""
+
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-goog-request-id", "cf-ray")
 
 
@@ -60,12 +64,18 @@ Prepare = Callable[[Send], Awaitable[HTTPCall]]
 
 
 class Attempt:
-    """Sends one call over *transport* and reads its answer."""
+    """Sends one call over *transport* and reads its answer, whose calls *ids* names."""
 
     def __init__(
-        self, api: Api, transport: Transport, patience: Patience, account: Account
+        self,
+        api: Api,
+        transport: Transport,
+        patience: Patience,
+        account: Account,
+        ids: Callable[[], str],
     ) -> None:
         self._api = api
+        self._ids = ids
         self._transport = transport
         self._patience = patience
         self._mask = account.mask
@@ -74,7 +84,7 @@ class Attempt:
 
     async def batches(self, prepare: Prepare) -> AsyncGenerator[list[Event]]:
         """Give the events, a batch for a read, up to the terminal event; never raises."""
-        decoder = self._api.decoder()
+        decoder = self._api.decoder(ids=self._ids)
         answer: Answer | None = None
         broken: list[Event] = []
         try:
@@ -107,7 +117,9 @@ class Attempt:
         late: type[TransportError] = FirstByteTimeoutError
         size = 0
         while (data := await patience.wait(anext(body, None), until, late)) is not None:
-            if data and not size:
+            if not data:
+                continue
+            if not size:
                 self._report.first_byte = patience.passed()
                 late = IdleTimeoutError
             tap.received(data)
@@ -119,12 +131,11 @@ class Attempt:
                 try:
                     yield events
                 finally:  # Who has the terminal event reads no further, and closes this.
-                    await _read_remainder(body)
+                    await _read_remainder(body, tap)
                 return
             if events:
                 yield events
-            if size:
-                until = patience.now() + patience.idle
+            until = patience.now() + patience.idle
         yield decoder.finish()
 
     async def _check(self, answer: Answer) -> None:
@@ -136,7 +147,6 @@ class Attempt:
         if status // 100 == 2:  # noqa: PLR2004 - all that begin so are an agreement
             return
         body = self._mask.body(await self._body(answer))
-        self._tap.received(body)
         info = self._api.read_error(status, headers, body, now=time.time())
         if status // 100 == 3:  # noqa: PLR2004 - and these say to ask elsewhere
             where = headers.get("location", "elsewhere")
@@ -163,16 +173,18 @@ class Attempt:
                 data = await patience.wait(anext(body, None), until, IdleTimeoutError)
                 if data is None:
                     break
+                self._tap.received(data)
                 read += data
         return bytes(read[:MAX_ERROR_BODY])
 
 
-async def _read_remainder(body: AsyncIterator[bytes]) -> None:
+async def _read_remainder(body: AsyncIterator[bytes], tap: Tap) -> None:
     """Read the end of a body whose answer is complete, so that its connection can be used again."""
     left = MAX_REMAINDER
     with suppress(Exception):
         async with asyncio.timeout(GRACE):
             while left > 0 and (data := await anext(body, None)) is not None:
+                tap.received(data)
                 left -= len(data)
 
 
@@ -185,7 +197,7 @@ def _rest_of(decoder: StreamDecoder, exc: Exception) -> list[Event]:
     info = exc.info if isinstance(exc, TransportError | RefusedError) else error_of(exc)
     events = decoder.finish()
     last = events[-1] if events else None
-    if isinstance(last, Done) or (isinstance(last, Failed) and last.error.kind == "provider"):
+    if isinstance(last, Done) or (isinstance(last, Failed) and last.error.kind in _SAID):
         return events
     message = last.message if isinstance(last, Failed) else AssistantMessage()
     message.error = info

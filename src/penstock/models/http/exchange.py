@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from logging import getLogger
 from typing import Final
@@ -34,7 +34,10 @@ _LOG: Final = getLogger("penstock.models")
 
 
 class Exchange:
-    """Gets one answer from *transport*; `batches` is read once."""
+    """Gets one answer from *transport*; `batches` is read once.
+
+    *ids* names the calls of servers that give them no name.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Exchange:
         timeouts: Timeouts,
         retry: Retry,
         account: Account,
+        ids: Callable[[], str],
     ) -> None:
         self._api = api
         self._prepare = prepare
@@ -52,6 +56,7 @@ class Exchange:
         self._timeouts = timeouts
         self._retry = retry
         self._account = account
+        self._ids = ids
         self._report = account.report
 
     async def batches(self) -> AsyncGenerator[list[Event]]:
@@ -70,7 +75,7 @@ class Exchange:
         went_out = False
         while True:
             self._report.attempts += 1
-            attempt = Attempt(self._api, self._transport, patience, self._account)
+            attempt = Attempt(self._api, self._transport, patience, self._account, self._ids)
             again: float | None = None
             async with aclosing(attempt.batches(self._prepare)) as batches:
                 async for batch in batches:

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from penstock import _json
 from penstock.errors import UsageError
 
 HIDDEN: Final = "***"
@@ -22,6 +23,9 @@ _HEAD: Final = 8
 
 _LEAST: Final = 4
 """How long a secret is at least; hiding every ``x`` in an error would help nobody."""
+
+_SCHEMES: Final = frozenset({"basic", "bearer", "digest", "token"})
+"""Words before a key that are no secret themselves."""
 
 _TELLING: Final = ("auth", "key", "token", "secret", "cookie", "password", "sig")
 
@@ -65,13 +69,18 @@ class Mask:
     """Hides *secrets* in text, also where the text was cut within one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = {secret for secret in secrets if len(secret) >= _LEAST}
+        whole = (secret.encode("utf-8", "replace").decode() for secret in secrets)
+        known = {secret for secret in whole if len(secret) >= _LEAST}
+        # As a URL has it, and as JSON has it: bodies are hidden before anyone reads them.
         known |= {quote(secret, safe="") for secret in known}
+        known |= {_json.encode(secret).decode()[1:-1] for secret in known}
         self._secrets = sorted(known, key=len, reverse=True)
+        self._heads = [secret[:_HEAD].encode() for secret in self._secrets]
 
     def with_secrets(self, secrets: Iterable[str]) -> Mask:
         """Give a mask that hides *secrets* too."""
-        return Mask([*self._secrets, *secrets])
+        more = list(secrets)
+        return Mask([*self._secrets, *more]) if more else self
 
     def __repr__(self) -> str:
         return f"Mask({len(self._secrets)} secrets)"
@@ -86,10 +95,38 @@ class Mask:
 
     def body(self, body: bytes) -> bytes:
         """Give *body* without the secrets, before anyone cuts it to a length."""
-        if not self._secrets:
+        if not any(head in body for head in self._heads):
             return body
         text = body.decode("utf-8", "surrogateescape")
         return self.text(text).encode("utf-8", "surrogateescape")
+
+    def find_beginning(self, text: str) -> int:
+        """Find where a secret may begin at the end of *text*; its length where none does."""
+        longest = max(map(len, self._secrets), default=1) - 1
+        for at in range(max(0, len(text) - longest), len(text)):
+            if any(secret.startswith(text[at:]) for secret in self._secrets):
+                return at
+        return len(text)
+
+
+class Veil:
+    """Hides what *mask* hides in text that comes in pieces: what may begin a secret waits."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._held = ""
+
+    def add(self, text: str) -> str:
+        """Take more text; give what can be shown by now."""
+        text = self._held + text
+        at = self._mask.find_beginning(text)
+        self._held = text[at:]
+        return self._mask.text(text[:at])
+
+    def finish(self) -> str:
+        """Give what waited."""
+        held, self._held = self._held, ""
+        return self._mask.text(held)
 
 
 def _hide_beginnings(text: str, secret: str) -> str:
@@ -111,9 +148,15 @@ def _agreement(one: str, other: str) -> int:
 
 
 def secrets_in_headers(headers: Mapping[str, str]) -> list[str]:
-    """Give what *headers* should tell nobody but the server: all of it, and its parts."""
-    telling = [value for name, value in headers.items() if _is_telling(name)]
-    return [*telling, *(part for value in telling for part in value.replace(";", " ").split())]
+    """Give what *headers* should tell nobody but the server: all of it, and its parts.
+
+    A part is a word, or what a cookie holds, unless that is as short as a setting is.
+    """
+    telling = [str(value) for name, value in headers.items() if _is_telling(str(name))]
+    words = [word for value in telling for word in value.replace(";", " ").split()]
+    held = [word.partition("=")[2] for word in words]
+    parts = [*words, *(value for value in held if len(value) >= _HEAD)]
+    return [*telling, *(part for part in parts if part.lower() not in _SCHEMES)]
 
 
 def secrets_in_url(url: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from logging import getLogger
 from types import TracebackType
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from penstock import _json, apis
 from penstock.apis import Api
+from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.events import Failed
 from penstock.messages import AssistantMessage, ErrorInfo
@@ -25,8 +26,11 @@ from penstock.models.http.exchange import Exchange
 from penstock.models.http.keys import Mask, find_key, secrets_in_headers, secrets_in_url
 from penstock.models.http.report import Account, HTTPStream, Report
 from penstock.models.http.retry import Retry
+from penstock.models.http.taps import Hiding, Tracing, traced
 from penstock.models.http.transport import HTTPCall, Transport
 from penstock.models.http.waiting import Timeouts
+from penstock.models.ids import Ids
+from penstock.models.tracing import Trace, Write
 from penstock.requests import Request
 from penstock.streams import INTERVAL
 from penstock.streams.failures import error_of
@@ -46,6 +50,10 @@ class HTTPModel:
     `GOOGLE_API_KEY`, `OLLAMA_API_KEY`, `QWEN_API_KEY`), and an empty one is none. *headers* go
     along with every request. *streaming* off asks for whole answers, which come as a stream all
     the same. *interval* is the pace of the streams. *on_report* is told of each that has ended.
+
+    *debug* is a mode of `penstock.debug`, None leaves that to the environment: bytes as they come
+    and events as they go are written to *write* or else to stderr, without keys, and the summary
+    goes to *on_summary* where that is given.
 
     *proxy* and *ca* are for the connections that the model makes itself; with a *transport*, which
     models may share, they and the time to connect are the transport's.
@@ -70,6 +78,9 @@ class HTTPModel:
         interval: float = INTERVAL,
         environ: Mapping[str, str] | None = None,
         on_report: Callable[[Report], object] | None = None,
+        debug: str | Settings | None = None,
+        write: Write | None = None,
+        on_summary: Callable[[Summary], object] | None = None,
     ) -> None:
         if not interval >= 0:
             raise UsageError(f"an interval is zero or more seconds, not {interval}")
@@ -86,6 +97,7 @@ class HTTPModel:
         self._mask = Mask([self._key.reveal(), *secrets_in_url(self._base_url)])
         self._interval = interval
         self._on_report = on_report
+        self._trace = Trace(debug, write, on_summary, environ)
         self._said: set[str] = set()  # what was said to be left out
         self._own = transport is None
         if transport is None:
@@ -120,7 +132,7 @@ class HTTPModel:
         the stream. `report` of the stream says what it took, and what the API had no word for.
         """
         report = Report(api=self._api.name, model=self._model)
-        batches = self._batches(request, report, Tap())
+        batches = self._batches(request, report, None)
         return HTTPStream(one_by_one(batches), report, interval=self._interval)
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
@@ -128,14 +140,12 @@ class HTTPModel:
 
         Like `stream`, but without its pace and its task; *tap* sees what passes on the wire.
         """
-        report = Report(api=self._api.name, model=self._model)
-        tap = tap or Tap()
-        tap.reported(report)
-        return self._batches(request, report, tap)
+        return self._batches(request, Report(api=self._api.name, model=self._model), tap)
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
-        return await self.stream(request).result()
+        async with self.stream(request) as stream:
+            return await stream.result()
 
     async def close(self) -> None:
         """Close the connections, unless they are those of a transport that was passed in."""
@@ -155,18 +165,27 @@ class HTTPModel:
 
     # --- what goes out ---
 
-    def _batches(self, request: Request, report: Report, tap: Tap) -> Batches:
-        mask = Mask()
+    def _batches(self, request: Request, report: Report, tap: Tap | None) -> Batches:
+        headers = {**self._headers, **(request.headers or {})}
+        mask = self._mask.with_secrets(secrets_in_headers(headers))
+        watch = Tap() if tap is None else Hiding(tap, mask)
+        watch.reported(report)
+        if not self._trace.is_on:
+            return self._answer(request, Account(report, mask, watch))
+        flow = self._trace.flow(lambda line: f"{self._api.name} {mask.text(line)}")
+        tracing = Tracing(watch, flow, mask)
+        return traced(self._answer(request, Account(report, mask, tracing)), flow, tracing)
+
+    def _answer(self, request: Request, account: Account) -> Batches:
         try:
-            mask = self._mask.with_secrets(secrets_in_headers({**self._headers, **request.headers}))
-            exchange = self._exchange(request, report, mask, tap)
+            exchange = self._exchange(request, account)
         except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
             error = error_of(exc)
-            error.message = mask.text(error.message)
+            error.message = account.mask.text(error.message)
             return _failed(error)
-        return self._reported(exchange, report)
+        return self._reported(exchange, account.report)
 
-    def _exchange(self, request: Request, report: Report, mask: Mask, tap: Tap) -> Exchange:
+    def _exchange(self, request: Request, account: Account) -> Exchange:
         asked = replace(
             request,
             model=self._model or request.model,
@@ -174,16 +193,17 @@ class HTTPModel:
             stream=self._streaming,
             include_usage=self._streaming,
         )
-        report.model = asked.model
-        report.left_out = self._api.left_out(asked)
-        self._say_left_out(report.left_out)
+        account.report.model = asked.model
+        account.report.left_out = self._api.left_out(asked)
+        self._say_left_out(account.report.left_out)
         return Exchange(
             self._api,
             self._prepare(asked),
             self._transport,
             timeouts=self._timeouts,
             retry=self._retry,
-            account=Account(report, mask, tap),
+            account=account,
+            ids=Ids(asked),
         )
 
     def _prepare(self, request: Request) -> Prepare:
@@ -241,7 +261,8 @@ class HTTPModel:
                     yield batch
         finally:
             if self._on_report is not None:
-                self._on_report(report)
+                with suppress(Exception):  # a handler that fails must not end the answer
+                    self._on_report(report)
 
 
 async def _failed(error: ErrorInfo) -> Batches:

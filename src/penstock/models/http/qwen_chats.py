@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ def preparation(api: Api, request: Request, base_url: str, write: Write) -> Prep
     The chat is `chat_id` in `Request.extra`, and `parent_id` the answer to go on from.
     """
     base_url = base_url.removesuffix("/").removesuffix("/chat/completions")
+    request = deepcopy(request)  # It is written with each try, and may be changed meanwhile.
 
     async def prepare(send: Send) -> HTTPCall:
         now = time.time()

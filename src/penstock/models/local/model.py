@@ -80,6 +80,9 @@ class LocalModel(ToolMiddleware):
             on_summary=on_summary,
         )
 
+    reads_calls = True
+    """Calls are read out of the text already: nobody needs to look again."""
+
     def stream(self, request: Request) -> EventStream:
         """Begin to answer *request*; never raises, every failure is in the stream.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from inspect import Parameter, signature
-from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -18,30 +17,19 @@ from msgspec import Struct
 from penstock.errors import ParseError
 from penstock.events import Done, Event, ToolCallStart
 from penstock.formats import EventParser, Format
-from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
+from penstock.messages import Text, ToolCall, ToolResult
 from penstock.models.base import Model, Tap, batches
+from penstock.models.ids import Ids
 from penstock.models.middleware.complaints import complaint_of, reminder, request_to_repeat
 from penstock.models.middleware.gate import Complaint, Gate
 from penstock.models.middleware.plan import Plan
 from penstock.models.middleware.prompting import asked_again
-from penstock.models.middleware.tracing import Trace
+from penstock.models.middleware.tracing import reader
+from penstock.models.tracing import Trace
 from penstock.parsing import OnError
 from penstock.parsing.refusals import Segment
 from penstock.requests import Request
 from penstock.values.schema import Schema
-
-
-class Ids:
-    """Names calls so that no two of a conversation have one name."""
-
-    def __init__(self, request: Request) -> None:
-        answers = [m for m in request.messages if isinstance(m, AssistantMessage)]
-        self.taken = {call.id for answer in answers for call in answer.tool_calls}
-        self._numbers = count(1)
-
-    def __call__(self) -> str:
-        """Give the next name that nobody has."""
-        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self.taken)
 
 
 class Habits(Struct, frozen=True):
@@ -90,7 +78,7 @@ class Attempts:
         plan, gate = self._plan, self._gate
         tools = plan.demand.tools
         parser = EventParser(plan.reads, tools, reasoning=plan.reasoning, **self._options())
-        read = self._habits.trace.reader(parser, plan.reads, tools)
+        read = reader(parser, self._habits.trace, plan.reads, tools)
         async with aclosing(batches(self._model, asked, self._tap)) as asking:
             async for batch in asking:
                 for event in batch:

@@ -101,7 +101,7 @@ class Gate:
         self._admitted = 0  # calls, in all attempts
         self._next = 0
         self._raw = ""  # of what did not pass
-        self._begun = False
+        self._begun: MessageStart | None = None
         self._usages: list[Usage] = []
 
     def begin(self, complaint: Complaint | None) -> None:
@@ -162,6 +162,8 @@ class Gate:
             return None
         content = [self._content[index] for index in sorted(self._content)]
         message = structs.replace(end.message, content=content, usage=_total(self._usages))
+        if self._begun is not None:  # An answer has one name, that of its first attempt.
+            message.id, message.model = self._begun.id, self._begun.model
         raw, self._raw = self._raw + end.raw, ""
         if isinstance(end, Failed):
             return structs.replace(end, message=message, raw=raw)
@@ -171,9 +173,9 @@ class Gate:
     # --- what passes ---
 
     def _start(self, event: MessageStart) -> list[Event]:
-        if self._begun:
+        if self._begun is not None:
             return []
-        self._begun = True
+        self._begun = event
         return [event]
 
     def _let_go(self, without: Collection[int] = ()) -> list[Event]:

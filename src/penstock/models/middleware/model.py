@@ -15,13 +15,22 @@ from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.formats import FormatLike, Placement, Template, get
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.models.base import Batches, Model, Tap, one_by_one, unfailing
-from penstock.models.middleware.attempts import Attempts, Habits, Ids
+from penstock.models.base import (
+    Batches,
+    Model,
+    Tap,
+    batches,
+    message_of,
+    one_by_one,
+    unfailing,
+)
+from penstock.models.ids import Ids
+from penstock.models.middleware.attempts import Attempts, Habits
 from penstock.models.middleware.choice import Constraint
 from penstock.models.middleware.chosen import chosen_events
 from penstock.models.middleware.plan import Planner
 from penstock.models.middleware.retelling import Thoughts
-from penstock.models.middleware.tracing import Trace, Write
+from penstock.models.tracing import Trace, Write
 from penstock.parsing import Arguments, OnError, Reasoning
 from penstock.requests import Request
 from penstock.streams import EventStream
@@ -107,10 +116,15 @@ class ToolMiddleware:
         """What the upstream speaks, where it says so."""
         return getattr(self._model, "api", None)
 
+    @property
+    def interval(self) -> float:
+        """The pace of the streams: that of the upstream's, where it has one."""
+        pace: float = getattr(self._model, "interval", 0.0)
+        return pace
+
     def stream(self, request: Request) -> EventStream:
         """Begin to answer *request*; never raises, every failure is in the stream."""
-        interval = getattr(self._model, "interval", 0.0)
-        return EventStream(one_by_one(self._answer(request, None)), interval=interval)
+        return EventStream(one_by_one(self._answer(request, None)), interval=self.interval)
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive, with no stream in between.
@@ -132,10 +146,10 @@ class ToolMiddleware:
         plan = self._planner.plan(request, self._model.name, self.api)
         ids = Ids(request)
         if plan.whole:
-            message = await self._model.complete(plan.asked)
+            message = await message_of(batches(self._model, plan.asked, tap))
             yield chosen_events(message, plan.demand, ids(), self._habits.on_error)
             return
         attempts = Attempts(self._model, plan, self._habits, ids, tap)
-        async with aclosing(attempts.batches()) as batches:
-            async for batch in batches:
+        async with aclosing(attempts.batches()) as answer:
+            async for batch in answer:
                 yield batch

@@ -57,7 +57,7 @@ class Planner(Struct, frozen=True):
             if held is not None:
                 asked, reads = held, told
         if not demand.tools:
-            reads, reasoning = _without_calls(reads, reasoning)
+            reads, reasoning = without_calls(reads, reasoning)
         return Plan(demand, prompting, asked, reads, reasoning, whole)
 
     def _told(self, *models: str) -> AnyFormat:
@@ -73,7 +73,7 @@ def _name_of(api: object) -> str:
     return name if isinstance(name, str) else CHAT
 
 
-def _without_calls(
+def without_calls(
     format: AnyFormat,  # noqa: A002
     reasoning: str | Reasoning | None,
 ) -> tuple[AnyFormat, str | Reasoning | None]:

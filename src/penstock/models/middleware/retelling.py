@@ -63,7 +63,9 @@ class Retelling(Struct, frozen=True):
         turn = _start_of_turn(fit)
         told: list[Message] = []
         for at, message in enumerate(fit):
-            add_turn(told, self._told(message, in_turn=at > turn))
+            retold = self._told(message, in_turn=at > turn)
+            if not _is_empty(retold):
+                add_turn(told, retold)
         return told
 
     def _told(self, message: Message, *, in_turn: bool) -> Message:
@@ -135,6 +137,13 @@ class Retelling(Struct, frozen=True):
 
     def _has_bare_results(self) -> bool:
         return self.format.render_result(ToolResult("", "tool", _PROBE)) == _PROBE
+
+
+def _is_empty(message: Message) -> bool:
+    """Tell who says nothing: an answer whose thoughts stay behind is no turn of its own."""
+    if isinstance(message, UserMessage | AssistantMessage):
+        return all(isinstance(block, Text) and not block.text for block in message.content)
+    return False
 
 
 def _start_of_turn(messages: list[Message]) -> int:

@@ -1,95 +1,49 @@
-"""What the middleware reads out of what: the trace of `penstock.debug`, over events.
-
-A trace stands for a parser of text; an `EventParser` takes events. So each event goes through the
-trace as the text that it brings, and the answer's end as the end of that text.
-"""
+"""What the middleware reads out of what: the text of the upstream, and the events made of it."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 
-from penstock import debug
 from penstock.events import Done, Event, Failed, TextDelta, TextEnd
 from penstock.formats import AnyFormat, EventParser
+from penstock.models.tracing import Trace
 from penstock.tools import Tool
 
-Write = Callable[[str], object]
-"""Takes a line of the trace."""
+Read = Callable[[Event], list[Event]]
+"""Takes an event of the upstream and gives those that it becomes."""
 
 
-class Trace:
-    """How answers are traced: what is written, where to, and who gets the summary.
+def reader(
+    parser: EventParser,
+    trace: Trace,
+    format: AnyFormat,  # noqa: A002 - the word of the whole interface
+    tools: list[Tool],
+) -> Read:
+    """Give what reads events: *parser* itself, or *parser* with a trace of it."""
+    if not trace.is_on:
+        return parser.add
+    segments = getattr(format, "call_segments", None)
+    flow = trace.flow(
+        call_segments=None if segments is None else lambda text: segments(text, tools)
+    )
+    heard: set[int] = set()
 
-    *mode* is a mode of `penstock.debug`, or None to ask the environment.
-    """
-
-    def __init__(
-        self,
-        mode: str | debug.Settings | None,
-        write: Write | None,
-        on_summary: Callable[[debug.Summary], object] | None,
-    ) -> None:
-        if mode is None:
-            self._settings = debug.settings(os.environ)
-        elif isinstance(mode, str):
-            self._settings = debug.settings({"PENSTOCK_DEBUG": mode})
-        else:
-            self._settings = mode
-        self._write, self._on_summary = write, on_summary
-        self.is_on = self._settings.mode != "off" or on_summary is not None
-
-    def reader(
-        self,
-        parser: EventParser,
-        format: AnyFormat,  # noqa: A002
-        tools: list[Tool],
-    ) -> Callable[[Event], list[Event]]:
-        """Give what reads events: *parser* itself, or the trace of it."""
-        if not self.is_on:
-            return parser.add
-        segments = getattr(format, "call_segments", None)
-        traced = debug.Traced(
-            source := _Source(parser),
-            self._settings,
-            self._write or _to_stderr,
-            colour=self._write is None and sys.stderr.isatty(),
-            call_segments=None if segments is None else lambda text: segments(text, tools),
-            on_summary=self._on_summary,
-        )
-        return lambda event: source.read(event, traced)
-
-
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201 - who switches the trace on wants to see it
-
-
-class _Source:
-    """Stands for a parser of text, and gives *parser* the event that the text came in."""
-
-    def __init__(self, parser: EventParser) -> None:
-        self._parser = parser
-        self._event: Event | None = None
-        self._heard: set[int] = set()
-
-    def read(self, event: Event, traced: debug.Traced) -> list[Event]:
-        self._event = event
+    def read(event: Event) -> list[Event]:
+        flow.heard(_text_of(event, heard))
+        events = parser.add(event)
+        flow.told(events)
         if isinstance(event, Done | Failed):
-            return traced.finish()
-        return traced.feed(self._text_of(event))
+            flow.finish()
+        return events
 
-    def feed(self, text: str) -> list[Event]:
-        del text
-        return [] if self._event is None else self._parser.add(self._event)
+    return read
 
-    def finish(self) -> list[Event]:
-        return self.feed("")
 
-    def _text_of(self, event: Event) -> str:
-        if isinstance(event, TextDelta):
-            self._heard.add(event.index)
-            return event.text
-        if isinstance(event, TextEnd) and event.index not in self._heard:
-            return event.text  # some providers say a text only once it is whole
-        return ""
+def _text_of(event: Event, heard: set[int]) -> str:
+    """Give the text that *event* brings; *heard* are the blocks whose text came in deltas."""
+    if isinstance(event, TextDelta):
+        heard.add(event.index)
+        return event.text
+    if isinstance(event, TextEnd) and event.index not in heard:
+        return event.text  # some providers say a text only once it is whole
+    return ""

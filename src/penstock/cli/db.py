@@ -1,0 +1,28 @@
+"""``penstock db``: the gateway's database, brought up to date by hand."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from penstock.cli.logs import Url, configured_url
+from penstock.cli.screen import refuse, say
+from penstock.errors import PenstockError
+from penstock.store import upgrade as upgrade_store
+
+app = typer.Typer(help="Look after the gateway's database.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Look after the gateway's database."""
+
+
+@app.command()
+def upgrade(store: Url = None) -> None:
+    """Make the tables, or bring them up to date; done twice, it changes nothing."""
+    try:
+        upgrade_store(store or configured_url())
+    except PenstockError as exc:
+        refuse(str(exc), exc)
+    say(Console(), "the database is up to date", "green")

@@ -1,0 +1,39 @@
+"""``penstock key``: keys for the clients of the gateway."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from penstock.cli.screen import refuse, say
+from penstock.gateway.config.keys import hash_key, new_key
+from penstock.gateway.config.problems import Place
+from penstock.gateway.config.rules import entry_name
+
+app = typer.Typer(help="Keys for the clients of the gateway.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Keep ``new`` a command of its own, although it is the only one."""
+
+
+@app.command()
+def new(
+    name: Annotated[
+        str, typer.Argument(help="What the key is called in penstock.toml and in the log.")
+    ] = "default",
+) -> None:
+    """Make a key: it goes to stdout, once; what penstock.toml keeps of it goes to stderr."""
+    try:
+        entry_name(name)
+    except ValueError as exc:
+        refuse(f"{name!r} cannot be the name of a key: {exc}", exc)
+    key = new_key()
+    typer.echo(key)
+    told = Console(stderr=True)
+    say(told, "The key is shown this once. For penstock.toml:", "dim")
+    say(told, f"[{Place(('keys', name))}]", "cyan")
+    say(told, f'hash = "{hash_key(key)}"', "cyan")

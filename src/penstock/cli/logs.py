@@ -1,0 +1,235 @@
+"""``penstock logs``: what passed through the gateway, read from its database."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Final, TypeVar, get_args
+
+import typer
+from msgspec.structs import replace
+from rich.console import Console
+
+from penstock.cli.log_following import Following
+from penstock.cli.log_rows import PARTS, Table, detail_fields, show_detail, show_json
+from penstock.cli.log_times import Clock, moment
+from penstock.cli.screen import refuse, say
+from penstock.errors import PenstockError
+from penstock.gateway.config import find_file, load
+from penstock.store import (
+    MAX_PAGE,
+    RequestDetail,
+    RequestQuery,
+    RequestRow,
+    State,
+    Store,
+)
+
+app = typer.Typer(help="Look at what passed through the gateway.", no_args_is_help=True)
+
+Result = TypeVar("Result")
+Url = Annotated[
+    str | None,
+    typer.Option("--store", help="The database; without it that of the configuration."),
+]
+Number = Annotated[int, typer.Option("-n", min=1, max=MAX_PAGE, help="How many to show.")]
+Model = Annotated[str, typer.Option(help="Of this model only.")]
+StateName = Annotated[str, typer.Option("--state", help="done, failed, aborted, interrupted, …")]
+ApiName = Annotated[str, typer.Option("--api", help="Of clients of this API only.")]
+UpstreamName = Annotated[str, typer.Option("--upstream", help="Answered by this upstream only.")]
+Since = Annotated[str, typer.Option(help="Since then: 15m, 1h, 2d, 2026-05-01, ….")]
+Session = Annotated[str, typer.Option(help="Of this session only.")]
+Utc = Annotated[bool, typer.Option("--utc", help="Show times of UTC, not local ones.")]
+AsJson = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+
+STATES: Final = get_args(State)
+"""How far a request may have come."""
+
+PAUSE: Final = 0.5
+"""How many seconds lie between two looks of `follow`."""
+
+
+@app.command("list")
+def list_(  # noqa: PLR0913 - each is an option of the command
+    *,
+    number: Number = 20,
+    model: Model = "",
+    state: StateName = "",
+    api: ApiName = "",
+    upstream: UpstreamName = "",
+    since: Since = "",
+    session: Session = "",
+    utc: Utc = False,
+    as_json: AsJson = False,
+    store: Url = None,
+) -> None:
+    """List the newest requests."""
+    query = _query(number, model, state, api, upstream, since, session)
+    _show_rows(_found(store, query), utc=utc, as_json=as_json)
+
+
+@app.command()
+def search(  # noqa: PLR0913 - each is an option of the command
+    text: str,
+    *,
+    number: Number = 20,
+    model: Model = "",
+    state: StateName = "",
+    api: ApiName = "",
+    upstream: UpstreamName = "",
+    since: Since = "",
+    session: Session = "",
+    utc: Utc = False,
+    as_json: AsJson = False,
+    store: Url = None,
+) -> None:
+    """Find requests whose answer or error holds TEXT."""
+    query = _query(number, model, state, api, upstream, since, session)
+    _show_rows(_found(store, replace(query, search=text)), utc=utc, as_json=as_json)
+
+
+@app.command()
+def show(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="The id, as its client saw it.")],
+    part: Annotated[str, typer.Option(help="Print this alone, as it is: " + ", ".join(PARTS))] = "",
+    utc: Utc = False,
+    as_json: AsJson = False,
+    store: Url = None,
+) -> None:
+    """Show one request; with --part, what was stored of it, as it is."""
+    if part and part not in PARTS:
+        refuse(f"a request has no {part!r}; it has: {', '.join(PARTS)}", ValueError(part))
+    detail = find(id_, store)
+    out = Console()
+    if part:
+        _print_part(out, getattr(detail, part))
+    elif as_json:
+        show_json(out, [detail_fields(detail)])
+    else:
+        show_detail(out, detail, Clock(utc=utc))
+
+
+@app.command()
+def follow(  # noqa: PLR0913 - each is an option of the command
+    *,
+    number: Annotated[int, typer.Option("-n", min=0, max=MAX_PAGE, help="Older ones first.")] = 0,
+    model: Model = "",
+    api: ApiName = "",
+    upstream: UpstreamName = "",
+    session: Session = "",
+    utc: Utc = False,
+    as_json: AsJson = False,
+    store: Url = None,
+) -> None:
+    """Show requests as they come and as they end, until stopped."""
+    query = _query(MAX_PAGE, model, "", api, upstream, "", session)
+    out = Console()
+    table = Table(out, Clock(utc=utc))
+
+    def show_row(row: RequestRow) -> None:
+        if as_json:
+            show_json(out, [row])
+        else:
+            table.row(row)
+
+    async def watch(found: Store) -> None:
+        watching = Following(found, query)
+        older = await watching.begin()
+        if not as_json:
+            table.head()
+        for row in older[len(older) - number :] if number else []:
+            show_row(row)
+        while True:
+            await asyncio.sleep(PAUSE)
+            for row in await watching.news():
+                show_row(row)
+
+    try:
+        reading(store, watch)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+# --- for the commands beside it ---
+
+
+def reading(url: str | None, read: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Ask the store at *url*, or the one that the configuration names."""
+
+    async def ask() -> Result:
+        found = Store(url or configured_url(), create=False)
+        try:
+            return await read(found)
+        finally:
+            await found.close()
+
+    try:
+        return asyncio.run(ask())
+    except PenstockError as exc:
+        refuse(str(exc), exc)
+
+
+def configured_url() -> str:
+    """Give the address of the database that the configuration names."""
+    return load(find_file(os.environ, Path()), os.environ).store.url.reveal()
+
+
+def bare_id(id_: str) -> str:
+    """Give a request's own id out of any form in which clients see it (``chatcmpl-…``)."""
+    return id_.strip().rpartition("-")[2].rpartition("_")[2]
+
+
+def find(id_: str, url: str | None) -> RequestDetail:
+    """Give a request by its id, in any of the forms in which clients see it."""
+    detail = reading(url, lambda found: found.request(bare_id(id_)))
+    if detail is None:
+        refuse(f"there is no request {id_!r}", LookupError(id_))
+    return detail
+
+
+# --- what is asked, and how it is shown ---
+
+
+def _query(
+    number: int, model: str, state: str, api: str, upstream: str, since: str, session: str
+) -> RequestQuery:
+    if state and state not in STATES:
+        refuse(f"no request is {state!r}; they are: {', '.join(STATES)}", ValueError(state))
+    return RequestQuery(
+        limit=number,
+        model=model,
+        state=state,
+        client_api=api,
+        upstream=upstream,
+        since=moment(since),
+        session=session,
+    )
+
+
+def _found(store: str | None, query: RequestQuery) -> list[RequestRow]:
+    return reading(store, lambda found: found.requests(query)).items
+
+
+def _show_rows(rows: list[RequestRow], *, utc: bool, as_json: bool) -> None:
+    out = Console()
+    if as_json:
+        show_json(out, rows)
+        return
+    if not rows:
+        say(Console(stderr=True), "nothing found", "dim")
+        return
+    table = Table(out, Clock(utc=utc), rows)
+    table.head()
+    for row in rows:
+        table.row(row)
+
+
+def _print_part(out: Console, data: bytes) -> None:
+    """Print *data* as it is; on a terminal, which it must not steer, line by line."""
+    if not out.is_terminal:
+        typer.echo(data, nl=False)
+        return
+    for line in data.decode("utf-8", "replace").splitlines():
+        say(out, line)

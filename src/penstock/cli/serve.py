@@ -1,0 +1,88 @@
+"""``penstock serve``: the gateway, until it is told to end.
+
+The other commands stand on typer and rich. This one runs for months, and what only draws help pages
+would take 10 MB all the while, so its command line is made by the standard library.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.errors import UsageError
+from penstock.gateway.config.flags import FLAGS
+from penstock.gateway.config.loading import find_file, load
+from penstock.gateway.config.problems import ConfigError
+from penstock.gateway.config.settings import Settings
+
+USAGE: Final = 2
+"""The exit code of a command that was asked for something that it cannot do."""
+
+_CALL: Final = (
+    '{"model":"demo","stream":true,"messages":[{"role":"user","content":"What is the weather in '
+    'Oslo?"}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":'
+    '{"type":"object","properties":{"city":{"type":"string"}}}}}]}'
+)
+
+
+def command(given: list[str]) -> None:
+    """Serve models to clients of OpenAI Chat, OpenAI Responses and Anthropic Messages."""
+    flags = vars(_parser().parse_args(given))
+    try:
+        settings = settings_of(flags)
+    except UsageError as exc:
+        problems = exc.problems if isinstance(exc, ConfigError) else [str(exc)]
+        sys.stderr.writelines(f"penstock: {problem}\n" for problem in problems)
+        sys.exit(USAGE)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("penstock").setLevel(settings.server.log_level.upper())
+    try:
+        from penstock.gateway.running import run  # noqa: PLC0415 - it needs the extra
+    except ModuleNotFoundError as exc:
+        sys.exit(f"penstock: {exc.name} is missing; install penstock[server]")
+    run(settings, lambda: settings_of(flags), lambda port: _announce(settings, port))
+
+
+def settings_of(flags: dict[str, Any]) -> Settings:
+    """Read the settings: the file that is named or lies here, the environment, the flags."""
+    named = flags.get("config")
+    path = Path(named) if named else find_file(os.environ, Path.cwd())
+    return load(path, os.environ, **flags)
+
+
+def _announce(settings: Settings, port: int) -> None:
+    """Say where the gateway is and how to try it."""
+    host = settings.server.host
+    scheme = "https" if settings.server.tls_cert else "http"
+    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    upstreams = ", ".join(f"{name} ({one.api})" for name, one in settings.upstreams.items())
+    log = str(settings.store.url) if settings.store.enabled else "off"
+    key = "$PENSTOCK_API_KEY" if settings.keys else "none"
+    lines = (
+        f"penstock serves {url} (upstreams: {upstreams}; log: {log})",
+        f"  a streamed tool call   curl -N {url}/v1/chat/completions -d '{_CALL}'",
+        f"  Claude Code            ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key} claude",
+        f"  OpenAI SDK             OpenAI(base_url='{url}/v1', api_key='{key}')",
+        f"  opencode               a provider @ai-sdk/openai-compatible with baseURL {url}/v1",
+    )
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _parser() -> ArgumentParser:
+    """Make the command line out of the table of flags."""
+    parser = ArgumentParser(
+        "penstock serve",
+        description=command.__doc__,
+        epilog="Every flag has a variable: --port is PENSTOCK_PORT. "
+        "PENSTOCK_API_KEY is the key of clients, PENSTOCK_UPSTREAM_KEY that of the upstream.",
+    )
+    for flag in FLAGS:
+        if flag.is_switch:
+            parser.add_argument(flag.name, action="store_true", help=flag.description)
+        else:
+            parser.add_argument(flag.name, metavar=flag.metavar, help=flag.description)
+    return parser

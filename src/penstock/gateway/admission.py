@@ -1,0 +1,147 @@
+"""Who may ask: keys, and how much of everything each key may have.
+
+Of a key only the hash is known. What a client presents is hashed and compared with every known hash
+in constant time, so neither the time it takes nor a copy of the configuration tells a key. Without
+any key everybody may ask, which the configuration allows on this machine only.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.gateway.caller import Caller
+from penstock.gateway.config.routes import is_match
+from penstock.gateway.refusals import Refusal
+
+_MINUTE: Final = 60.0
+BUSY: Final = 1.0
+"""After how many seconds a client may come back that had too much at once."""
+
+
+class Allowance(Struct, frozen=True):
+    """What one key may have: these models, so many requests at a time, so many a minute.
+
+    No models are all models, and 0 is no limit. *hash* is the SHA-256 of the key.
+    """
+
+    hash: bytes = b""
+    models: tuple[str, ...] = ()
+    concurrency: int = 0
+    rate: float = 0.0
+
+
+class Guest:
+    """A client that may ask, by the *name* of its key."""
+
+    def __init__(self, name: str, allowance: Allowance, now: float) -> None:
+        self.name = name
+        self.allowance = allowance
+        self._open = 0
+        self._left = allowance.rate
+        self._at = now
+
+    def may_use(self, model: str) -> bool:
+        """Tell whether the key is good for *model*."""
+        models = self.allowance.models
+        return not models or any(is_match(name, model) for name in models)
+
+    @contextmanager
+    def asking(self, now: float) -> Iterator[None]:
+        """Count one request in, and out again; raise `Refusal` for one too many.
+
+        One that comes while too many are open takes none of the turns of its minute.
+        """
+        limit = self.allowance.concurrency
+        if limit and self._open >= limit:
+            raise Refusal(429, f"this key may have {limit} requests at a time", retry_after=BUSY)
+        self._take_turn(now)
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    def renew(self, allowance: Allowance, now: float) -> None:
+        """Allow something else from now on; what is open stays open, and counts."""
+        if allowance.rate != self.allowance.rate:
+            self._left, self._at = allowance.rate, now
+        self.allowance = allowance
+
+    def _take_turn(self, now: float) -> None:
+        """Take one of the requests of this minute; they come back evenly."""
+        rate = self.allowance.rate
+        if not rate:
+            return
+        self._left = min(rate, self._left + (now - self._at) * rate / _MINUTE)
+        self._at = now
+        if self._left < 1:
+            wait = (1 - self._left) * _MINUTE / rate
+            raise Refusal(429, f"this key may ask {rate:g} times a minute", retry_after=wait)
+        self._left -= 1
+
+
+class Door:
+    """Lets clients in by their keys."""
+
+    def __init__(
+        self, keys: Mapping[str, Allowance], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._guests = {name: Guest(name, one, clock()) for name, one in keys.items()}
+        self._everybody = Guest("", Allowance(), clock())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may ask."""
+        return not self._guests
+
+    def admit(self, caller: Caller) -> Guest:
+        """Give whose key *caller* presents; raise `Refusal` for one that nobody has."""
+        if not self._guests:
+            return self._everybody
+        found = None
+        for key in presented_keys(caller):
+            presented = sha256(key).digest()
+            for guest in self._guests.values():  # All of them: how long it takes tells nothing.
+                if hmac.compare_digest(presented, guest.allowance.hash):
+                    found = found or guest
+        if found is None:
+            raise Refusal(401, "the key is missing, or nobody has it here")
+        return found
+
+    def now(self) -> float:
+        """Give the time by which turns are counted."""
+        return self._clock()
+
+    def renew(self, keys: Mapping[str, Allowance]) -> None:
+        """Take other keys from now on; who is inside stays."""
+        now = self._clock()
+        guests: dict[str, Guest] = {}
+        for name, one in keys.items():
+            guests[name] = self._guests.get(name) or Guest(name, one, now)
+            guests[name].renew(one, now)
+        self._guests = guests
+
+
+def presented_keys(caller: Caller) -> list[bytes]:
+    """Give the keys that *caller* presents, in all of the headers in which clients do.
+
+    Some clients fill one of the headers with a word that is no key.
+    """
+    authorization = caller.headers.get("authorization", b"").strip()
+    scheme, _, bearer = authorization.partition(b" ")
+    given = [bearer if scheme.lower() == b"bearer" else b""]
+    given += [caller.headers.get(name, b"") for name in ("x-api-key", "api-key")]
+    return [key.strip() for key in given if key.strip()]
+
+
+def presented_key(caller: Caller) -> bytes:
+    """Give the first key that *caller* presents; nothing where there is none."""
+    return next(iter(presented_keys(caller)), b"")

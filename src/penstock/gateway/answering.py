@@ -1,0 +1,283 @@
+"""One request answered: events of a model in, bytes of the client's API out.
+
+This is the hot path. What arrives together from the upstream leaves together: one list of events,
+one `send`, and the next list is asked for when the client has room. There is no queue, so whoever
+reads slowly slows the upstream down, and nothing is held but what is on its way.
+
+A client that hangs up cancels the task, and with it the upstream's connection, whatever it waits
+for. An upstream that fails before anything went out is answered with a status; afterwards with the
+error of the client's API, in the stream. A client that waits long for the first word gets a sign of
+life, and so does one that waits in the middle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, suppress
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import structs
+
+from penstock.apis.encoding import StreamEncoder, ending_of
+from penstock.errors import UsageError
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from penstock.gateway import refusals
+from penstock.gateway.caller import Caller
+from penstock.gateway.journal import Journal, terminal
+from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.models.base import Batches
+
+FAREWELL: Final = 1.0
+"""How many seconds a client has to take the last words of a stream that the gateway ends."""
+
+_OF_THE_GATEWAY: Final = (401, 407)  # the keys to the upstream and to a proxy are not the client's
+_BAD_GATEWAY: Final = 502
+_DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
+_SHUTDOWN: Final = ErrorInfo(
+    "the gateway is shutting down", "aborted", "overloaded_error", 503, retryable=True
+)
+
+Keep = Callable[[AssistantMessage], Awaitable[None]]
+"""Keeps what the next request will need of an answer, before the client sees its end."""
+
+
+class Dialect(Protocol):
+    """How one endpoint tells an answer."""
+
+    @property
+    def api(self) -> str:
+        """The API whose errors it tells."""
+
+    def encoder(self) -> StreamEncoder:
+        """Make what writes the stream."""
+
+    def whole(self, message: AssistantMessage) -> dict[str, Any]:
+        """Write the whole answer."""
+
+
+class Answering:
+    """Answers one *caller* in its *dialect*; `run` it once."""
+
+    def __init__(
+        self, caller: Caller, dialect: Dialect, journal: Journal, keep: Keep, *, patience: float
+    ) -> None:
+        self._caller = caller
+        self._dialect = dialect
+        self._journal = journal
+        self._keep = keep
+        self._encoder = dialect.encoder()
+        self._alive = _SignsOfLife(caller, self._encoder, patience)
+        self._task: asyncio.Task[object] | None = None
+        self._is_closing = False
+        self.end: Done | Failed | None = None
+        """How the answer ended, once it has."""
+        self.status = 200
+
+    def close(self) -> None:
+        """End the answer now, because the gateway ends; the client is told."""
+        self._is_closing = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self, *sources: Batches, stream: bool) -> None:
+        """Answer with what *sources* give, of which there is one: as it comes, or all at once."""
+        self._task = asyncio.current_task()
+        watcher = asyncio.create_task(self._watch(), name="penstock: is the client there?")
+        try:
+            async with AsyncExitStack() as sources_end:
+                for source in sources:
+                    await sources_end.enter_async_context(aclosing(source))
+                await (self._stream(*sources) if stream else self._whole(*sources))
+        except asyncio.CancelledError:
+            if not self._caller.is_gone and not self._is_closing:
+                raise
+            await self._say_goodbye(stream=stream)
+        finally:
+            self._alive.stop()
+            watcher.cancel()
+            self._task = None
+            self._note()
+
+    # --- as it comes ---
+
+    async def _stream(self, *sources: Batches) -> None:
+        (batches,) = sources
+        encode, caller, journal, alive = (
+            self._encoder.encode, self._caller, self._journal, self._alive
+        )  # fmt: skip
+        alive.begin()
+        async for batch in batches:
+            if not batch:
+                continue
+            journal.events(batch)
+            if (end := terminal(batch)) is not None:
+                if not caller.has_begun and is_nothing_but_failure(batch):
+                    await self._refuse(end)
+                    return
+                await self._finish(end)
+            elif journal.first_token is None and isinstance(batch[-1], _DELTAS):
+                journal.first_token = journal.passed()
+            if not caller.has_begun:
+                await caller.begin_stream()
+            data = b"".join([encode(event) for event in batch])
+            if data:
+                alive.touch()
+                await caller.send(data)
+        await caller.end_stream(self._encoder.finish())
+
+    # --- all at once ---
+
+    async def _whole(self, *sources: Batches) -> None:
+        (batches,) = sources
+        async for batch in batches:
+            self._journal.events(batch)
+            end = terminal(batch)
+            if end is not None:
+                await self._finish(end)
+                break
+        end = self.end
+        if end is None:
+            end = self.end = Failed("error", cut(), AssistantMessage())
+        ending = ending_of(end.message)
+        if isinstance(end, Failed) and isinstance(ending, ErrorInfo):
+            await self._refuse(end)
+            return
+        try:
+            body = self._dialect.whole(end.message)
+        except UsageError:
+            error = ending if isinstance(ending, ErrorInfo) else cut()
+            await self._refuse(Failed("error", error, end.message))
+            return
+        await self._caller.answer(200, body)
+
+    # --- the end ---
+
+    async def _finish(self, end: Done | Failed) -> None:
+        """Note the end, and keep what the next request needs before the client sees it."""
+        self.end = end
+        if isinstance(end, Done):
+            await self._keep(end.message)
+
+    async def _refuse(self, end: Failed | Done) -> None:
+        error = _told(end.error if isinstance(end, Failed) else cut())
+        self.end = end
+        self.status, body = refusals.write(error, self._dialect.api, self._journal.started.id)
+        await self._caller.answer(self.status, body, *refusals.headers_of(error))
+
+    async def _say_goodbye(self, *, stream: bool) -> None:
+        """End what the gateway cannot go on with; to a client that is gone nothing is said."""
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        error = _SHUTDOWN if self._is_closing else ErrorInfo("the client hung up", "aborted")
+        failed = Failed("aborted", error, AssistantMessage(stop_reason="aborted", error=error))
+        self.end = self.end or failed
+        if self._caller.is_gone:
+            self.status = 499
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                if stream and self._caller.has_begun:
+                    await self._caller.end_stream(self._last_words(failed))
+                elif not self._caller.has_begun:
+                    await self._refuse(failed)
+
+    def _last_words(self, failed: Failed) -> bytes:
+        """Write the end of a stream that stops here."""
+        return self._encoder.encode(failed) + self._encoder.finish()
+
+    def _note(self) -> None:
+        """Hand the account of the answer to the log."""
+        self._note_one(self.end, self._journal)
+
+    def _note_one(self, end: Done | Failed | None, journal: Journal) -> None:
+        end = end or Failed("error", cut(), AssistantMessage())
+        message = end.message
+        if isinstance(end, Failed) and message.error is None:
+            message = structs.replace(message, error=end.error)
+        state: Literal["done", "failed", "aborted"] = "done"
+        if isinstance(end, Failed):
+            state = "aborted" if end.reason == "aborted" else "failed"
+        whole = None if isinstance(ending_of(message), ErrorInfo) else self._dialect.whole
+        journal.end(
+            message,
+            state=state,
+            status=self.status,
+            response=None if whole is None else lambda: whole(message),
+        )
+
+    async def _watch(self) -> None:
+        await self._caller.gone()
+        if self._task is not None:
+            self._task.cancel()
+
+
+class _SignsOfLife:
+    """Sends a sign of life where nothing was said for *patience* seconds; 0 sends none.
+
+    There is one timer for the whole answer: when it goes off it looks whether something was said in
+    the meantime, and is set anew.
+    """
+
+    def __init__(self, caller: Caller, encoder: StreamEncoder, patience: float) -> None:
+        self._caller = caller
+        self._encoder = encoder
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._said = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        if self._patience:
+            self._timer = self._loop.call_later(self._patience, self._on_time)
+
+    def touch(self) -> None:
+        self._said = True
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _on_time(self) -> None:
+        if not self._said and (self._sending is None or self._sending.done()):
+            self._sending = self._loop.create_task(self._send())
+        self._said = False
+        self.begin()
+
+    async def _send(self) -> None:
+        if not self._caller.has_begun:
+            await self._caller.begin_stream()
+        await self._caller.send(self._encoder.keep_alive())
+
+
+def is_nothing_but_failure(batch: list[Event]) -> bool:
+    """Tell whether the answer failed before it said anything; a refusal is an answer."""
+    *before, last = batch
+    if not isinstance(last, Failed) or not isinstance(ending_of(last.message), ErrorInfo):
+        return False
+    return all(isinstance(event, MessageStart) for event in before)
+
+
+def _told(error: ErrorInfo) -> ErrorInfo:
+    """Give *error* as it concerns a client: the gateway's own key is no business of its."""
+    if error.kind != "provider" or error.status not in _OF_THE_GATEWAY:
+        return error
+    message = f"the upstream refused the gateway: {error.message}"
+    return structs.replace(error, message=message, type="api_error", status=_BAD_GATEWAY)
+
+
+def cut() -> ErrorInfo:
+    """Say that an upstream ended without a terminal event."""
+    return ErrorInfo("the upstream ended before its answer did", "truncated", retryable=True)

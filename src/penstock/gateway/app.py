@@ -1,0 +1,222 @@
+"""The gateway as an ASGI application: who is in, what is open, and where each path leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from logging import getLogger
+from typing import Final
+
+from msgspec import Struct
+
+from penstock.events import Failed
+from penstock.gateway import refusals
+from penstock.gateway.admission import Allowance, Door
+from penstock.gateway.answering import Answering
+from penstock.gateway.caller import Caller, ClientGoneError, Receive, Scope, Send
+from penstock.gateway.conversations import Conversations
+from penstock.gateway.journal import Journal
+from penstock.gateway.metrics import Metrics
+from penstock.gateway.paths import find
+from penstock.gateway.refusals import Refusal
+from penstock.gateway.routing import Directory
+from penstock.gateway.secrecy import Secrets
+from penstock.messages import ErrorInfo
+from penstock.store import Store
+
+_LOG: Final = getLogger("penstock.gateway")
+RETRY_AFTER: Final = 5.0
+"""After how many seconds a client may come back that found the gateway full or closing."""
+
+PATIENCE: Final = 15.0
+"""After how many seconds of silence a client gets a sign of life."""
+
+
+class Limits(Struct, frozen=True):
+    """How much one request may be, and how many there may be; 0 streams are any number."""
+
+    body_bytes: int = 10_000_000
+    body_seconds: float = 30.0
+    depth: int = 200
+    tools: int = 1_024
+    choices: int = 8
+    streams: int = 0
+
+
+class Gateway:
+    """Serves models of *directory* to clients; an ASGI application."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        door: Door | None = None,
+        store: Store | None = None,
+        *,
+        limits: Limits | None = None,
+        secrets: Secrets | None = None,
+        bodies: bool = True,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.directory = directory
+        self.door = door or Door({})
+        self.store = store
+        self.limits = limits or Limits()
+        self.secrets = secrets or Secrets()
+        self.bodies = bodies
+        self.patience = patience
+        self.metrics = Metrics()
+        self.conversations = Conversations(store)
+        self.is_draining = False
+        self._open: set[Answering] = set()
+        self._left = asyncio.Event()  # an answer has ended
+        self._retiring: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one exchange, or the life of the server."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(Caller(scope, receive, send))
+        else:
+            await send({"type": "websocket.close", "code": 1003})
+
+    # --- one exchange ---
+
+    async def _serve(self, caller: Caller) -> None:
+        try:
+            await find(caller)(self, caller)
+        except ClientGoneError:
+            return
+        except Refusal as refusal:
+            await self._refuse(caller, refusal.info, close=refusal.close)
+        except Exception:
+            _LOG.exception("a request to %s failed", caller.path)
+            if caller.has_begun:
+                raise  # The server cuts the connection: the client sees that it was no end.
+            error = ErrorInfo("the gateway failed; its log says why", "provider", "api_error", 500)
+            await self._refuse(caller, error, close=True)
+
+    async def _refuse(self, caller: Caller, error: ErrorInfo, *, close: bool) -> None:
+        status, written = refusals.write(error, caller.api)
+        self.metrics.refusals.labels(str(status)).inc()
+        await caller.answer(status, written, *refusals.headers_of(error, close=close))
+
+    def scope_of(self, caller: Caller) -> str | None:
+        """Give whose part of the log *caller* sees; None is all of it, where nobody has a key."""
+        guest = self.door.admit(caller)
+        return None if self.door.is_open else guest.name
+
+    # --- what is open ---
+
+    def check_open(self) -> None:
+        """Raise `Refusal` where no further request is taken."""
+        if self.is_draining:
+            raise Refusal(503, "the gateway is shutting down", retry_after=RETRY_AFTER)
+        if self.limits.streams and len(self._open) >= self.limits.streams:
+            raise Refusal(503, "the gateway is full", retry_after=RETRY_AFTER)
+
+    @property
+    def streams(self) -> int:
+        """How many answers are on their way."""
+        return len(self._open)
+
+    @contextmanager
+    def answering(self, answering: Answering, journal: Journal, api: str) -> Iterator[None]:
+        """Count an answer in, and what it came to when it is over."""
+        self._open.add(answering)
+        self.metrics.streams.set(len(self._open))
+        try:
+            yield
+        finally:
+            self._open.discard(answering)
+            self.metrics.streams.set(len(self._open))
+            self._count(answering, journal, api)
+            self._left.set()
+
+    def note_log(self) -> None:
+        """Bring the figures of the log up to date."""
+        if self.store is not None:
+            self.metrics.note_log(self.store.health)
+
+    def _count(self, answering: Answering, journal: Journal, api: str) -> None:
+        self.note_log()
+        metrics, upstream, end = self.metrics, journal.started.upstream, answering.end
+        metrics.requests.labels(api, upstream, str(answering.status)).inc()
+        metrics.duration.labels(api, upstream).observe(journal.passed())
+        metrics.chunks.labels(upstream).inc(journal.chunks)
+        if journal.first_token is not None:
+            metrics.first_token.labels(upstream).observe(journal.first_token)
+        if end is None:
+            return
+        if isinstance(end, Failed):
+            metrics.errors.labels(end.error.kind).inc()
+        for (format_, complete), number in journal.tally.formats.items():
+            metrics.calls.labels(format_, "yes" if complete else "no").inc(number)
+        metrics.repairs.inc(journal.tally.repaired)
+        usage = end.message.usage
+        metrics.tokens.labels(upstream, "in").inc(usage.input + usage.cache_read)
+        metrics.tokens.labels(upstream, "out").inc(usage.output)
+
+    def renew(
+        self,
+        directory: Directory,
+        keys: Mapping[str, Allowance],
+        limits: Limits,
+        secrets: Secrets,
+    ) -> None:
+        """Serve what these say from now on; answers on their way go on as they began."""
+        old, self.directory = self.directory, directory
+        self.door.renew(keys)
+        self.limits, self.secrets = limits, secrets
+        self._retiring = asyncio.create_task(self._retire(old, set(self._open), self._retiring))
+
+    async def _retire(
+        self, old: Directory, served: set[Answering], before: asyncio.Task[None] | None
+    ) -> None:
+        """Let go of upstreams when the last answer that came from them has ended."""
+        while served & self._open:
+            self._left.clear()
+            await self._left.wait()
+        await old.close()
+        if before is not None:
+            await before
+
+    # --- the life of the server ---
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                if self.store is not None:
+                    self.store.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def drain(self, seconds: float) -> None:
+        """Take no new requests, and wait until those inside are answered; then end the rest."""
+        self.is_draining = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._until_idle()
+        for answering in list(self._open):
+            answering.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_AFTER):
+                await self._until_idle()
+
+    async def _until_idle(self) -> None:
+        while self._open:
+            self._left.clear()
+            await self._left.wait()
+
+    async def close(self) -> None:
+        """Let go of the upstreams and the store."""
+        if self._retiring is not None:
+            await self._retiring
+        await self.directory.close()
+        if self.store is not None:
+            await self.store.close()

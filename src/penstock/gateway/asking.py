@@ -1,0 +1,199 @@
+"""The endpoints that models answer: from a client's body to an answer on its way."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import structs
+
+from penstock import apis
+from penstock.errors import UsageError
+from penstock.gateway import body, dialects
+from penstock.gateway.admission import Guest, presented_key
+from penstock.gateway.answering import Answering, Dialect, Keep
+from penstock.gateway.caller import Caller
+from penstock.gateway.choices import Choosing
+from penstock.gateway.conversations import PREVIOUS
+from penstock.gateway.journal import Journal
+from penstock.gateway.refusals import Refusal
+from penstock.gateway.routing import Way, headers_for
+from penstock.messages import AssistantMessage
+from penstock.requests import Request
+from penstock.store import RequestStarted
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+RESPONSES: Final = "openai-responses"
+BYTES_A_TOKEN: Final = 4
+"""How many bytes of a request are about one token: a guess, for who is told before any count."""
+
+TELLS_USAGE: Final = frozenset({"qwen"})
+"""The upstreams whose clients are told the tokens unasked: such have always been told them."""
+
+SESSION: Final = "x-session-id"
+"""The header in which a client names its conversation."""
+
+
+def new_id() -> str:
+    """Make an id that sorts by the time it was made."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(8)}"
+
+
+class Asked:
+    """One request of one client, as far as it is understood."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, api: str, guest: Guest) -> None:
+        self.id = new_id()
+        self._gateway = gateway
+        self._caller = caller
+        self._api = api
+        self._guest = guest
+        self._data = b""
+        self._fields: dict[str, Any] = {}
+        self._previous = ""
+        self._secrets = gateway.secrets.with_key(presented_key(caller))
+
+    async def answer(self) -> None:
+        """Read the request and answer it; raise `Refusal` for one that cannot be."""
+        request = await self._read()
+        way = self._way(request)
+        self._tell(way)
+        if request.n is not None and request.n > 1:
+            await self._choose(request, way, request.n)
+        else:
+            await self._answer(request, way)
+
+    async def _answer(self, request: Request, way: Way) -> None:
+        journal = self._journal(request, way, self.id)
+        dialect = self._dialect(request, way)
+        answering = Answering(
+            self._caller, dialect, journal, self._keep(dialect), patience=self._gateway.patience
+        )
+        batches = way.batches(request, journal, journal.complain)
+        with self._gateway.answering(answering, journal, self._api):
+            await answering.run(batches, stream=request.stream)
+
+    async def _choose(self, request: Request, way: Way, number: int) -> None:
+        """Ask as many times as the client wants choices."""
+        ids = [self.id, *(f"{self.id}.{choice}" for choice in range(1, number))]
+        journals = [self._journal(request, way, id_) for id_ in ids]
+        dialect = dialects.dialect_of(self._api, request, self.id)
+        answering = Choosing(
+            self._caller, dialect, journals, _nothing_to_keep, patience=self._gateway.patience
+        )
+        alone = structs.replace(request, n=None)
+        sources = [way.batches(alone, journal, journal.complain) for journal in journals]
+        with self._gateway.answering(answering, journals[0], self._api):
+            await answering.run(*sources, stream=request.stream)
+
+    def _journal(self, request: Request, way: Way, id_: str) -> Journal:
+        gateway = self._gateway
+        started = self._started(request, way, id_)
+        read_as = way.options, request.tools
+        return Journal(started, read_as, gateway.store, self._secrets, bodies=gateway.bodies)
+
+    # --- what was asked ---
+
+    async def _read(self) -> Request:
+        limits = self._gateway.limits
+        self._data = await self._caller.body(limits.body_bytes, limits.body_seconds)
+        self._fields = body.read_object(self._data, limits.depth)
+        if self._api == RESPONSES:
+            self._previous = str(self._fields.get(PREVIOUS) or "")
+            known = self._gateway.conversations
+            self._fields = await known.continued(self._fields, self._guest.name)
+        try:
+            request = self._parse(self._fields)
+        except UsageError as exc:
+            raise Refusal(400, str(exc)) from None
+        self._check(request)
+        request.headers = headers_for(self._caller.headers)
+        request.session = self._caller.header(SESSION) or request.session
+        return request
+
+    def _parse(self, fields: dict[str, Any]) -> Request:
+        return apis.get(self._api).read_request(fields)
+
+    def _check(self, request: Request) -> None:
+        limits = self._gateway.limits
+        if len(request.tools) > limits.tools:
+            raise Refusal(400, f"a request has at most {limits.tools} tools here")
+        if request.n is not None and request.n > limits.choices:
+            raise Refusal(400, f"a request has at most {limits.choices} choices (`n`) here")
+
+    def _way(self, request: Request) -> Way:
+        way = self._gateway.directory.way(request.model, self._guest.name)
+        if not self._guest.may_use(way.name):
+            raise Refusal(403, f"this key is not for the model {way.name!r}")
+        request.model = way.name
+        return way
+
+    # --- how it is answered ---
+
+    def _dialect(self, request: Request, way: Way) -> Dialect:
+        tokens = len(self._data) // BYTES_A_TOKEN
+        always = way.api in TELLS_USAGE
+        return dialects.dialect_of(self._api, request, self.id, tokens=tokens, always=always)
+
+    def _keep(self, dialect: Dialect) -> Keep:
+        """Give what keeps the answer for a request that goes on from it."""
+        if self._api != RESPONSES or self._fields.get("store") is False:
+            return _nothing_to_keep
+
+        async def keep(message: AssistantMessage) -> None:
+            known, scope = self._gateway.conversations, self._guest.name
+            await known.keep(self._fields, dialect.whole(message), scope, self._previous)
+
+        return keep
+
+    def _tell(self, way: Way) -> None:
+        """Say in headers what is done with the request."""
+        options = way.options
+        done = f"upstream={way.upstream}; api={way.api}; tools={options.tools}"
+        read = f"format={options.format}; arguments={options.arguments}"
+        self._caller.extra += [
+            (b"x-request-id", self.id.encode()),
+            (b"x-penstock", f"{done}; {read}".encode("ascii", "replace")),
+        ]
+
+    def _started(self, request: Request, way: Way, id_: str) -> RequestStarted:
+        return RequestStarted(
+            id=id_,
+            created=time.time(),
+            scope=self._guest.name,
+            session=request.session,
+            client_api=self._api,
+            path=self._caller.path,
+            model=request.model,
+            upstream=way.upstream,
+            upstream_api=way.api,
+            upstream_model=way.asked,
+            format=way.options.format,
+            mode=way.options.tools,
+            stream=request.stream,
+            request=self._secrets.body(self._data) if self._gateway.bodies else b"",
+        )
+
+
+async def _nothing_to_keep(message: AssistantMessage) -> None:
+    del message
+
+
+def endpoint(
+    api: str, what: str, kind: type[Asked] = Asked
+) -> Callable[[Gateway, Caller], Awaitable[None]]:
+    """Give the handler of an endpoint whose clients speak *api*; *what* says what it does."""
+
+    async def handle(gateway: Gateway, caller: Caller) -> None:
+        caller.api = api
+        guest = gateway.door.admit(caller)
+        gateway.check_open()
+        with guest.asking(gateway.door.now()):
+            await kind(gateway, caller, api, guest).answer()
+
+    handle.__doc__ = what
+    return handle

@@ -1,0 +1,144 @@
+"""Whoever asks, over one exchange of HTTP: what was asked, and how it is answered.
+
+This is all of ASGI that the gateway knows. A body is read within a limit and within a time; an
+answer goes out whole, or piece by piece, each piece when the one before it has left: so a client
+that reads slowly makes whoever writes wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from penstock import _json
+from penstock.gateway.refusals import Refusal
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+JSON: Final = (b"content-type", b"application/json")
+_STREAM: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+"""The headers of a stream: nobody on the way keeps it or waits for more of it."""
+
+
+class Caller:
+    """One client that asks once."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: dict[str, bytes] = {
+            name.decode("latin-1"): value for name, value in scope["headers"]
+        }
+        """The headers by their names in lower case; of several of one name the last."""
+        self.extra: list[tuple[bytes, bytes]] = []
+        """Headers that go with the answer, whatever it is."""
+        self.has_begun = False
+        self.has_ended = False
+        self.is_gone = False
+        self.api = ""
+        """The API whose words the client understands, once that is known."""
+        self._query: bytes = scope.get("query_string", b"")
+        self._receive = receive
+        self._send = send
+
+    def header(self, name: str) -> str:
+        """Give a header; nothing where there is none."""
+        return self.headers.get(name, b"").decode("latin-1").strip()
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What stands behind the question mark; of several of one name the last."""
+        return dict(parse_qsl(self._query.decode("latin-1"), keep_blank_values=True))
+
+    # --- what was asked ---
+
+    async def body(self, limit: int, seconds: float) -> bytes:
+        """Read the body: at most *limit* bytes, in at most *seconds*.
+
+        Raises `Refusal` for a body that is too long, which is not read to its end, or too slow.
+        """
+        announced = self.header("content-length")
+        if announced.isdecimal() and int(announced) > limit:
+            raise _too_long(limit)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._read(limit)
+        except TimeoutError:
+            reason = f"the body did not come within {seconds:g} seconds"
+            raise Refusal(408, reason, close=True) from None
+
+    async def _read(self, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self.is_gone = True
+                raise ClientGoneError
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > limit:
+                raise _too_long(limit)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+
+    async def gone(self) -> None:
+        """Wait until the client has hung up; only behind the end of its body.
+
+        A server tells of a client that is gone and of an answer that has ended in the same words:
+        who was answered to the end is not gone, and waited for without end.
+        """
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if self.has_ended:
+            await asyncio.get_running_loop().create_future()
+        self.is_gone = True
+
+    # --- how it is answered ---
+
+    async def answer(
+        self, status: int, value: object, *headers: tuple[bytes, bytes], is_json: bool = True
+    ) -> None:
+        """Answer with *value*: as JSON, or bytes as they are."""
+        body = _json.encode_wire(value) if is_json else value
+        data = body if isinstance(body, bytes) else str(body).encode()
+        kind = [JSON] if is_json else []
+        sized = (b"content-length", b"%d" % len(data))
+        await self._begin(status, [*kind, *headers, sized])
+        await self.end_stream(data)
+
+    async def begin_stream(self) -> None:
+        """Begin an answer that goes out piece by piece."""
+        await self._begin(200, _STREAM)
+
+    async def send(self, data: bytes) -> None:
+        """Send one piece, and wait until there is room for another."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end_stream(self, data: bytes = b"") -> None:
+        """Send the last piece."""
+        self.has_ended = True
+        await self._send({"type": "http.response.body", "body": data})
+
+    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.has_begun = True
+        all_headers = [*headers, *self.extra]
+        await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
+
+
+class ClientGoneError(Exception):
+    """The client hung up: there is nobody to answer."""
+
+
+def _too_long(limit: int) -> Refusal:
+    return Refusal(413, f"a body has at most {limit:,} bytes here", close=True)

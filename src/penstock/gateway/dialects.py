@@ -1,0 +1,67 @@
+"""How each endpoint tells an answer: its ids, the model it names, its stream and its whole."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from penstock import apis
+from penstock.apis.encoding import StreamEncoder
+from penstock.messages import AssistantMessage
+from penstock.requests import Request
+
+PREFIXES: Final = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_"}
+"""How the id of an answer begins in each API."""
+
+
+class ApiDialect(Struct, frozen=True):
+    """Tells answers as *api* does, under the name of the model that the client asked for."""
+
+    api: str
+    id: str
+    model: str
+    created: int
+    options: dict[str, Any]
+
+    def encoder(self) -> StreamEncoder:
+        """Make what writes the stream."""
+        return apis.get(self.api).encoder(
+            model=self.model, id=self.id, created=self.created, **self.options
+        )
+
+    def whole(self, message: AssistantMessage) -> dict[str, Any]:
+        """Write the whole answer."""
+        told = structs.replace(message, id=self.id, model=self.model)
+        return apis.get(self.api).write_response(told, created=self.created)
+
+
+def dialect_of(
+    api: str, request: Request, request_id: str, *, tokens: int = 0, always: bool = False
+) -> ApiDialect:
+    """Give the dialect in which *request* of *api* is answered.
+
+    *tokens* is what the prompt is thought to cost, for the API that tells it first; *always* tells
+    the tokens at the end whether the client asked for them or not.
+    """
+    options: dict[str, Any] = {}
+    if api == "openai-chat":
+        options["usage"] = request.include_usage or always
+    elif api == "anthropic":
+        options["input_tokens"] = tokens
+    elif api == "openai-responses":
+        options["custom"] = _custom_tools(request)
+    id_ = PREFIXES[api] + request_id
+    return ApiDialect(api, id_, request.model, int(time.time()), options)
+
+
+def _custom_tools(request: Request) -> list[str]:
+    """Name the tools of the client that take free text."""
+    raw = (request.raw or {}).get("tools")
+    tools = raw if isinstance(raw, list) else []
+    return [
+        str(tool.get("name"))
+        for tool in tools
+        if isinstance(tool, dict) and tool.get("type") == "custom"
+    ]

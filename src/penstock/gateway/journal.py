@@ -1,0 +1,217 @@
+"""The account of one answer: what was asked, what passed, what went out, for the log.
+
+Everything here stands beside the answer and never in its way: nothing waits, nothing raises. While
+an answer streams, what passes is squeezed into spools; at its end one record goes to the store,
+which writes it when it can. A request is known to the store from its beginning, so that one which a
+crash interrupted is seen as that.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from penstock import _json
+from penstock.errors import UsageError
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.gateway.config.routes import Options
+from penstock.gateway.secrecy import Secrets
+from penstock.gateway.spool import Spool
+from penstock.gateway.tally import Tally
+from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.models.base import Tap
+from penstock.models.http.report import Report
+from penstock.parsing.refusals import Segment
+from penstock.store import RequestEnded, RequestStarted, Store
+from penstock.tools import Tool
+
+MAX_TEXT: Final = 20_000
+"""How many characters of an answer can be searched for."""
+
+MAX_NOTES: Final = 50
+"""How many complaints about one answer are kept: the first ones say what is wrong."""
+
+MAX_PIECES: Final = 100_000
+"""Of how many pieces it is kept when they came: those of the longest real answers, in 800 kB."""
+
+_SAID: Final = (TextDelta, ThinkingDelta, ToolCallStart, ToolCallDelta, ToolCallEnd)
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
+
+
+class Journal(Tap):
+    """Notes what passes in one answer; without a *store* only what the metrics want."""
+
+    def __init__(
+        self,
+        started: RequestStarted,
+        way: tuple[Options, Sequence[Tool]],
+        store: Store | None,
+        secrets: Secrets,
+        *,
+        bodies: bool,
+    ) -> None:
+        self.started = started
+        self._secrets = secrets
+        self._options, tools = way
+        self.tally = Tally(self._options.format, tools)
+        self.report: Report | None = None
+        self.chunks = 0
+        self.first_byte: float | None = None
+        self.first_token: float | None = None
+        self.complaints: list[str] = []
+        self._began = time.monotonic()
+        self._store = store
+        self._keeps = store is not None and bodies
+        self._raw = Spool(secrets)
+        self._events = Spool(secrets)
+        self._timeline = array("I")  # when a piece came, in milliseconds, and how long it was
+        self._answers: list[int] = []  # where in the raw bytes each answer of the upstream begins
+        self._upstream_request = b""
+        if store is not None:
+            store.begin(started)
+
+    # --- what passes ---
+
+    def sent(self, body: bytes) -> None:
+        """Note what goes to the upstream; what it answers begins here."""
+        if self._keeps:
+            self._upstream_request = self._secrets.body(body)
+            if len(self._answers) < MAX_NOTES:
+                self._answers.append(self._raw.size)
+
+    def received(self, data: bytes) -> None:
+        """Note what comes from the upstream."""
+        passed = self.passed()
+        if self.first_byte is None:
+            self.first_byte = passed
+        self.chunks += 1
+        if self._keeps:
+            self._raw.add(data)
+            if self.chunks <= MAX_PIECES:
+                self._timeline.extend((int(passed * 1000), len(data)))
+
+    def reported(self, report: Report) -> None:
+        """Keep the report of the model, which fills as the answer comes."""
+        self.report = report
+
+    def events(self, batch: list[Event]) -> None:
+        """Note the events that the client is told of."""
+        if self.first_token is None and any(isinstance(event, _SAID) for event in batch):
+            self.first_token = self.passed()
+        self.tally.see(batch)
+        if self._keeps:
+            self._events.add(_lines(batch))
+
+    def complain(self, why: str, segment: Segment) -> None:
+        """Note a call that could not be read; the `on_error` of parsers."""
+        if len(self.complaints) < MAX_NOTES:
+            name = f" ({segment.tool_name})" if segment.tool_name else ""
+            self.complaints.append(f"{why}{name}")
+
+    def passed(self) -> float:
+        """Give the seconds since the request came."""
+        return time.monotonic() - self._began
+
+    # --- the end ---
+
+    def end(
+        self,
+        message: AssistantMessage,
+        *,
+        state: Literal["done", "failed", "aborted"],
+        status: int,
+        response: Callable[[], dict[str, Any]] | None = None,
+        session: str = "",
+    ) -> None:
+        """Hand the account to the store; *response* writes the whole answer, where there is one."""
+        if self._store is None:
+            return
+        error = message.error or ErrorInfo("", "provider")
+        usage, calls = message.usage, message.tool_calls
+        ended = RequestEnded(
+            id=self.started.id,
+            state=state,
+            finish=message.stop_reason or "",
+            error_kind=error.kind if message.error else "",
+            error_type=error.type,
+            error_message=self._secrets.text(error.message),
+            status=status,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cached_tokens=usage.cache_read,
+            reasoning_tokens=usage.reasoning,
+            first_byte=self.first_byte,
+            first_token=self.first_token,
+            duration=self.passed(),
+            chunks=self.chunks,
+            calls=len(calls),
+            repairs=[repair for call in calls for repair in call.repairs],
+            text=self._secrets.text(message.text[:MAX_TEXT]),
+            session=session or self._session(),
+            upstream_request=self._upstream_request,
+            raw=self._raw.blocks(),
+            timeline=self._timeline.tobytes(),
+            events=self._events.blocks(),
+            response=self._secrets.body(_written(response)) if self._keeps else b"",
+            notes=self._notes(),
+        )
+        self._store.end(ended)
+
+    def _session(self) -> str:
+        """Name the conversation that the upstream keeps, if it is one that does."""
+        return self.report.session.get("id", "") if self.report is not None else ""
+
+    def _notes(self) -> dict[str, Any]:
+        notes: dict[str, Any] = {"options": msgspec.to_builtins(self._options)}
+        if self.tally.formats:
+            notes["formats"] = sorted({format_ for format_, _ in self.tally.formats})
+        if self.complaints:
+            notes["complaints"] = self.complaints
+        if self._raw.is_cut or self._events.is_cut:
+            notes["cut"] = True
+        if len(self._answers) > 1:
+            notes["answers"] = self._answers
+        report = self.report
+        if report is not None:
+            told = {
+                "left_out": report.left_out,
+                "attempts": report.attempts,
+                "request_id": report.request_id,
+                "failures": [failure.message for failure in report.failures],
+            }
+            notes |= {name: value for name, value in told.items() if value}
+        return notes
+
+
+def _lines(batch: list[Event]) -> bytes:
+    try:
+        return _encode_lines(batch)
+    except (UnicodeEncodeError, ValueError, OverflowError, RecursionError):
+        return b"".join(_json.encode(event) + b"\n" for event in batch)
+
+
+def _written(response: Callable[[], dict[str, Any]] | None) -> bytes:
+    """Write the whole answer; one that its API has no words for is left out."""
+    try:
+        return b"" if response is None else _json.encode_wire(response())
+    except UsageError:
+        return b""
+
+
+def terminal(batch: list[Event]) -> Done | Failed | None:
+    """Give the end of the answer, if *batch* holds it."""
+    last = batch[-1] if batch else None
+    return last if isinstance(last, Done | Failed) else None

@@ -1,0 +1,79 @@
+"""What the gateway says of itself: its models, its health, its figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.gateway import body
+from penstock.gateway.caller import Caller
+from penstock.gateway.metrics import CONTENT_TYPE
+from penstock.gateway.refusals import Refusal
+from penstock.gateway.routing import described
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+BYTES_A_TOKEN = 4
+WELCOME = (
+    b"penstock: tool calls from any model, streamed correctly, to any client.\n"
+    b"Ask at /v1/chat/completions, /v1/responses or /v1/messages; /docs says how.\n"
+)
+
+
+async def models(gateway: Gateway, caller: Caller) -> None:
+    """List the models; clients of every API find their fields."""
+    gateway.door.admit(caller)
+    data = gateway.directory.listed()
+    await caller.answer(200, {"object": "list", "data": data, "has_more": False})
+
+
+async def model(gateway: Gateway, caller: Caller) -> None:
+    """Describe one model."""
+    gateway.door.admit(caller)
+    name = caller.path.removeprefix("/v1/models/")
+    listed = {one["id"]: one for one in gateway.directory.listed()}
+    if name not in listed:
+        listed[name] = described(name, gateway.directory.way(name).upstream)
+    await caller.answer(200, listed[name])
+
+
+async def count_tokens(gateway: Gateway, caller: Caller) -> None:
+    """Guess what a request costs: the gateway has nobody's tokenizer."""
+    caller.api = "anthropic"
+    gateway.door.admit(caller)
+    limits = gateway.limits
+    data = await caller.body(limits.body_bytes, limits.body_seconds)
+    fields = body.read_object(data, limits.depth)
+    if not isinstance(fields.get("messages"), list):
+        raise Refusal(400, "`messages` must be a list")
+    await caller.answer(200, {"input_tokens": max(1, len(data) // BYTES_A_TOKEN)})
+
+
+async def live(gateway: Gateway, caller: Caller) -> None:
+    """Say that the process is there."""
+    del gateway
+    await caller.answer(200, {"status": "live"})
+
+
+async def ready(gateway: Gateway, caller: Caller) -> None:
+    """Say whether requests are taken; the log has no say in it."""
+    if gateway.is_draining:
+        await caller.answer(503, {"status": "draining"})
+        return
+    health = gateway.store.health if gateway.store is not None else None
+    log = "off" if health is None else "up" if health.is_up else "down"
+    await caller.answer(200, {"status": "ready", "log": log, "streams": gateway.streams})
+
+
+async def metrics(gateway: Gateway, caller: Caller) -> None:
+    """Write the figures for Prometheus."""
+    gateway.door.admit(caller)
+    gateway.note_log()
+    page = gateway.metrics.page()
+    await caller.answer(200, page, (b"content-type", CONTENT_TYPE), is_json=False)
+
+
+async def welcome(gateway: Gateway, caller: Caller) -> None:
+    """Say what this is; some clients look here before they ask."""
+    del gateway
+    await caller.answer(200, WELCOME, (b"content-type", b"text/plain"), is_json=False)

@@ -1,0 +1,169 @@
+"""The log over HTTP: requests, sessions and stored answers, in pages.
+
+A client sees what was asked with its own key, and no more. Where no keys are asked for there is one
+client, who sees everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from penstock import _json
+from penstock.errors import JSONParseError
+from penstock.gateway.caller import Caller
+from penstock.gateway.refusals import Refusal
+from penstock.store import Page, RequestDetail, RequestQuery, SessionQuery, Store, StoreError
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+T = TypeVar("T")
+_NUMBERS: Final = {"limit": int, "since": float, "until": float}
+_FLAGS: Final = {"count", "live"}
+_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+async def requests(gateway: Gateway, caller: Caller) -> None:
+    """List requests, the newest first."""
+    store, scope = _store(gateway), gateway.scope_of(caller)
+    query = _query(RequestQuery, caller.query, scope)
+    await caller.answer(200, _page(await _read(store.requests(query))))
+
+
+async def request(gateway: Gateway, caller: Caller) -> None:
+    """Show one request: all of it, or what stands behind its id (``/raw``, ``/events``, …)."""
+    store, scope = _store(gateway), gateway.scope_of(caller)
+    id_, _, part = caller.path.removeprefix("/v1/requests/").partition("/")
+    detail = await _read(store.request(id_))
+    if detail is None or scope not in (None, detail.row.scope):
+        raise Refusal(404, f"there is no request {id_!r}")
+    if not part:
+        await caller.answer(200, _shown(detail))
+    elif part in _PARTS:
+        kind, data = _PARTS[part], getattr(detail, part)
+        await caller.answer(200, data, (b"content-type", kind), is_json=False)
+    else:
+        raise Refusal(404, f"a request has no {part!r}; it has: {', '.join(_PARTS)}")
+
+
+async def sessions(gateway: Gateway, caller: Caller) -> None:
+    """List the conversations that upstreams keep, the newest first."""
+    store, scope = _store(gateway), gateway.scope_of(caller)
+    query = _query(SessionQuery, caller.query, scope)
+    await caller.answer(200, _page(await _read(store.sessions(query))))
+
+
+async def session(gateway: Gateway, caller: Caller) -> None:
+    """Show one conversation."""
+    store, guest = _store(gateway), gateway.door.admit(caller)
+    id_ = caller.path.removeprefix("/v1/sessions/")
+    found = await _read(store.session(scope=guest.name, id=id_))
+    if found is None:
+        raise Refusal(404, f"there is no session {id_!r}")
+    await caller.answer(200, msgspec.to_builtins(found))
+
+
+async def forget_session(gateway: Gateway, caller: Caller) -> None:
+    """Forget one conversation: the next request of it begins anew."""
+    store, scope = _store(gateway), gateway.scope_of(caller)
+    id_ = caller.path.removeprefix("/v1/sessions/")
+    if not await _read(store.delete_session(id_, scope=scope)):
+        raise Refusal(404, f"there is no session {id_!r}")
+    await caller.answer(200, {"id": id_, "object": "session.deleted", "deleted": True})
+
+
+async def response(gateway: Gateway, caller: Caller) -> None:
+    """Show an answer of the Responses API as it was given."""
+    caller.api = "openai-responses"
+    store, scope = _store(gateway), gateway.scope_of(caller)
+    id_ = caller.path.removeprefix("/v1/responses/")
+    detail = await _read(store.request(id_.removeprefix("resp_")))
+    is_hidden = detail is None or scope not in (None, detail.row.scope)
+    if detail is None or is_hidden or not detail.response:
+        raise Refusal(404, f"there is no response {id_!r}")
+    kind = (b"content-type", b"application/json")
+    await caller.answer(200, detail.response, kind, is_json=False)
+
+
+# --- what is asked of the store ---
+
+
+def _store(gateway: Gateway) -> Store:
+    if gateway.store is None:
+        raise Refusal(404, "nothing is logged here: the store is switched off")
+    return gateway.store
+
+
+async def _read(reading: Awaitable[T]) -> T:
+    try:
+        return await reading
+    except StoreError as exc:
+        raise Refusal(503, f"the log cannot be read now: {exc}", retry_after=1.0) from None
+
+
+def _query(kind: Callable[..., T], given: Mapping[str, str], scope: str | None) -> T:
+    """Read what a client filters by; raise `Refusal` for a filter that nobody has."""
+    known = {*getattr(kind, "__struct_fields__", ())} - {"scope"}
+    fields: dict[str, Any] = {"scope": scope}
+    for name, text in given.items():
+        if name not in known:
+            raise Refusal(
+                400, f"there is no filter {name!r}; there are: {', '.join(sorted(known))}"
+            )
+        fields[name] = _value(name, text)
+    return kind(**fields)
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        if name in _NUMBERS:
+            return _NUMBERS[name](text)
+        return _WORDS[text.lower()] if name in _FLAGS else text
+    except (ValueError, KeyError):
+        raise Refusal(400, f"{text!r} is nothing that {name!r} can be") from None
+
+
+# --- what is shown ---
+
+_PARTS: Final = {
+    "request": b"application/json",
+    "upstream_request": b"application/json",
+    "raw": b"application/octet-stream",
+    "events": b"application/x-ndjson",
+    "response": b"application/json",
+}
+"""What is stored of a request, and of which kind it is."""
+
+
+def _page(page: Page[Any]) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "data": [msgspec.to_builtins(row) for row in page.items],
+        "next": page.next or None,
+        "has_more": bool(page.next),
+        "total": page.total,
+    }
+
+
+def _shown(detail: RequestDetail) -> dict[str, Any]:
+    """Show a request with what JSON can show of it."""
+    return {
+        **msgspec.to_builtins(detail.row),
+        "text": detail.text,
+        "notes": detail.notes,
+        "request": _as_json(detail.request),
+        "upstream_request": _as_json(detail.upstream_request),
+        "response": _as_json(detail.response),
+        "raw": detail.raw.decode("utf-8", "replace"),
+        "events": [_as_json(line) for line in detail.events.splitlines()],
+    }
+
+
+def _as_json(data: bytes) -> Any:
+    try:
+        return _json.decode(data) if data else None
+    except JSONParseError:
+        return data.decode("utf-8", "replace")

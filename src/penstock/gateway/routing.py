@@ -1,0 +1,104 @@
+"""Which model answers: the names that clients use, and the upstreams behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, runtime_checkable
+
+from msgspec import Struct, structs
+
+from penstock.gateway import manners
+from penstock.gateway.config.routes import Options
+from penstock.gateway.config.settings import Settings
+from penstock.gateway.refusals import Refusal
+from penstock.models.base import Batches, Model, Tap
+from penstock.parsing import OnError
+from penstock.requests import Request
+
+_PASSED_ON: Final = ("anthropic-beta", "openai-beta", "idempotency-key")
+"""Headers of a client that mean something to an upstream; no other goes there."""
+
+
+@runtime_checkable
+class Scoped(Protocol):
+    """A model that keeps conversations, which are not everybody's."""
+
+    def scoped(self, scope: str) -> Model:
+        """Give the model for the conversations of *scope* alone."""
+
+
+class Way(Struct, frozen=True):
+    """The way of one request: to *model* behind *upstream*, which calls it *asked*."""
+
+    name: str
+    upstream: str
+    api: str
+    asked: str
+    model: Model
+    options: Options
+
+    def batches(self, request: Request, tap: Tap, on_error: OnError) -> Batches:
+        """Ask the upstream, and give what comes with its text read."""
+        asked = structs.replace(request, model=self.asked)
+        return manners.ask(self.options, self.model, asked, tap, on_error)
+
+
+class Directory:
+    """Knows every model that clients may ask for: *models* are those behind the upstreams."""
+
+    def __init__(self, settings: Settings, models: Mapping[str, Model]) -> None:
+        self._settings = settings
+        self._models = dict(models)
+
+    def way(self, name: str, scope: str = "") -> Way:
+        """Give the way of a client of *scope* to the model *name*.
+
+        Raises `Refusal` where there is none.
+        """
+        route = self._settings.route(name)
+        if route is None:
+            known = ", ".join(one["id"] for one in self.listed()) or "none"
+            raise Refusal(404, f"there is no model {name!r} here; there are: {known}")
+        model = self._models[route.upstream]
+        if isinstance(model, Scoped):
+            model = model.scoped(scope)
+        told = name or self._settings.default_model or route.model or model.name
+        asked = route.model or model.name
+        return Way(told, route.upstream, route.settings.api, asked, model, route.options)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Name the models that are known by name; a pattern is no name."""
+        settings = self._settings
+        names = [name for name in settings.models if not name.endswith("*")]
+        if settings.default_model:
+            names.append(settings.default_model)
+        for upstream, model in self._models.items():
+            names += [settings.upstreams[upstream].model or model.name]
+        return [described(name, self._owner(name)) for name in dict.fromkeys(filter(None, names))]
+
+    def _owner(self, name: str) -> str:
+        route = self._settings.route(name)
+        return "penstock" if route is None else route.upstream
+
+    async def close(self) -> None:
+        """Let go of all upstreams."""
+        for model in self._models.values():
+            await model.close()
+
+
+def described(name: str, owner: str) -> dict[str, Any]:
+    """Describe a model in the words of all APIs that list them."""
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": 0,
+        "created_at": "1970-01-01T00:00:00Z",
+        "owned_by": owner,
+    }
+
+
+def headers_for(headers: Mapping[str, bytes]) -> dict[str, str]:
+    """Give those of a client's *headers* that go on to an upstream."""
+    return {name: headers[name].decode("latin-1") for name in _PASSED_ON if name in headers}

@@ -1,0 +1,102 @@
+"""Sessions of upstreams that keep the conversations themselves, in the store.
+
+The store has the last word: another gateway may have gone on with a conversation, and somebody may
+have deleted one. What this process wrote stands in for a store that cannot be read, and what the
+store had no time to take counts beside what it holds.
+
+Whoever asks waits for the store, but not for long, and not again and again: one that was too slow
+once gets only a moment until it has answered in time. Without a session the conversation is told
+whole, which costs time and no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from msgspec import ValidationError, convert, to_builtins
+
+from penstock.models.qwen_web import MemorySessions, QwenSession
+from penstock.store import SessionRow, Store, StoreError
+
+PATIENCE: Final = 0.5
+"""How many seconds a request waits for its session: less than to tell a conversation again."""
+
+IMPATIENCE: Final = 0.05
+"""How many seconds it waits where the last one waited in vain."""
+
+_COLUMNS: Final = frozenset(
+    {"id", "scope", "model", "chat_id", "parent_id", "created", "used", "expires", "turns"}
+)
+"""The fields of a session that have a column of their own."""
+
+
+class StoredSessions:
+    """The sessions of one *upstream*."""
+
+    def __init__(self, store: Store, upstream: str) -> None:
+        self._store = store
+        self._upstream = upstream
+        self._newest = MemorySessions()
+        self._unsaved = MemorySessions()  # those of them that the store did not take in time
+        self._patience = PATIENCE
+
+    async def find(self, scope: str, id: str, hash: str) -> QwenSession | None:  # noqa: A002
+        """Find the session of that *id*, else the newest of that *hash*."""
+        try:
+            stored = await self._look_up(scope, id, hash)
+        except (StoreError, TimeoutError):
+            return await self._newest.find(scope, id, hash)
+        unsaved = await self._unsaved.find(scope, id, hash)
+        if stored is None or unsaved is None:
+            return stored or unsaved
+        return max(stored, unsaved, key=lambda session: session.used)
+
+    async def commit(self, session: QwenSession) -> None:
+        """Keep *session* in place of the one of its scope and id."""
+        await self._newest.commit(session)
+        if await self._store.save(self._row(session)):
+            await self._unsaved.forget(session.scope, session.id)
+        else:
+            await self._unsaved.commit(session)
+
+    async def forget(self, scope: str, id: str) -> None:  # noqa: A002
+        """Drop a session, if there is one.
+
+        Raises `StoreError` or `TimeoutError` where the store still holds it, as far as is known.
+        """
+        await self._newest.forget(scope, id)
+        await self._unsaved.forget(scope, id)
+        async with asyncio.timeout(IMPATIENCE):
+            await self._store.delete_session(id, scope=scope)
+
+    async def _look_up(self, scope: str, id_: str, hash_: str) -> QwenSession | None:
+        try:
+            async with asyncio.timeout(self._patience):
+                row = await self._store.session(scope=scope, id=id_, hash=self._own(hash_))
+        except TimeoutError:
+            self._patience = IMPATIENCE
+            raise
+        self._patience = PATIENCE
+        return self._read(row)
+
+    # --- rows ---
+
+    def _own(self, hash_: str) -> str:
+        """Give a hash that no other upstream has."""
+        return f"{self._upstream}:{hash_}" if hash_ else ""
+
+    def _row(self, session: QwenSession) -> SessionRow:
+        fields: dict[str, Any] = to_builtins(session)
+        own = {name: value for name, value in fields.items() if name in _COLUMNS}
+        rest = {name: value for name, value in fields.items() if name not in _COLUMNS}
+        return SessionRow(**own, upstream=self._upstream, hash=self._own(session.hash), data=rest)
+
+    def _read(self, row: SessionRow | None) -> QwenSession | None:
+        if row is None or row.upstream != self._upstream:
+            return None
+        fields = {name: getattr(row, name) for name in _COLUMNS}
+        try:
+            return convert({**row.data, **fields}, QwenSession)
+        except ValidationError:  # written by another version
+            return None

@@ -1,0 +1,70 @@
+"""What passed in one answer, kept small while it passes.
+
+A gateway with hundreds of streams open cannot hold the text of all of them. So what is to be logged
+is squeezed block by block as it comes: each block can be undone alone, and what waits for the next
+one is never more than a block. Secrets are hidden first; the end of a block waits for the next one
+where a secret may begin in it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.gateway.secrecy import Secrets
+
+BLOCK: Final = 8_192
+"""How many bytes are squeezed at a time: enough to find repetitions in, little to hold."""
+
+MAX_KEPT: Final = 16 * 1024 * 1024
+"""How many bytes of one answer are kept, before they are squeezed: the longest real ones."""
+
+_LEVEL: Final = 1  # streams repeat themselves so much that more effort gains little
+
+
+class Spool:
+    """Takes bytes, gives squeezed blocks."""
+
+    __slots__ = ("_blocks", "_open", "_secrets", "_waiting", "is_cut", "size")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self.size = 0
+        """How many bytes came in."""
+        self.is_cut = False
+        """Whether some of them were too many to keep."""
+        self._blocks: list[bytes] = []
+        self._open: list[bytes] = []
+        self._waiting = 0
+
+    def add(self, data: bytes) -> None:
+        """Keep *data*, unless there is too much of it already."""
+        self.size += len(data)
+        if self.size > MAX_KEPT:
+            self.is_cut = True
+            return
+        self._open.append(data)
+        self._waiting += len(data)
+        if self._waiting >= BLOCK + self._secrets.overlap:
+            self._squeeze(self._secrets.overlap)
+
+    def blocks(self) -> list[bytes]:
+        """Give what was kept, in blocks that each can be undone alone."""
+        if self._open:
+            self._squeeze(overlap=0)
+        return self._blocks
+
+    def _squeeze(self, overlap: int) -> None:
+        data = self._secrets.body(b"".join(self._open))
+        end = max(0, len(data) - overlap)
+        if end:
+            self._blocks.append(zlib.compress(data[:end], _LEVEL))
+        rest = data[end:]
+        self._open = [rest] if rest else []
+        self._waiting = len(rest)
+
+
+def unspooled(blocks: Iterable[bytes]) -> bytes:
+    """Give the bytes that *blocks* were made of."""
+    return b"".join(zlib.decompress(block) for block in blocks)

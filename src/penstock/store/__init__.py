@@ -1,0 +1,49 @@
+"""The database: what passed through the gateway, and what its next request needs.
+
+`store` is what the gateway holds. Behind it, records wait in a `backlog`; the `writer` is one
+thread that turns them into rows (`writing`, `cleaning`, `packing`), and between batches looks after
+the house (`upkeep`). `readers` are a few threads that ask what `queries` knows to ask. `engine`
+and `schema` know the two databases, `tables` what is in them, `migrations` how it came to be.
+"""
+
+from penstock.store.errors import StoreError
+from penstock.store.records import (
+    MAX_PAGE,
+    MAX_TEXT,
+    Page,
+    RequestDetail,
+    RequestEnded,
+    RequestQuery,
+    RequestRow,
+    RequestStarted,
+    ResponseRow,
+    Retention,
+    SessionQuery,
+    SessionRow,
+    State,
+    StoreHealth,
+    Totals,
+)
+from penstock.store.schema import upgrade
+from penstock.store.store import Store
+
+__all__ = [
+    "MAX_PAGE",
+    "MAX_TEXT",
+    "Page",
+    "RequestDetail",
+    "RequestEnded",
+    "RequestQuery",
+    "RequestRow",
+    "RequestStarted",
+    "ResponseRow",
+    "Retention",
+    "SessionQuery",
+    "SessionRow",
+    "State",
+    "Store",
+    "StoreError",
+    "StoreHealth",
+    "Totals",
+    "upgrade",
+]

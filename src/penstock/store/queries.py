@@ -1,0 +1,225 @@
+"""What is asked of the database: each function takes a connection and gives structs.
+
+Lists go by key, not by offset: a page begins where the one before ended, however deep it lies and
+whatever was written in between.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, RowMapping, Select, delete, func, or_, select, tuple_
+from sqlalchemy.sql.elements import ColumnElement
+
+from penstock import _json
+from penstock.errors import UsageError
+from penstock.store.cleaning import clean_key, clean_text
+from penstock.store.packing import unpack
+from penstock.store.records import (
+    MAX_PAGE,
+    Page,
+    RequestDetail,
+    RequestQuery,
+    RequestRow,
+    ResponseRow,
+    SessionQuery,
+    SessionRow,
+    Totals,
+)
+from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SESSIONS
+
+MAX_MODELS: Final = 50
+"""How many models a sum names: clients may ask for any name they like."""
+
+_ROW: Final = [REQUESTS.c[name] for name in RequestRow.__struct_fields__]
+
+_SUMS: Final = (
+    "calls",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+)
+
+
+def find_session(connection: Connection, scope: str, name: str, digest: str) -> SessionRow | None:
+    """Find the newest live session by its id, or else by its conversation's hash."""
+    for column, value in ((SESSIONS.c.id, name), (SESSIONS.c.hash, digest)):
+        if not value:
+            continue
+        found = select(SESSIONS).where(
+            SESSIONS.c.scope == clean_key(scope), column == clean_key(value), _is_live(SESSIONS)
+        )
+        row = connection.execute(found.order_by(SESSIONS.c.used.desc()).limit(1)).mappings().first()
+        if row is not None:
+            return _session(row)
+    return None
+
+
+def find_response(connection: Connection, scope: str, name: str) -> ResponseRow | None:
+    """Find a live response by its id."""
+    found = select(RESPONSES).where(
+        RESPONSES.c.scope == clean_key(scope),
+        RESPONSES.c.id == clean_key(name),
+        _is_live(RESPONSES),
+    )
+    row = connection.execute(found).mappings().first()
+    return None if row is None else ResponseRow(**row)
+
+
+def list_requests(connection: Connection, query: RequestQuery) -> Page[RequestRow]:
+    """List requests, newest first."""
+    wanted = select(*_ROW).where(*_request_filters(query))
+    total = _count(connection, wanted) if query.count else None
+    if query.before:
+        wanted = wanted.where(REQUESTS.c.id < clean_key(query.before))
+    limit = _limit(query.limit)
+    rows = (
+        connection.execute(wanted.order_by(REQUESTS.c.id.desc()).limit(limit + 1)).mappings().all()
+    )
+    items = [_request(row) for row in rows[:limit]]
+    return Page(items=items, next=items[-1].id if len(rows) > limit else "", total=total)
+
+
+def list_newer(connection: Connection, after: str, limit: int) -> list[RequestRow]:
+    """List requests newer than the one with the id *after*, oldest first."""
+    newer = select(*_ROW).where(REQUESTS.c.id > clean_key(after))
+    rows = connection.execute(newer.order_by(REQUESTS.c.id).limit(_limit(limit))).mappings()
+    return [_request(row) for row in rows]
+
+
+def find_request(connection: Connection, name: str) -> RequestDetail | None:
+    """Find a request with its bodies."""
+    key = clean_key(name)
+    columns = (*_ROW, REQUESTS.c.text, REQUESTS.c.notes)
+    row = connection.execute(select(*columns).where(REQUESTS.c.id == key)).mappings().first()
+    if row is None:
+        return None
+    stored = select(BODIES.c.kind, BODIES.c.coding, BODIES.c.data).where(BODIES.c.request == key)
+    bodies = {kind: unpack(coding, data) for kind, coding, data in connection.execute(stored)}
+    known = {kind: body for kind, body in bodies.items() if kind in RequestDetail.__struct_fields__}
+    return RequestDetail(
+        row=_request(row), text=row["text"], notes=_json.decode(row["notes"]), **known
+    )
+
+
+def list_sessions(connection: Connection, query: SessionQuery) -> Page[SessionRow]:
+    """List sessions, the newest made first."""
+    wanted = select(SESSIONS).where(*_session_filters(query))
+    total = _count(connection, wanted) if query.count else None
+    order = (SESSIONS.c.created, SESSIONS.c.id, SESSIONS.c.scope)
+    if query.before:
+        wanted = wanted.where(tuple_(*order) < tuple_(*_read_cursor(query.before)))
+    limit = _limit(query.limit)
+    newest = wanted.order_by(*(column.desc() for column in order))
+    rows = connection.execute(newest.limit(limit + 1)).mappings().all()
+    items = [_session(row) for row in rows[:limit]]
+    return Page(
+        items=items, next=_write_cursor(items[-1]) if len(rows) > limit else "", total=total
+    )
+
+
+def delete_session(connection: Connection, name: str, scope: str | None) -> bool:
+    """Delete a session, of one scope or of all; tell whether there was one."""
+    gone = delete(SESSIONS).where(SESSIONS.c.id == clean_key(name))
+    if scope is not None:
+        gone = gone.where(SESSIONS.c.scope == clean_key(scope))
+    return connection.execute(gone).rowcount > 0
+
+
+def sum_up(connection: Connection, since: float) -> Totals:
+    """Sum up the requests made since *since*."""
+    sums = [func.coalesce(func.sum(REQUESTS.c[name]), 0).label(name) for name in _SUMS]
+    groups = select(REQUESTS.c.state, REQUESTS.c.model, func.count().label("number"), *sums)
+    groups = groups.where(REQUESTS.c.created >= since)
+    states: Counter[str] = Counter()
+    models: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
+    for row in connection.execute(groups.group_by(REQUESTS.c.state, REQUESTS.c.model)):
+        states[row.state] += row.number
+        models[row.model] += row.number
+        whole.update({name: int(getattr(row, name)) for name in _SUMS})
+    return Totals(
+        requests=states.total(),
+        states=dict(states),
+        models=dict(models.most_common(MAX_MODELS)),
+        size=int(connection.scalar(select(func.sum(REQUESTS.c.size))) or 0),
+        **{name: whole[name] for name in _SUMS},
+    )
+
+
+# --- pieces of queries and of results ---
+
+
+def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
+    columns = REQUESTS.c
+    names = ("model", "upstream", "client_api", "state")
+    filters = [
+        columns[name] == clean_text(getattr(query, name)) for name in names if getattr(query, name)
+    ]
+    if query.scope is not None:
+        filters.append(columns.scope == clean_key(query.scope))
+    if query.session:
+        filters.append(columns.session == clean_key(query.session))
+    if query.since is not None:
+        filters.append(columns.created >= query.since)
+    if query.until is not None:
+        filters.append(columns.created < query.until)
+    if query.search:
+        words = clean_text(query.search)
+        places = (columns.text, columns.error_message)
+        filters.append(or_(*(place.icontains(words, autoescape=True) for place in places)))
+    return filters
+
+
+def _session_filters(query: SessionQuery) -> list[ColumnElement[bool]]:
+    columns = SESSIONS.c
+    filters = [
+        columns[name] == clean_text(getattr(query, name))
+        for name in ("upstream", "model")
+        if getattr(query, name)
+    ]
+    if query.scope is not None:
+        filters.append(columns.scope == clean_key(query.scope))
+    return [*filters, _is_live(SESSIONS)] if query.live else filters
+
+
+def _is_live(table: Any) -> ColumnElement[bool]:
+    return or_(table.c.expires <= 0, table.c.expires > time.time())
+
+
+def _count(connection: Connection, wanted: Select[Any]) -> int:
+    return connection.scalar(select(func.count()).select_from(wanted.subquery())) or 0
+
+
+def _limit(wanted: int) -> int:
+    return max(1, min(MAX_PAGE, wanted))
+
+
+def _request(row: RowMapping) -> RequestRow:
+    fields: dict[str, Any] = {name: row[name] for name in RequestRow.__struct_fields__}
+    fields["repairs"] = _json.decode(fields["repairs"])
+    return RequestRow(**fields)
+
+
+def _session(row: RowMapping) -> SessionRow:
+    fields: dict[str, Any] = {**row}
+    fields["data"] = _json.decode(fields["data"])
+    return SessionRow(**fields)
+
+
+def _write_cursor(row: SessionRow) -> str:
+    place = msgspec.json.encode([row.created, row.id, row.scope])
+    return base64.urlsafe_b64encode(place).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[float, str, str]:
+    try:
+        place = base64.urlsafe_b64decode(cursor.encode())
+        return msgspec.json.decode(place, type=tuple[float, str, str])
+    except ValueError:
+        raise UsageError("`before` is not the `next` of a page of sessions") from None

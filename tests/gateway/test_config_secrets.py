@@ -1,0 +1,298 @@
+"""Keys are found where the file says, and shown to nobody."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from gateway.config_files import problems, read
+from penstock.errors import PenstockError
+from penstock.gateway.config import Address, check, hash_key, load, new_key
+from penstock.gateway.config.keys import is_hash
+
+CANARY = "psk_Canary7d21f0c2e5"
+URL = "[upstreams.a]\nbase_url = 'https://models.example/v1'\n"
+
+
+# --- keys of clients ---
+
+
+def test_a_new_key_is_long_random_and_known_by_its_beginning() -> None:
+    keys = {new_key() for _ in range(100)}
+    assert len(keys) == 100
+    assert all(key.startswith("psk_") and len(key) == 4 + 43 for key in keys)
+
+
+def test_of_a_key_the_hash_is_kept() -> None:
+    assert hash_key("abc") == (
+        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
+    assert is_hash(hash_key("é\udcff"))
+    assert not is_hash(hash_key("abc") + "\n")
+    assert not is_hash(hash_key("abc").upper())
+
+
+def test_a_key_from_a_variable_is_kept_as_its_hash() -> None:
+    key = load(None, {"PENSTOCK_API_KEY": f" {CANARY}\n"}).keys["environment"]
+    assert key.hash == hash_key(CANARY)
+
+
+def test_a_weak_key_is_refused_with_a_reason(tmp_path: Path) -> None:
+    text = "[keys.ci]\nenv = 'CI_KEY'"
+    reason = (
+        "keys.ci.env: the key in the environment variable CI_KEY is weak: shorter than 16 "
+        "characters, it can be found by trying; `penstock key new` makes a good one"
+    )
+    assert problems(tmp_path, text, {"CI_KEY": 15 * "k"}) == [reason]
+    assert read(tmp_path, text, {"CI_KEY": 16 * "k"}).keys["ci"].hash == hash_key(16 * "k")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(
+            f"[keys.a]\nkey = '{CANARY}'",
+            "keys.a.key: a key is not written down here: `penstock key new` makes one, and the "
+            "hash of it",
+            id="the key itself",
+        ),
+        pytest.param(
+            f"[keys.a]\nhash = '{CANARY}'",
+            "keys.a.hash: 'sha256:' and 64 hexadecimal digits, as `penstock key new` prints them, "
+            "and never the key itself",
+            id="the key in place of its hash",
+        ),
+        pytest.param(
+            f"[keys.a]\nenv = '{CANARY}'",
+            "keys.a.env: the variable is not set, or empty",
+            id="the key in place of its variable",
+        ),
+        pytest.param(
+            f"[keys.a]\nhash = '{hash_key(CANARY)}'\nenv = 'PATH'",
+            "keys.a.env: hash is there too, and only one of them can count",
+            id="two keys for one",
+        ),
+        pytest.param(
+            "[keys.a]", "keys.a: it needs a hash (`penstock key new`) or an env", id="no key"
+        ),
+        pytest.param(
+            f"[keys.a]\nhash = '{hash_key(CANARY)}'\n[keys.b]\nhash = '{hash_key(CANARY)}'",
+            "keys.b: the same key as keys.a",
+            id="one key for two",
+        ),
+        pytest.param(
+            f"[keys.a]\nhash = '{hash_key(CANARY)}'\nrate = 0",
+            "keys.a.rate: a whole number from 1 to 10_000_000, not 0",
+            id="a rate of nothing",
+        ),
+    ],
+)
+def test_a_key_that_cannot_be_one_is_told_without_showing_it(
+    text: str, problem: str, tmp_path: Path
+) -> None:
+    assert problems(tmp_path, text, {"PATH": 16 * "p"}) == [problem]
+
+
+# --- keys of upstreams ---
+
+
+@pytest.mark.parametrize("source", ["key", "key_env", "key_file", "variable in the file"])
+def test_the_key_of_an_upstream_comes_from_where_it_is_said_to_be(
+    source: str, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text(f"{CANARY}\n")
+    line = {
+        "key": f"key = '{CANARY}'",
+        "key_env": "key_env = 'A_KEY'",
+        "key_file": "key_file = 'secret'",
+        "variable in the file": "key = '${A_KEY}'",
+    }[source]
+    settings = read(tmp_path, URL + line, {"A_KEY": CANARY})
+    assert settings.upstreams["a"].key.reveal() == CANARY
+    warned = "upstreams.a.key: the key is written in the file; key_env or key_file keep it out"
+    assert check(settings) == ([warned] if source == "key" else [])
+
+
+def test_a_secret_of_the_default_upstream_comes_by_variable(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("other")
+    environ = {"PENSTOCK_UPSTREAM_KEY": CANARY}
+    for line in ("", "key = 'other'", "key_file = 'secret'", "key_env = 'OTHER'"):
+        assert read(tmp_path, URL + line, environ).upstreams["a"].key.reveal() == CANARY
+    flagged = load(None, environ | {"MINE": "mine"}, upstream="http://h", key_env="MINE")
+    assert flagged.upstreams["default"].key.reveal() == "mine"
+
+
+def test_a_usual_key_goes_to_its_provider_and_to_nobody_else() -> None:
+    environ = {"OPENAI_API_KEY": CANARY, "OPENAI_BASE_URL": "http://elsewhere.example"}
+    own = load(None, environ, upstream="https://api.openai.com/v1").upstreams["default"]
+    assert own.key.reveal() == CANARY
+    by_api = load(None, environ, api="openai").upstreams["default"]
+    assert by_api.key.reveal() == CANARY
+    assert by_api.base_url.reveal() == "https://api.openai.com"
+    for url in ("http://localhost:8000/v1", "https://models.example/v1", "http://api.openai.com"):
+        assert not load(None, environ, upstream=url).upstreams["default"].key
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("key_env = 'NOT_SET'", "key_env: the environment variable NOT_SET is not set, or empty"),
+        (f"key_env = '{CANARY}'", "key_env: the variable is not set, or empty"),
+        (
+            f"key_env = '{CANARY}-'",
+            "key_env: the name of an environment variable, such as OPENAI_API_KEY",
+        ),
+        ("key_env = 5", "key_env: the name of an environment variable"),
+        ("key = 5", "key: a text"),
+        (f'key = "{CANARY}\\n{CANARY}"', "key: it holds characters that no header may have"),
+        ("key_env = 'BROKEN'", "key_env: the key holds characters that no header may have"),
+        (
+            f"key = '{CANARY}'\nkey_env = 'A_KEY'",
+            "key_env: key is there too, and only one of them can count",
+        ),
+        ("key_file = 'empty'", "key_file: the file holds no secret: it is empty"),
+        ("key_file = 'long'", "key_file: the file holds no secret: it is too long"),
+        ("key_file = 'binary'", "key_file: the file cannot be read in {folder}: it is no text"),
+        (
+            "key_file = 'none'",
+            "key_file: the file cannot be read in {folder}: No such file or directory",
+        ),
+        ("key_file = 'sub'", "key_file: the file cannot be read in {folder}: Is a directory"),
+    ],
+)
+def test_a_secret_that_is_not_there_is_told_without_showing_any(
+    line: str, problem: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "empty").write_text(" \n")
+    (tmp_path / "long").write_text(CANARY * 5000)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe" + CANARY.encode())
+    environ = {"A_KEY": CANARY, "BROKEN": f"{CANARY}\x00"}
+    assert problems(tmp_path, URL + line, environ) == [
+        f"upstreams.a.{problem.format(folder=tmp_path)}"
+    ]
+
+
+def test_a_usual_key_that_cannot_be_one_is_told_by_its_variable() -> None:
+    with pytest.raises(PenstockError, match=r"^OPENAI_API_KEY: the key holds characters"):
+        load(None, {"OPENAI_API_KEY": "a\nb"}, api="openai")
+
+
+# --- nobody sees them ---
+
+
+EVERYWHERE = f"""
+[store]
+url = "postgresql://me:{CANARY}@db/penstock"
+[upstreams.a]
+base_url = "https://models.example/v1?api_key={CANARY}"
+key = "{CANARY}"
+proxy = "http://me:{CANARY}@proxy:3128"
+headers = {{ authorization = "Bearer {CANARY}" }}
+[upstreams.q]
+api = "qwen"
+key_env = "TOKEN"
+[upstreams.q.qwen]
+cookie_file = "cookie"
+umid_token = "{CANARY}"
+[keys.a]
+env = "TOKEN"
+"""
+
+
+def test_no_secret_is_in_anything_that_people_read(tmp_path: Path) -> None:
+    (tmp_path / "cookie").write_text(f"token={CANARY}; a=b")
+    settings = read(tmp_path, EVERYWHERE, {"TOKEN": CANARY})
+    qwen = settings.upstreams["q"].qwen
+    assert qwen is not None
+    assert qwen.cookie.reveal() == f"token={CANARY}; a=b"
+    assert settings.upstreams["q"].key.reveal() == qwen.umid_token.reveal() == CANARY
+    assert settings.upstreams["a"].revealed_headers() == {"authorization": f"Bearer {CANARY}"}
+    told = [repr(settings), str(settings), settings.describe(), *check(settings)]
+    assert not any(CANARY in text for text in told)
+    assert "***@db/penstock" in settings.describe()
+
+
+def test_settings_with_a_secret_are_not_written_anywhere() -> None:
+    with pytest.raises(TypeError):
+        pickle.dumps(load(None, {}))
+    with pytest.raises(TypeError, match="password"):
+        pickle.dumps(Address("x"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"base_url = 'http://me:{CANARY}@h'",
+        f"base_url = 'http://me:{CANARY}/@h:99999/'",
+        f"base_url = 'me:{CANARY}@h'",
+        f"base_url = 'http://h:99999/?token={CANARY}'",
+        f"base_url = 'http://h/v1'\nproxy = 'socks5://me:{CANARY}@h'",
+        f"base_url = 'http://h/v1'\nkey = ['{CANARY}']",
+        f"base_url = 'http://h/v1'\nheaders = {{a = ['{CANARY}']}}",
+        f"base_url = 'http://h/v1'\nheaders = '{CANARY}'",
+        f"base_url = 'http://h/v1'\nkey_file = '{CANARY}'",
+        f"base_url = 'http://h/v1'\napi_key = '{CANARY}'",
+        f"base_url = 'http://h/v1'\nqwen = '{CANARY}'",
+    ],
+)
+def test_no_secret_is_in_a_problem(line: str, tmp_path: Path) -> None:
+    told = problems(tmp_path, f"[upstreams.a]\n{line}")
+    assert told
+    assert CANARY not in "\n".join(told)
+
+
+# --- warnings ---
+
+
+def test_what_may_not_be_meant_is_warned_of(tmp_path: Path) -> None:
+    text = """
+    [server]
+    host = "0.0.0.0"
+    insecure = true
+    [store]
+    enabled = false
+    [upstreams.a]
+    base_url = "http://models.example/v1"
+    key_env = "A_KEY"
+    [upstreams.b]
+    api = "anthropic"
+    [models.small]
+    upstream = "a"
+    """
+    settings = read(tmp_path, text, {"A_KEY": CANARY})
+    assert check(settings, {"PENSTOCK_PROT": "1", "PENSTOCK_PORT": "2", "PATH": "/"}) == [
+        "server.insecure: everybody who reaches this machine can use the upstreams",
+        "server.host: without tls_cert, keys and answers travel in the clear",
+        "store.enabled: without a store there is no log, and no previous_response_id",
+        "upstreams.a.base_url: over http:// the key travels in the clear",
+        "upstreams.b: api.anthropic.com wants a key: set ANTHROPIC_API_KEY, or key_env or key_file",
+        "default_upstream: there is none, so models without an entry are refused",
+        "PENSTOCK_PROT: penstock reads no such variable; did you mean 'PENSTOCK_PORT'?",
+    ]
+
+
+def test_an_upstream_that_is_the_gateway_itself_is_warned_of() -> None:
+    warned = "upstreams.default.base_url: this looks like the gateway's own address"
+    assert check(load(None, {}, upstream="http://localhost:8787/v1")) == [warned]
+    assert check(load(None, {}, upstream="http://localhost:8787/v1", port=0)) == []
+    assert check(load(None, {}, upstream="http://localhost:8788/v1")) == []
+
+
+def test_a_key_for_a_model_that_nobody_has_is_warned_of(tmp_path: Path) -> None:
+    text = f"""
+    [upstreams.a]
+    api = "demo"
+    [upstreams.b]
+    api = "demo"
+    [models.small]
+    upstream = "a"
+    [keys.k]
+    hash = "{hash_key("x")}"
+    models = ["smal", "s*", "small"]
+    """
+    warned = "keys.k.models: there is no model 'smal'; did you mean 'small'?"
+    assert check(read(tmp_path, text))[0] == warned
+    assert len(check(read(tmp_path, text))) == 2

@@ -1,0 +1,258 @@
+"""Every scenario of the fake upstream over every API: what a server says, and how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from laws import check_monotone
+from models.fake_upstream import LATE, scenario_of, script
+from models.loopback_servers import run, serving
+from penstock import HTTPModel, Request, Tool, ToolMiddleware, apis, formats
+from penstock.builder import MessageBuilder
+from penstock.events import Done, Event, Failed, TextDelta
+from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall
+from penstock.models import Model
+from penstock.models.base import Tap, batches
+from penstock.models.http import NO_RETRY, Report, Retry, Timeouts
+from penstock.requests import UserMessage
+
+APIS = apis.names()
+EVERY = pytest.mark.parametrize("api", APIS)
+TEXT = {"type": "string"}
+READ = Tool(
+    "read_file", "Read a file", {"type": "object", "properties": {"path": TEXT, "note": TEXT}}
+)
+ASKED = Request(messages=[UserMessage([Text("Read it.")])], tools=[READ])
+EIGHT = (
+    "hermes",
+    "qwen3_coder",
+    "llama3_json",
+    "mistral",
+    "morph_xml",
+    "gemma",
+    "glm45",
+    "pythonic",
+)
+
+
+class Outcome:
+    """What came of an answer: as a stream, and as batches, which say the same."""
+
+    def __init__(self, events: list[Event], report: Report) -> None:
+        self.events = events
+        self.report = report
+        end = events[-1]
+        assert isinstance(end, Done | Failed)
+        self.message = end.message
+        self.end = end
+
+    @property
+    def error(self) -> ErrorInfo:
+        assert isinstance(self.end, Failed), self.end
+        return self.end.error
+
+
+class Reports(Tap):
+    def __init__(self) -> None:
+        self.last = Report()
+
+    def reported(self, report: Report) -> None:
+        self.last = report
+
+
+def ask(
+    api: str,
+    scenario: str,
+    *,
+    tools: str = "",
+    words: str = "",
+    **options: Any,
+) -> Outcome:
+    """Ask for *scenario*; *tools* is the format that is read in its text, *words* the text."""
+    options.setdefault("retry", NO_RETRY)
+
+    async def main() -> Outcome:
+        name = f"fake-c12-m{scenario}"
+        seen = Reports()
+        async with (
+            serving(script(api, words)) as upstream,
+            HTTPModel(api, upstream.url, name, environ={}, **options) as http,
+        ):
+            model: Model = ToolMiddleware(http, tools, retries=0) if tools else http
+            streamed = [event async for event in model.stream(ASKED)]
+            passed = [event async for batch in batches(model, ASKED, seen) for event in batch]
+        check_monotone(passed)
+        assert folded(passed) == folded(streamed)
+        return Outcome(passed, seen.last)
+
+    return run(main())
+
+
+def folded(events: list[Event]) -> AssistantMessage:
+    builder = MessageBuilder()
+    for event in events:
+        builder.add(event)
+    builder.message.usage.raw = None
+    return builder.message
+
+
+def called(message: AssistantMessage) -> list[tuple[str, dict[str, Any], bool]]:
+    return [(call.name, call.arguments, call.complete) for call in message.tool_calls]
+
+
+# --- what a server says ---
+
+
+@EVERY
+def test_text_arrives_whole_and_in_order(api: str) -> None:
+    outcome = ask(api, "text")
+    assert outcome.message.text == "".join(f"{n};" for n in range(12))
+    assert sum(isinstance(event, TextDelta) for event in outcome.events) == 12
+    assert (outcome.message.stop_reason, outcome.message.usage.output) == ("stop", 12)
+
+
+@EVERY
+@pytest.mark.parametrize("mode", ["native", "par"])
+@pytest.mark.parametrize("tools", ["", "hermes"], ids=["as they are", "with middleware"])
+def test_native_calls_arrive_whole(api: str, mode: str, tools: str) -> None:
+    message = ask(api, mode, tools=tools).message
+    wanted = scenario_of(f"fake-m{mode}").arguments
+    assert called(message) == [("read_file", each, True) for each in wanted]
+    assert message.stop_reason == "tool_use"
+    assert len({call.id for call in message.tool_calls}) == len(wanted)
+
+
+@EVERY
+@pytest.mark.parametrize(("mode", "tools"), [("hermes", "hermes"), ("xml", "xml"), ("xml", "auto")])
+def test_calls_in_text_become_calls(api: str, mode: str, tools: str) -> None:
+    message = ask(api, mode, tools="morph_xml" if tools == "xml" else tools).message
+    assert called(message) == [("read_file", scenario_of(f"fake-m{mode}").arguments[0], True)]
+    assert (message.text.strip(), message.stop_reason) == ("Reading now.", "tool_use")
+
+
+@EVERY
+def test_thoughts_are_told_from_the_answer(api: str) -> None:
+    message = ask(api, "think").message
+    assert message.thinking == "0;1;2;3;4;5;"
+    assert message.text == "6;7;8;9;10;11;"
+
+
+@EVERY
+@pytest.mark.parametrize("name", EIGHT)
+def test_a_call_in_the_text_of_eight_formats_is_a_call(api: str, name: str) -> None:
+    found = formats.get(name)
+    written = found.render_call(ToolCall("", "read_file", {"path": "/a b.txt", "note": "é"}))
+    message = ask(api, "text", tools=name, words=written).message
+    assert called(message) == [("read_file", {"path": "/a b.txt", "note": "é"}, True)]
+    assert message.stop_reason == "tool_use"
+    assert message.text.strip() == ""
+
+
+# --- how it fails ---
+
+
+@EVERY
+@pytest.mark.parametrize("tools", ["", "hermes"], ids=["as it is", "with middleware"])
+@pytest.mark.parametrize("fault", ["cut", "rst"])
+def test_a_cut_or_reset_answer_fails_behind_what_had_arrived(
+    api: str, fault: str, tools: str
+) -> None:
+    outcome = ask(api, f"text-f{fault}@6", tools=tools)
+    assert (outcome.error.kind, outcome.error.type) == ("truncated", "truncated_body")
+    assert outcome.message.text.startswith("0;1;2;")
+    assert outcome.report.attempts == 1, "what went out is not asked for again"
+
+
+@EVERY
+@pytest.mark.parametrize("mode", ["native", "hermes"])
+def test_a_call_that_was_cut_is_never_complete(api: str, mode: str) -> None:
+    """Some servers give a call as a whole: then all of it or nothing is there."""
+    message = ask(api, f"{mode}-fcut@7", tools="hermes").message
+    whole = api in ("gemini", "ollama") and mode == "native"
+    assert all(call.complete == whole for call in message.tool_calls)
+    assert message.stop_reason == "error"
+
+
+@EVERY
+def test_a_stalled_answer_fails_in_time_behind_what_had_arrived(api: str) -> None:
+    outcome = ask(api, "text-fstall@6", timeouts=Timeouts(idle=0.05))
+    assert outcome.error.type == "idle_timeout"
+    assert outcome.message.text.startswith("0;1;2;")
+
+
+@EVERY
+def test_a_frame_that_is_no_json_costs_itself_and_nothing_else(api: str) -> None:
+    message = ask(api, "text-fbadjson@5").message
+    assert message.text == "".join(f"{n};" for n in range(12))
+    assert message.stop_reason == "stop"
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "qwen"])
+def test_a_missing_mark_of_the_end_is_no_failure(api: str) -> None:
+    assert ask(api, "text-fnodone").message.stop_reason == "stop"
+
+
+@EVERY
+def test_an_answer_without_an_end_is_cut(api: str) -> None:
+    """Chat completions may end in the mark alone."""
+    outcome = ask(api, "text-fnofinish")
+    assert outcome.message.text == "".join(f"{n};" for n in range(12))
+    if api == "openai-chat":
+        assert outcome.message.stop_reason == "stop"
+    else:
+        assert outcome.error.kind == "truncated"
+
+
+@EVERY
+def test_an_error_in_the_stream_is_told_in_the_servers_words(api: str) -> None:
+    outcome = ask(api, "text-ferr@6")
+    assert outcome.error.kind == "provider"
+    assert "upstream exploded" in outcome.error.message
+    assert outcome.message.text.startswith("0;1;2;")
+
+
+@EVERY
+@pytest.mark.parametrize("status", [500, 429])
+def test_a_refusal_is_typed_and_says_when_to_come_back(api: str, status: int) -> None:
+    outcome = ask(api, f"text-fhttp{status}", retry=Retry(2, longest_asked=0.5))
+    error = outcome.error
+    assert (error.status, error.retry_after, error.retryable) == (status, 1.0, True)
+    assert "planned" in error.message
+    assert outcome.report.attempts == 1, "it asks for more time than is given"
+
+
+@EVERY
+def test_a_page_in_place_of_a_stream_is_no_answer(api: str) -> None:
+    outcome = ask(api, "text-fhtml")
+    assert outcome.error.kind in ("malformed", "provider")
+    assert outcome.message.content == []
+
+
+@EVERY
+def test_a_compressed_stream_is_read(api: str) -> None:
+    assert ask(api, "text-fgzip").message.text.endswith("10;11;")
+
+
+@EVERY
+def test_a_slow_first_byte_is_waited_for_and_counted(api: str) -> None:
+    report = ask(api, "text-fslow").report
+    assert report.first_byte is not None
+    assert report.first_byte > LATE * 0.9
+
+
+def test_a_hundred_answers_at_once_do_not_mix() -> None:
+    async def main() -> None:
+        async with serving(script("openai-chat")) as upstream:
+            models = [
+                HTTPModel("openai-chat", upstream.url, f"fake-c{n}", environ={})
+                for n in range(1, 101)
+            ]
+            answers = await asyncio.gather(*(model.complete(ASKED) for model in models))
+            for n, answer in enumerate(answers, 1):
+                assert answer.text == "".join(f"{k};" for k in range(n))
+            await asyncio.gather(*(model.close() for model in models))
+
+    run(main())

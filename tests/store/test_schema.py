@@ -1,0 +1,126 @@
+"""The schema comes up from nothing, once, however many ask for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.pool import NullPool
+
+from penstock.errors import UsageError
+from penstock.store import Store, StoreError, upgrade
+from penstock.store import migrations as scripts
+from penstock.store.engine import read_url
+from penstock.store.schema import HEAD
+from penstock.store.tables import METADATA
+from store.databases import PATIENCE, rows, run, started, until
+
+UPGRADE = """
+import sys
+from penstock.store import upgrade
+print("ready", flush=True)
+sys.stdin.readline()
+upgrade(sys.argv[1])
+"""
+
+
+def script_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(scripts.__file__).parent))
+    return config
+
+
+def test_the_newest_step_is_the_one_we_look_for() -> None:
+    assert ScriptDirectory.from_config(script_config()).get_heads() == [HEAD]
+
+
+def test_the_steps_make_the_tables_that_the_code_uses(url: str) -> None:
+    upgrade(url)
+    upgrade(url)  # nothing left to do
+    engine = create_engine(read_url(url), poolclass=NullPool)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": False})
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_the_first_step_can_be_taken_back(url: str) -> None:
+    upgrade(url)
+    engine = create_engine(read_url(url), poolclass=NullPool)
+    config = script_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+    with engine.connect() as connection:
+        assert inspect(connection).get_table_names() == ["alembic_version"]
+
+
+def test_processes_that_start_at_once_do_not_disturb_each_other(url: str) -> None:
+    children = [
+        subprocess.Popen(  # noqa: S603 - our own interpreter, our own words
+            [sys.executable, "-c", UPGRADE, url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        _, errors = child.communicate(timeout=PATIENCE)
+        assert (child.returncode, errors) == (0, "")
+    assert [tuple(row) for row in rows(url, "SELECT version_num FROM alembic_version")] == [(HEAD,)]
+
+
+def test_a_database_of_a_newer_version_is_left_alone(url: str) -> None:
+    upgrade(url)
+    rows(url, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match="newer version"):
+        upgrade(url)
+
+    async def main() -> None:
+        store = Store(url)
+        store.start()
+        store.begin(started(1))
+        await until(lambda: "newer version" in store.health.last_error)
+        await store.close(timeout=0.1)
+
+    run(main())
+    assert rows(url, "SELECT id FROM requests") == []
+
+
+def test_a_store_that_may_not_upgrade_says_what_to_do(sqlite_url: str) -> None:
+    Path(sqlite_url.removeprefix("sqlite:///")).touch()
+
+    async def main() -> None:
+        store = Store(sqlite_url, create=False)
+        store.start()
+        await until(lambda: "penstock db upgrade" in store.health.last_error)
+        upgrade(sqlite_url)
+        await until(lambda: store.health.is_up)
+        await store.close()
+
+    run(main())
+
+
+def test_an_upgrade_that_cannot_be_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be upgraded"):
+        upgrade(f"sqlite:///{tmp_path}/absent/log.db")
+    with pytest.raises(StoreError, match="cannot be upgraded"):
+        upgrade("postgresql://me:canary@127.0.0.1:1/x", within=0.0)
+    with pytest.raises(UsageError):
+        upgrade("mysql://me:canary@127.0.0.1/x")

@@ -1,0 +1,100 @@
+"""Retention by age and size, in steps, and what it must not touch."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.store import ResponseRow, Retention, SessionRow, Store
+from penstock.store.upkeep import STEP
+from store.databases import ended, rows, run, started, until, with_store, written
+
+DAY = 86_400.0
+
+
+def ids(url: str, table: str = "requests") -> list[str]:
+    return [row[0] for row in rows(url, f"SELECT id FROM {table} ORDER BY id")]  # noqa: S608
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.store.writer.ROOM", 0.05)
+
+
+def fill(url: str, number: int, **fields: object) -> None:
+    """Write *number* requests with a kilobyte each, the oldest first."""
+
+    async def work(store: Store) -> None:
+        for index in range(number):
+            age = (number - index) * DAY
+            store.begin(started(index, created=time.time() - age, request=os.urandom(1000)))
+            store.end(ended(index, **fields))
+        await written(store, 2 * number)
+
+    run(with_store(Store(url), work))
+
+
+def test_old_requests_go_with_their_bodies(url: str) -> None:
+    fill(url, 3 * STEP)
+
+    async def work(store: Store) -> None:
+        await until(lambda: len(ids(url)) == 100)
+        store.begin(started(999_999))
+        await written(store, 1)
+
+    run(with_store(Store(url, retention=Retention(days=100.5, size=None)), work))
+    assert ids(url)[0] == f"req-{3 * STEP - 100:06}"
+    assert rows(url, "SELECT count(*) FROM bodies")[0][0] == 101
+
+
+def test_the_oldest_go_when_there_is_too_much(url: str) -> None:
+    fill(url, 100)
+    size = rows(url, "SELECT sum(size) FROM requests")[0][0]
+    assert 180_000 < size < 250_000
+
+    async def work(_: Store) -> None:
+        await until(lambda: len(ids(url)) <= 50)
+
+    run(with_store(Store(url, retention=Retention(days=None, size=int(size) // 2)), work))
+    left = ids(url)
+    assert len(left) == 50
+    assert left[0] == "req-000050"
+
+
+def test_without_retention_nothing_but_the_expired_goes(url: str) -> None:
+    fill(url, 5)
+    now = time.time()
+
+    async def work(store: Store) -> None:
+        assert await store.save(
+            SessionRow(id="old", scope="k", expires=now - 1),
+            SessionRow(id="live", scope="k", expires=now + 900),
+            SessionRow(id="ever", scope="k"),
+            ResponseRow(id="old", scope="k", expires=now - 1),
+            ResponseRow(id="live", scope="k", expires=now + 900),
+            within=20,
+        )
+        await until(lambda: len(ids(url, "sessions") + ids(url, "responses")) == 3)
+
+    run(with_store(Store(url), work))
+    assert ids(url, "sessions") == ["ever", "live"]
+    assert ids(url, "responses") == ["live"]
+    assert len(ids(url)) == 5
+
+
+def test_a_file_becomes_smaller_after_much_was_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    url = f"sqlite:///{path}"
+    fill(url, 30, raw=[os.urandom(100_000)])
+    before = path.stat().st_size
+    assert before > 3_000_000
+
+    async def work(_: Store) -> None:
+        await until(lambda: rows(url, "PRAGMA page_count")[0][0] * 4096 < before / 2)
+
+    run(with_store(Store(url, retention=Retention(days=1.5, size=None)), work))
+    assert path.stat().st_size < before / 2
+    assert rows(url, "PRAGMA integrity_check")[0][0] == "ok"
