@@ -41,6 +41,7 @@ e2e: $(E2E)/.e2e ## a real model: held to our grammars, in the process, and behi
 	$(E2E)/bin/python tests/e2e/local_model.py
 	$(E2E)/bin/python tests/e2e/served_model.py
 	$(E2E)/bin/python tests/e2e/ai_sdk/run.py
+	$(E2E)/bin/python tests/e2e/agents/run.py
 
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
 	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)
@@ -49,7 +50,7 @@ docs: $(VENV)/.docs ## the documentation as HTML, warnings as errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean: ## back to what is in git
-	rm -rf $(VENV) $(E2E) tests/e2e/ai_sdk/node_modules dist docs/_build .coverage .hypothesis .*_cache
+	rm -rf $(VENV) $(E2E) tests/e2e/ai_sdk/node_modules tests/e2e/agents/node_modules dist docs/_build .coverage .hypothesis .*_cache
 
 # One stamp per set of extras: a new pyproject or constraints file installs anew.
 $(VENV)/bin/python:
@@ -80,7 +81,7 @@ $(VENV)/.bench: $(VENV)/.dev bench/requirements.txt
 $(E2E)/.e2e: pyproject.toml constraints.txt tests/e2e/requirements.txt
 	$(PYTHON) -m venv $(E2E)
 	for try in 1 2 3; do \
-	  $(PIP_E2E) --editable '.[client]' && \
+	  $(PIP_E2E) --editable '.[cli,server]' && \
 	  $(PIP_E2E) --no-deps --requirement tests/e2e/requirements.txt && exit 0; \
 	  sleep 5; \
 	done; exit 1

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_round_trip
+from laws import check_readings, check_round_trip
 from laws.strategies import ARGUMENTS, NAMES
 from parsing.channel_samples import MODES, Mode
-from parsing.json_checks import check_everywhere
 from penstock.errors import UsageError
 from penstock.formats import Format
 from penstock.formats.base import message_of
@@ -37,10 +36,9 @@ TOOLSETS = {
     for name, tools in json.loads((_VECTORS / "toolsets.json").read_text()).items()
 }
 BY_NAME = {fmt.name: fmt for fmt in FORMATS}
-VECTORS = [
+VECTORS = [  # of reasoning; `test_vectors` reads those of calls
     vector
-    for file in ("formats.jsonl", "reasoning.jsonl")
-    for line in (_VECTORS / file).read_text().splitlines()
+    for line in (_VECTORS / "reasoning.jsonl").read_text().splitlines()
     if (vector := json.loads(line))["format"] in BY_NAME
 ]
 
@@ -62,7 +60,7 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     prompt = vector.get("options", {}).get("prompt_suffix", "")
     make = partial(Machine, style, tools, arguments=mode, prompt_suffix=prompt)
     expect = vector["expect"]
-    message = message_of(check_everywhere(make, vector["text"]))
+    message = message_of(check_readings(make, vector["text"]))
     calls = [(call.name, call.arguments) for call in message.tool_calls if call.complete]
     assert calls == [(call["name"], call["arguments"]) for call in expect["calls"]]
     assert folded(message.thinking) == folded(expect["reasoning"])

@@ -33,6 +33,8 @@ from penstock.events import (
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall, Usage
 
 CALL = '<tool_call>{"name": "f", "arguments": {"a": "b"}}</tool_call>'
+OPEN_CALL = CALL.split('"}', maxsplit=1)[0]
+F: Any = [{"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}]
 
 
 def text_block(index: int, *pieces: str, signature: str = "") -> list[Event]:
@@ -129,10 +131,9 @@ def test_a_cut_call_is_never_a_reason_to_run_it() -> None:
 
 
 def test_a_call_that_the_model_left_open_is_mended_and_one_that_was_cut_is_not() -> None:
-    tools = [{"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}]
-    left_open = text_block(0, CALL.split('"}', maxsplit=1)[0])
-    _, ended = answer(*left_open, done(), tools=tools, repair=True)
-    _, cut = answer(*left_open, done("length"), tools=tools, repair=True)
+    left_open = text_block(0, OPEN_CALL)
+    _, ended = answer(*left_open, done(), tools=F, repair=True)
+    _, cut = answer(*left_open, done("length"), tools=F, repair=True)
     assert ended.tool_calls[0].arguments == {"a": "b"}
     assert ended.tool_calls[0].repairs
     assert not cut.tool_calls
@@ -161,9 +162,65 @@ def test_a_signature_goes_with_the_last_block_of_its_text() -> None:
     assert message.content == [Text("a", "s"), Text("b")]
     _, message = answer(*text_block(0, CALL, signature="s"), done())
     assert message.content[1] == Text("", "s"), "the call had gone out already"
-    cut = '<tool_call>{"name": "f", "arguments": {"a": "'
-    _, message = answer(*text_block(0, cut, signature="s"), done(), arguments="live")
-    assert message.tool_calls[0].signature == "s"
+
+
+@pytest.mark.parametrize("text", [CALL, CALL[:-20], "<think>t</think>", "<think>t"])
+def test_a_signature_of_text_never_becomes_one_of_a_call_or_a_thought(text: str) -> None:
+    """The encoder of another API would show it as its own: an item's id is no thought of Gemini."""
+    _, message = answer(*text_block(0, text, signature="s"), done(), arguments="live")
+    assert [block for block in message.content if getattr(block, "signature", "")] == [
+        Text("", "s")
+    ]
+    assert len(message.content) == 2
+
+
+@pytest.mark.parametrize("between", [[], [TextStart(1)], [TextStart(1), TextEnd(1, "")]])
+def test_a_call_that_a_signed_text_left_open_is_mended_at_a_good_end(between: list[Event]) -> None:
+    signed = text_block(0, OPEN_CALL, signature="s")
+    _, message = answer(*signed, *between, done(), tools=F, repair=True)
+    assert [call.arguments for call in message.tool_calls] == [{"a": "b"}]
+    assert message.tool_calls[0].repairs
+    assert message.stop_reason == "tool_use"
+
+
+CUTS: dict[str, list[Event]] = {
+    "by the token limit": [done("length")],
+    "by a failure": [
+        Failed("error", ErrorInfo("gone", "transport"), AssistantMessage("m", "x", [], "error"))
+    ],
+    "by a call of the provider's own": [*native_call(1, "n1"), done("tool_use")],
+    "by other text": [*text_block(1, "and then"), done()],
+    "by nothing that says so": [],
+}
+
+
+@pytest.mark.parametrize("rest", CUTS.values(), ids=CUTS)
+def test_a_call_of_a_signed_text_that_was_cut_is_not_mended(rest: list[Event]) -> None:
+    signed = text_block(0, OPEN_CALL, signature="s")
+    out, message = answer(*signed, *rest, tools=F, repair=True)
+    assert [call.name for call in message.tool_calls if call.name == "f"] == []
+    signatures = [e.signature for e in out if isinstance(e, TextEnd) and e.signature]
+    assert signatures == ["s"], "it stays with the text, and comes once"
+    assert message.content[0] == Text(OPEN_CALL, "s")
+
+
+def test_texts_that_end_side_by_side_keep_their_own_signatures() -> None:
+    deltas: list[Event] = [TextStart(0), TextStart(1), TextDelta(0, "a"), TextDelta(1, "b")]
+    _, message = answer(*deltas, TextEnd(0, "a", "s"), TextEnd(1, "b", "t"), done())
+    assert message.content == [Text("ab", "s"), Text("", "t")]
+
+
+def test_a_signature_waits_for_no_other_block_that_is_open() -> None:
+    """A piece of a call that began before the text says nothing of the text's end."""
+    start, piece, end = native_call(0, "n1")
+    signed = text_block(1, OPEN_CALL, signature="s")
+    _, message = answer(start, *signed, piece, end, done("tool_use"), tools=F, repair=True)
+    assert [call.name for call in message.tool_calls] == ["g", "f"]
+
+
+def test_what_no_event_claimed_comes_before_an_empty_block_that_is_signed() -> None:
+    out, _ = answer(*text_block(0, CALL, signature="s"), done())
+    assert [event.raw for event in out[-3:]] == ["</tool_call>", "", ""]
 
 
 def test_the_message_keeps_its_id_its_model_and_its_usage() -> None:

@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
     check_linear,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
-    chunkings,
+    check_readings,
     cut_at,
 )
 from laws.checks import read
@@ -64,10 +60,7 @@ def test_each_call_is_read_in_its_own_style(
     format_: Format, text: str, names: list[str], mode: Literal["whole", "live"]
 ) -> None:
     make = partial(format_.parser, TOOLS, arguments=mode)
-    for chunks in chunkings(text):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text)
     assert [call.name for call in format_.parse(text, TOOLS).tool_calls] == names
 
 
@@ -108,8 +101,7 @@ def test_a_mix_writes_as_its_first_format_does_where_that_can() -> None:
 def test_an_end_marker_behind_a_broken_call_is_the_same_at_any_cut() -> None:
     text = '[[SEG_START {"type":"tool","tool_name":"add"}]][[SEG_START {}]]x[[SEG_END]]'
     make = partial(BRACKETS.parser, TOOLS, arguments="live")
-    for chunks in chunkings(text):
-        check_chunk_free(make, chunks)
+    check_readings(make, text)
 
 
 SOUP = soup(TAG, FILE, OBJECT, LIST, SEGMENT, "[[SEG_START", '{"tool":', "[[", "]]", "</tool>")
@@ -126,11 +118,7 @@ def test_the_laws_hold_for_any_mix(
     text: str, cuts: list[int], format_: Format, mode: Literal["whole", "live"]
 ) -> None:
     make = partial(format_.parser, TOOLS, arguments=mode)
-    chunks = cut_at(text, cuts)
-    check_never_raises(make, chunks)
-    check_lossless(make, chunks)
-    check_chunk_free(make, chunks)
-    check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts)])
 
 
 @pytest.mark.parametrize("piece", ["[", "[[SEG_START ", '[{"tool": ', "<tool ", '{"tool": {'])

@@ -10,15 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import (
-    check_chunk_free,
-    check_lossless,
-    check_monotone,
-    check_never_raises,
+    check_readings,
     check_round_trip,
-    chunkings,
     cut_at,
 )
-from laws.checks import read
 from laws.strategies import ANY_TEXT, ARGUMENTS, CUTS, JSON_VALUES, NAMES, soup
 from parsing.element_samples import MODES, TOOLS, Mode
 from parsing.samples import complete_calls, message_of
@@ -246,11 +241,8 @@ def test_answers_of_the_web_chat_are_read_at_every_cut(
     text: str, shown: str, calls: list[tuple[str, dict[str, Any]]]
 ) -> None:
     make = partial(QWEN_WEB.parser, [READ], trim=True)
-    for chunks in chunkings(text):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        message = message_of(read(make(), chunks))
-        assert (message.text, complete_calls(message)) == (shown, calls)
+    message = message_of(check_readings(make, text))
+    assert (message.text, complete_calls(message)) == (shown, calls)
 
 
 def test_the_first_of_two_texts_stands_where_the_format_says_so() -> None:
@@ -312,8 +304,4 @@ def test_the_laws_hold_with_and_without_repair(
     cut: bool,  # noqa: FBT001
 ) -> None:
     make = partial(EndsByItself, format_, cut=cut, arguments=mode, repair=repair)
-    chunks = cut_at(text, cuts)
-    check_never_raises(make, chunks)
-    check_lossless(make, chunks)
-    check_chunk_free(make, chunks)
-    check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts)])

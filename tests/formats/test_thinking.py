@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_chunk_free, check_lossless, check_monotone, chunkings, cut_at, one_by_one
-from laws.checks import read
+from laws import check_readings, cut_at, one_by_one
 from laws.strategies import CUTS, soup
 from penstock import Parser
 from penstock.formats.base import message_of
@@ -42,15 +41,12 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     prompt = vector["options"].get("prompt_suffix", "")
     make = partial(Parser, "none", reasoning=vector["format"], prompt_suffix=prompt)
     expected = vector["expect"]
-    for chunks in chunkings(vector["text"]):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        message = message_of(read(make(), chunks))
-        assert message.thinking.strip() == (expected["reasoning"] or "").strip()
-        if vector["content_mode"] == "exact":
-            assert message.text == expected["content"]
-        else:
-            assert folded(message.text) == folded(expected["content"])
+    message = message_of(check_readings(make, vector["text"]))
+    assert message.thinking.strip() == (expected["reasoning"] or "").strip()
+    if vector["content_mode"] == "exact":
+        assert message.text == expected["content"]
+    else:
+        assert folded(message.text) == folded(expected["content"])
 
 
 @pytest.mark.parametrize("suffix", ["", ":opensource", ":x", ":some-other_suffix"])
@@ -59,10 +55,8 @@ def test_a_prompt_may_open_a_thought_of_hunyuan_with_any_suffix(suffix: str, end
     closing = f"</think{suffix if end == 'own' else ''}>"
     text = f"a <b> c{closing}d"
     make = partial(Parser, "hy_v3", prompt_suffix=f"<think:y></think:y>\n<think{suffix}>\n")
-    for chunks in chunkings(text):
-        check_lossless(make, chunks)
-        message = message_of(read(make(), chunks))
-        assert (message.thinking, message.text) == ("a <b> c", "d")
+    message = message_of(check_readings(make, text))
+    assert (message.thinking, message.text) == ("a <b> c", "d")
 
 
 MARKERS = sorted(
@@ -83,7 +77,4 @@ MARKERS = sorted(
 )
 def test_the_laws_hold_for_every_style(name: str, text: str, cuts: list[int], prompt: str) -> None:
     make = partial(Parser, "hermes", reasoning=name, prompt_suffix=prompt)
-    for chunks in (cut_at(text, cuts), one_by_one(text)):
-        check_lossless(make, chunks)
-        check_chunk_free(make, chunks)
-        check_monotone(read(make(), chunks))
+    check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])

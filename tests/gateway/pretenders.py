@@ -73,10 +73,10 @@ class Pretender:
         if not self.streams:
             return whole(self.api, message)
         data = self.edit(stream_of(self.api, message))
-        size = max(1, len(data) // 12)
+        size = max(1, len(data) // 8)
         steps: list[Step] = []
         for at in range(0, len(data), size):
-            steps += [data[at : at + size], 0.002]
+            steps += [data[at : at + size], 0.001]
         return Reply(steps)
 
     def _content(self, body: dict[str, Any]) -> list[Content]:

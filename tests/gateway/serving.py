@@ -160,7 +160,7 @@ class Served:
 
     async def _until_the_store_is_up(self) -> None:
         store = self.gateway.store
-        while store is not None and not store.health.is_up:
+        while store is not None and not store.health.is_up:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.002)
 
     async def __aexit__(self, *_: object) -> None:
@@ -280,11 +280,13 @@ def told(api: str, answer: Answer, *, stream: bool) -> AssistantMessage:
 
 
 def until(is_so: Callable[[], object], seconds: float = DEADLINE) -> None:
-    """Wait until something is so."""
+    """Wait until something is so; the longer it takes, the less often is looked."""
     end = time.monotonic() + seconds
+    pause = 0.002
     while not is_so():
         assert time.monotonic() < end, "it did not come to be"
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(0.05, pause * 1.5)
 
 
 def upstream_table(actor: Actor, name: str = "", **options: object) -> str:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,7 @@ from gateway.serving import (
 )
 from models.loopback_servers import STALL, Reply, refusal, stream_of
 from penstock.gateway.admission import Allowance, Door, Guest
+from penstock.gateway.caller import Caller
 from penstock.gateway.config import hash_key
 from penstock.gateway.refusals import Refusal
 
@@ -48,6 +54,12 @@ rate = 2
 hash = "{hash_key(UMLAUT)}"
 {upstream_table(actor, retries=0)}"""
     return stage.gateway(tmp_path_factory.mktemp("gateway"), text)
+
+
+@pytest.fixture(scope="module")
+def unlocked(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A gateway that has no keys."""
+    return stage.gateway(tmp_path_factory.mktemp("unlocked"), upstream_table(actor, retries=0))
 
 
 def asked(served: Served, client: str = "openai-chat", model: str = "m", **headers: str) -> Answer:
@@ -189,6 +201,93 @@ def test_what_is_open_counts_when_the_keys_are_read_anew() -> None:
     assert door.is_open
 
 
+# --- a door without keys, and web pages ---
+
+HERE = ["localhost", "LocalHost:8787", "127.0.0.1", "127.8.9.1:80", "[::1]", "[::1]:8787"]
+ELSEWHERE = [
+    "evil.example",
+    "evil.example:8787",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "localhost@evil.example",
+    "evil.example#localhost",
+    "evil.example/localhost",
+    "192.168.1.5",
+    "0.0.0.0:8787",
+    "[::2]:80",
+    "[::1]evil.example",
+    "[::1",
+    "localhost:80:80",
+    "localhost:x",
+    "localhost evil.example",
+]
+
+
+async def _never(*_: object) -> Any:
+    raise AssertionError("the door reads headers only")
+
+
+def caller_of(**headers: str) -> Caller:
+    named = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    return Caller({"method": "POST", "path": CHAT, "headers": named}, _never, _never)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_who_means_this_machine_needs_no_key_where_there_is_none(name: str) -> None:
+    door = Door({})
+    assert door.admit(caller_of(host=name)).name == ""
+    assert door.admit(caller_of(host="localhost:8787", origin=f"https://{name}")).name == ""
+
+
+@pytest.mark.parametrize("name", ["", *ELSEWHERE])
+def test_a_name_that_was_made_to_point_here_is_not_served(name: str) -> None:
+    with pytest.raises(Refusal, match=r"`Host`.*penstock key new.*--insecure") as refused:
+        Door({}).admit(caller_of(host=name))
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("origin", ["null", "localhost", *(f"http://{one}" for one in ELSEWHERE)])
+def test_a_page_from_elsewhere_is_not_served(origin: str) -> None:
+    with pytest.raises(Refusal, match=r"`Origin`.*penstock key new.*--insecure") as refused:
+        Door({}).admit(caller_of(host="localhost:8787", origin=origin))
+    assert refused.value.status == 403
+
+
+def test_the_host_to_listen_on_is_this_machine_too() -> None:
+    door = Door({}, host="Box.lan")
+    assert door.admit(caller_of(host="box.LAN:8787", origin="http://box.lan")).name == ""
+    with pytest.raises(Refusal):
+        Door({}).admit(caller_of(host="box.lan:8787"))
+
+
+def test_names_do_not_matter_where_a_key_does_or_nobody_cares() -> None:
+    foreign = {"host": "gateway.example", "origin": "https://app.example"}
+    assert Door({}, insecure=True).admit(caller_of(**foreign)).name == ""
+    door = Door({"one": Allowance(sha256(ONE.encode()).digest())})
+    assert door.admit(caller_of(**foreign, authorization=f"Bearer {ONE}")).name == "one"
+    door.renew({})
+    with pytest.raises(Refusal):
+        door.admit(caller_of(**foreign))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_form_of_a_page_reaches_no_upstream(unlocked: Served, actor: Actor, client: str) -> None:
+    """A form needs no leave of ours to be sent, as long as it is plain text."""
+    before = len(actor.seen)
+    page = {"origin": "https://evil.example", "content_type": "text/plain"}
+    answer = asked(unlocked, client, **page)
+    assert answer.status == 403
+    assert "--insecure" in answer.json["error"]["message"]
+    assert asked(unlocked, client, host="evil.example").status == 403
+    assert len(actor.seen) == before
+
+
+def test_health_is_told_under_any_name(unlocked: Served) -> None:
+    assert ask(unlocked, "/v1/requests", host="evil.example").status == 403
+    assert ask(unlocked, "/health/live", host="evil.example").status == 200
+    assert ask(unlocked, "/v1/models").status == 200
+
+
 # --- what goes on to the upstream ---
 
 
@@ -227,7 +326,7 @@ def test_no_secret_and_no_cookie_of_a_client_reaches_the_upstream(
     "field", ["base_url", "api_base", "url", "upstream", "host", "proxy", "endpoint"]
 )
 def test_a_client_cannot_choose_the_address_of_the_upstream(
-    stage: Stage, served: Served, actor: Actor, field: str
+    served: Served, actor: Actor, field: str
 ) -> None:
     actor.play(Reply([STREAM]))
     before = len(actor.seen)
@@ -237,7 +336,7 @@ def test_a_client_cannot_choose_the_address_of_the_upstream(
     answer = ask(served, f"{CHAT}?{field}={evil}", body, **headers)
     assert answer.status == 200
     assert len(actor.seen) == before + 1
-    assert actor.seen[-1].path == "/chat/completions"
+    assert actor.seen[-1].path == "/v1/chat/completions"
 
 
 @pytest.mark.parametrize("model", ["http://127.0.0.1:9/evil", "../../admin", "a\r\nx: y", "m\0"])
@@ -248,7 +347,7 @@ def test_the_name_of_a_model_is_nothing_but_a_name(
     answer = asked(served, model=model, x_api_key=ONE)
     assert answer.status in (200, 400, 404)
     if answer.status == 200:
-        assert actor.seen[-1].path == "/chat/completions"
+        assert actor.seen[-1].path == "/v1/chat/completions"
         assert actor.seen[-1].json["model"] == model
 
 
@@ -293,13 +392,14 @@ def test_no_canary_is_found_in_log_database_figures_or_errors(
     listed = ask(served, "/v1/requests", x_api_key=client).json["data"]
     until(lambda: all(row["state"] in ("done", "failed") for row in _rows(served)))
     shown = [ask(served, f"/v1/requests/{row['id']}", x_api_key=client).body for row in listed]
-    stored = b"".join(_columns(tmp_path / "penstock.db"))
+    tables = _tables(tmp_path / "penstock.db")
     files = b"".join(path.read_bytes() for path in tmp_path.glob("penstock.db*"))
     places = {
         "errors": b"".join(bodies),
         "figures": figures,
         "the log over HTTP": b"".join(shown),
-        "the database": stored + files,
+        "the files of the database": files,
+        **tables,
         "stderr": caplog.text.encode(),
         "the settings": served.settings.describe().encode() + repr(served.settings).encode(),
     }
@@ -309,7 +409,7 @@ def test_no_canary_is_found_in_log_database_figures_or_errors(
         for name, secret in CANARIES.items()
         if secret.encode() in data
     ]
-    assert hits == []
+    assert hits == [], hits
 
 
 def _rows(served: Served) -> list[dict[str, Any]]:
@@ -318,24 +418,18 @@ def _rows(served: Served) -> list[dict[str, Any]]:
     return rows
 
 
-def _columns(path: Path) -> list[bytes]:
-    """Give every value of the database, with what is squeezed unfolded."""
-    import zlib
-
-    found: list[bytes] = []
-    with sqlite3.connect(path) as database:
+def _tables(path: Path) -> dict[str, bytes]:
+    """Give what each table of the database holds, with what is squeezed unfolded."""
+    with closing(sqlite3.connect(path)) as database:
         names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        for (table,) in names:
-            for row in database.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - its own names
-                for value in row:
-                    data = value if isinstance(value, bytes) else str(value).encode()
-                    found.append(data)
-                    at = data.find(b"\x78\x01")
-                    while at != -1:
-                        try:
-                            found.append(zlib.decompressobj().decompress(data[at:]))
-                        except zlib.error:
-                            pass
-                        at = data.find(b"\x78\x01", at + 1)
-    database.close()
-    return found
+        return {name: b"\n".join(_values(database, name)) for (name,) in names}
+
+
+def _values(database: sqlite3.Connection, table: str) -> Iterator[bytes]:
+    for row in database.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - its own names
+        for value in row:
+            data = value if isinstance(value, bytes) else str(value).encode()
+            yield data
+            for begin in re.finditer(rb"\x78[\x01\x5e\x9c\xda]", data):
+                with suppress(zlib.error):
+                    yield zlib.decompressobj().decompress(data[begin.start() :])

@@ -1,7 +1,7 @@
 """Upstreams that fail: a status before the first byte, one error in the stream behind it.
 
-Whatever went wrong, what the upstream had said is delivered, and nothing that was cut is ever called
-complete.
+Whatever went wrong, what the upstream had said is delivered, and nothing that was cut is ever
+called complete.
 """
 
 from __future__ import annotations
@@ -51,6 +51,14 @@ def served(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory)
     return stage.gateway(tmp_path_factory.mktemp("gateway"), text)
 
 
+@pytest.fixture(scope="module")
+def patient(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A gateway that waits for its upstream, and lets its clients hear that it does."""
+    served = stage.gateway(tmp_path_factory.mktemp("patient"), upstream_table(actor, retries=0))
+    served.gateway.patience = 0.05
+    return served
+
+
 def asked(served: Served, client: str, *, stream: bool = True) -> Answer:
     body = request_of(client, "m", stream=stream, tools=tools_of(client))
     return ask(served, CLIENTS[client], body)
@@ -84,7 +92,7 @@ BEFORE: dict[str, tuple[Reply, int]] = {
 @clients
 @pytest.mark.parametrize(("reply", "status"), BEFORE.values(), ids=BEFORE)
 def test_before_the_first_byte_a_failure_is_a_status(
-    served: Served, actor: Actor, client: str, reply: Reply, status: int, stream: bool
+    served: Served, actor: Actor, client: str, reply: Reply, status: int, *, stream: bool
 ) -> None:
     actor.play(reply)
     answer = asked(served, client, stream=stream)
@@ -183,7 +191,7 @@ def errors_in(client: str, data: bytes) -> int:
 
 @both
 def test_a_line_of_nonsense_in_a_stream_is_passed_over(
-    served: Served, actor: Actor, stream: bool
+    served: Served, actor: Actor, *, stream: bool
 ) -> None:
     at = FIRST - 7
     actor.play(Reply([STREAM[:at], b'data: {"choices": [{"delta"\n\n', STREAM[at:]]))
@@ -211,15 +219,19 @@ def test_a_compressed_stream_that_is_cut_is_an_error(served: Served, actor: Acto
 # --- the client is gone ---
 
 
+def post(body: object) -> bytes:
+    data = _json.encode(body)
+    head = f"POST {CLIENTS['openai-chat']} HTTP/1.1\r\nhost: localhost\r\n"
+    return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
+
+
 def gone_after(served: Served, actor: Actor, reply: Reply, *, stream: bool, wait: bool) -> float:
     """Hang up in the middle; give after how many seconds the upstream knows."""
     actor.play(reply)
     seen, left = len(actor.seen), len(actor.upstream.hung_up)
     body = request_of("openai-chat", "m", stream=stream)
     with socket.create_connection(("127.0.0.1", served.port), DEADLINE) as client:
-        data = _json.encode(body)
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-length: {len(data)}\r\n"
-        client.sendall(head.encode() + b"\r\n" + data)
+        client.sendall(post(body))
         until(lambda: len(actor.seen) > seen)
         if wait:
             assert client.recv(65_536)
@@ -239,17 +251,11 @@ def gone_after(served: Served, actor: Actor, reply: Reply, *, stream: bool, wait
     ids=["in a stream", "before its first byte", "before a whole answer", "in a whole answer"],
 )
 def test_a_client_that_hangs_up_closes_the_upstream(
-    stage: Stage,
-    actor: Actor,
-    tmp_path_factory: pytest.TempPathFactory,
-    reply: Reply,
-    stream: bool,
-    wait: bool,
+    patient: Served, actor: Actor, reply: Reply, *, stream: bool, wait: bool
 ) -> None:
-    served = stage.gateway(tmp_path_factory.mktemp("gateway"), upstream_table(actor, retries=0))
-    times = [gone_after(served, actor, reply, stream=stream, wait=wait) for _ in range(5)]
-    assert min(times) < 0.1, times  # some 2 ms on an idle machine
-    until(lambda: served.gateway.streams == 0)
+    times = [gone_after(patient, actor, reply, stream=stream, wait=wait) for _ in range(5)]
+    assert min(times) < 0.1, times  # one run by hand took 4 ms
+    until(lambda: patient.gateway.streams == 0)
 
 
 def test_a_client_that_does_not_read_slows_the_upstream_down(served: Served, actor: Actor) -> None:
@@ -259,12 +265,10 @@ def test_a_client_that_does_not_read_slows_the_upstream_down(served: Served, act
     steps: list[Any] = [STREAM[: STREAM.index(b"data: ", 10)]]
     steps += [piece] * (24_000_000 // len(piece))
     actor.play(Reply(steps))
-    body = _json.encode(request_of("openai-chat", "m"))
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.connect(("127.0.0.1", served.port))
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-length: {len(body)}\r\n"
-        client.sendall(head.encode() + b"\r\n" + body)
+        client.sendall(post(request_of("openai-chat", "m")))
         assert client.recv(1)
         chunks = _settled(lambda: _chunks(served))
         assert 0 < chunks * 65_536 < 20_000_000, chunks
@@ -273,7 +277,7 @@ def test_a_client_that_does_not_read_slows_the_upstream_down(served: Served, act
 
 def _chunks(served: Served) -> int:
     (answering,) = served.gateway._open
-    return int(answering._journal.chunks)  # type: ignore[attr-defined]
+    return int(answering._journal.chunks)
 
 
 def _settled(figure: Any) -> int:
@@ -288,17 +292,15 @@ def _settled(figure: Any) -> int:
 
 
 def test_a_client_hears_signs_of_life_while_the_upstream_is_silent(
-    stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory
+    patient: Served, actor: Actor
 ) -> None:
-    served = stage.gateway(tmp_path_factory.mktemp("gateway"), upstream_table(actor, retries=0))
-    served.gateway.patience = 0.05
-    actor.play(Reply([0.5, STREAM[:FIRST], 0.5, STREAM[FIRST:]]))
+    actor.play(Reply([0.25, STREAM[:FIRST], 0.25, STREAM[FIRST:]]))
     for client, mark in (
         ("openai-chat", b": "),
         ("anthropic", b"event: ping"),
         ("openai-responses", b": "),
     ):
-        answer = asked(served, client)
+        answer = asked(patient, client)
         assert told(client, answer, stream=True).text == "High water at six."
         before, _, behind = answer.body.partition(b"High water")
         assert mark in before

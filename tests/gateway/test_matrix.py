@@ -82,7 +82,7 @@ upstream_apis = pytest.mark.parametrize("upstream", UPSTREAMS)
 @client_apis
 @upstream_apis
 def test_text_arrives_with_its_usage(
-    served: Served, actors: dict[str, Actor], client: str, upstream: str, stream: bool
+    served: Served, actors: dict[str, Actor], client: str, upstream: str, *, stream: bool
 ) -> None:
     actors[upstream].say(answer_of(Text("High water at six. 🌊 Ebb at noon.")))
     message = asked(served, client, upstream, stream=stream)
@@ -96,7 +96,7 @@ def test_text_arrives_with_its_usage(
 @client_apis
 @pytest.mark.parametrize("upstream", [api for api in UPSTREAMS if api != "qwen"])
 def test_native_calls_arrive_in_parallel_behind_thoughts_and_text(
-    served: Served, actors: dict[str, Actor], client: str, upstream: str, stream: bool
+    served: Served, actors: dict[str, Actor], client: str, upstream: str, *, stream: bool
 ) -> None:
     actors[upstream].say(
         answer_of(
@@ -120,21 +120,26 @@ TEXT_CALLS = {
     "qwen3_coder with closing tags missing": UNCLOSED,
     "bare JSON": BARE,
 }
+CELLS = [
+    pytest.param(api, text, id=f"{name}-{api}")
+    for name, text in TEXT_CALLS.items()
+    for api in UPSTREAMS
+    if api != "qwen"
+]
+CELLS.append(pytest.param("qwen", WEB, id="as it is told to-qwen"))
 
 
 @both
 @client_apis
-@upstream_apis
-@pytest.mark.parametrize("text", TEXT_CALLS.values(), ids=TEXT_CALLS)
+@pytest.mark.parametrize(("upstream", "text"), CELLS)
 def test_a_call_that_is_printed_as_text_arrives_as_a_call(
-    served: Served, actors: dict[str, Actor], client: str, upstream: str, text: str, stream: bool
+    served: Served, actors: dict[str, Actor], client: str, upstream: str, text: str, *, stream: bool
 ) -> None:
-    if upstream == "qwen":
-        text = WEB  # It is told to write so, and read so.
     actors[upstream].say(answer_of(Text(text)))
     message = asked(served, client, upstream, stream=stream)
     assert calls_of(message) == [("get_weather", PARIS)]
     assert (message.text, message.stop_reason) == ("", "tool_use")
+    assert message.tool_calls[0].signature == "", "what signs a text of the upstream is no call's"
 
 
 @client_apis
@@ -198,9 +203,9 @@ def _conversation(client: str) -> list[dict[str, Any]]:
         output = {"type": "function_call_output", "call_id": "c1", "output": "rain at nine"}
         return [question, {"type": "function_call", **call}, output]
     function = {"name": "get_weather", "arguments": arguments}
-    call = {"id": "c1", "type": "function", "function": function}
+    made: dict[str, Any] = {"id": "c1", "type": "function", "function": function}
     return [
         question,
-        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "assistant", "content": None, "tool_calls": [made]},
         {"role": "tool", "tool_call_id": "c1", "content": "rain at nine"},
     ]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.qwen_scene import CHAT, MODEL, READ, Scene, asks, gateway, record_of, rows_of
-from gateway.serving import Answer, Served, Stage, ask, asking, said, until
+from gateway.serving import DEADLINE, Answer, Served, Stage, ask, asking, said, until
 from models.loopback_servers import CUT, Reply
 from models.qwen_server import (
     COOKIE,
@@ -379,8 +379,10 @@ def test_what_breaks_in_the_stream_is_told_in_the_stream_and_kept_by_nobody(
 
 
 def test_place_and_hash_are_committed_before_the_end_goes_out_and_then_the_record(
-    stage: Stage, scene: Scene, tmp_path: Path
+    stage: Stage, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # On a busy machine a commit may take longer than an answer waits; this one waits for it.
+    monkeypatch.setattr("penstock.gateway.sessions.COMMIT_SECONDS", DEADLINE)
     served = gateway(stage, scene, tmp_path)
     scene.says(Reply([COUNTED.encode()]))
     with asking(served, CHAT, asks(QUESTION)) as response:

@@ -25,7 +25,8 @@ from gateway.serving import (
 )
 from models.loopback_servers import STALL, Reply, refusal, run, stream_of, streamed
 from penstock.errors import UsageError
-from penstock.gateway.replaying import Replayed, pieces_of, replay
+from penstock.gateway.logged_model import pieces_of
+from penstock.gateway.replaying import Replayed, replay
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from penstock.store import RequestDetail, StoreError
 
@@ -61,6 +62,7 @@ def served(
         f'[models."{api}-words"]\nupstream = "{api}"\ntools = "prompt"\narguments = "whole"\n'
         for api in UPSTREAMS
     )
+    models += '[models.strict]\nupstream = "openai-chat"\ntools = "prompt"\nsend_back = true\n'
     demo = '[upstreams.demo]\napi = "demo"\ndemo = { pace = 0.0 }\n'
     text = f'{tables}{models}{demo}[models.demo]\nupstream = "demo"\n'
     return stage.gateway(tmp_path_factory.mktemp("gateway"), text)
@@ -90,6 +92,13 @@ def asked_id(served: Served, model: str, client: str = "openai-chat", **more: An
 
 def asked(served: Served, model: str, client: str = "openai-chat", **more: Any) -> RequestDetail:
     return detail_of(served, asked_id(served, model, client, **more))
+
+
+@pytest.fixture(scope="module")
+def logged(served: Served, actors: dict[str, Actor]) -> RequestDetail:
+    """What the log has of a plain answer, for those who spoil it or ask too much of it."""
+    actors["openai-chat"].say(answer_of(Text("At six.")))
+    return asked(served, "openai-chat")
 
 
 def read(detail: RequestDetail, **changes: Any) -> Replayed:
@@ -159,6 +168,15 @@ def test_what_was_mended_is_the_same_and_shown_where_it_is_not(
     assert unmended.complaints
 
 
+def test_calls_of_qwen_are_mended_no_more_than_they_were(
+    served: Served, actors: dict[str, Actor]
+) -> None:
+    actors["qwen"].say(answer_of(Text("<get_weather>\n<city>Paris</city>\n<days>3")))
+    again = read(asked(served, "qwen"))
+    assert again.differences == []
+    assert again.then.tool_calls == []
+
+
 def test_tools_none_leaves_text_as_text(served: Served, actors: dict[str, Actor]) -> None:
     actors["openai-chat"].say(answer_of(Text(HERMES)))
     again = read(asked(served, "openai-chat"), tools="none")
@@ -185,6 +203,20 @@ def test_an_answer_that_came_with_the_second_try_is_the_one_that_is_read(
     again = read(detail)
     assert again.differences == []
     assert again.now.text == "At six."
+
+
+def test_a_call_that_was_sent_back_is_sent_back_again(
+    served: Served, actors: dict[str, Actor]
+) -> None:
+    wrong = '<tool_call>{"name": "get_weather", "arguments": {"days": "many"}}</tool_call>'
+    answers = [streamed("openai-chat", answer_of(Text(text))) for text in (wrong, HERMES)]
+    actors["openai-chat"].play(*answers)
+    detail = asked(served, "strict")
+    again = read(detail)
+    assert again.differences == []
+    assert [call.arguments for call in again.now.tool_calls] == [PARIS]
+    one = structs.replace(detail, notes={**detail.notes, "answers": []})
+    assert read(one).now.error is not None  # no second answer is known
 
 
 def test_a_refusal_of_the_upstream_is_the_same_refusal(
@@ -255,13 +287,11 @@ def test_a_model_in_the_process_sends_nothing_to_read_again(served: Served) -> N
     ],
 )
 def test_why_a_request_cannot_be_read_again_is_said(
-    served: Served, actors: dict[str, Actor], changes: dict[str, Any], why: str
+    logged: RequestDetail, changes: dict[str, Any], why: str
 ) -> None:
-    actors["openai-chat"].say(answer_of(Text("At six.")))
-    detail = asked(served, "openai-chat")
-    of_row = {name: value for name, value in changes.items() if hasattr(detail.row, name)}
+    of_row = {name: value for name, value in changes.items() if hasattr(logged.row, name)}
     rest = {name: value for name, value in changes.items() if name not in of_row}
-    changed = structs.replace(detail, row=structs.replace(detail.row, **of_row), **rest)
+    changed = structs.replace(logged, row=structs.replace(logged.row, **of_row), **rest)
     with pytest.raises(UsageError, match=why):
         read(changed)
 
@@ -270,21 +300,15 @@ def test_why_a_request_cannot_be_read_again_is_said(
     "changes", [{"format": "hermez"}, {"arguments": "later"}, {"tools": "x"}, {"reasoning": "?"}]
 )
 def test_an_option_that_cannot_be_is_refused(
-    served: Served, actors: dict[str, Actor], changes: dict[str, str]
+    logged: RequestDetail, changes: dict[str, str]
 ) -> None:
-    actors["openai-chat"].say(answer_of(Text("At six.")))
-    detail = asked(served, "openai-chat")
     with pytest.raises(UsageError):
-        read(detail, **changes)
+        read(logged, **changes)
 
 
-def test_a_log_whose_bytes_were_spoiled_is_read_without_a_fall(
-    served: Served, actors: dict[str, Actor]
-) -> None:
-    actors["openai-chat"].say(answer_of(Text("At six.")))
-    detail = asked(served, "openai-chat")
+def test_a_log_whose_bytes_were_spoiled_is_read_without_a_fall(logged: RequestDetail) -> None:
     spoiled = structs.replace(
-        detail,
+        logged,
         raw=b"\xff\x00 no stream",
         events=b'{"type":"text_delta"}\n{nonsense',
         timeline=b"\x01\x02\x03",
@@ -292,6 +316,16 @@ def test_a_log_whose_bytes_were_spoiled_is_read_without_a_fall(
         notes={"options": {"unknown": 1}, "answers": ["x"]},
     )
     assert read(spoiled).now.error is not None
+
+
+def test_a_stream_that_is_cut_anywhere_is_read_without_a_fall(
+    served: Served, actors: dict[str, Actor]
+) -> None:
+    actors["openai-chat"].say(answer_of(Text(f"Let me look. {HERMES}")))
+    detail = asked(served, "openai-chat")
+    for end in range(1, len(detail.raw), 97):
+        again = read(structs.replace(detail, raw=detail.raw[:end], timeline=b""))
+        assert all(call.arguments == PARIS for call in again.now.tool_calls if call.complete)
 
 
 def test_where_the_log_says_how_answers_begin_each_is_read_for_itself(
@@ -307,6 +341,7 @@ def test_where_the_log_says_how_answers_begin_each_is_read_for_itself(
         notes={**detail.notes, "answers": [0, 0, len(refused)]},
     )
     assert read(twice).differences == []
+    assert read(structs.replace(twice, timeline=b"")).differences == []
     assert read(structs.replace(twice, notes={**detail.notes, "answers": [0]})).differences
 
 
@@ -316,4 +351,5 @@ def test_pieces_are_those_of_the_timeline_where_it_fits() -> None:
     detail = RequestDetail(row=row, text="", notes={}, raw=b"abcde", timeline=timeline)
     assert pieces_of(detail) == [b"ab", b"cde"]
     assert pieces_of(structs.replace(detail, raw=b"abc")) == [b"abc"]
+    assert pieces_of(structs.replace(detail, raw=b"abcdefgh")) == [b"ab", b"cde", b"fgh"]
     assert pieces_of(structs.replace(detail, timeline=b"")) == [b"abcde"]

@@ -65,7 +65,9 @@ def chat(gpt: Any, messages: list[Any], *, stream: bool) -> Any:
 
 
 @both
-def test_chat_assembles_calls_and_takes_their_results(gpt: Any, actor: Actor, stream: bool) -> None:
+def test_chat_assembles_calls_and_takes_their_results(
+    gpt: Any, actor: Actor, *, stream: bool
+) -> None:
     actor.say(BOTH, COAT)
     found = chat(gpt, SAID, stream=stream)
     (choice,) = found.choices
@@ -94,12 +96,12 @@ def respond(gpt: Any, given: Any, *, stream: bool, **more: Any) -> Any:
 
 
 @both
-def test_responses_go_on_from_an_earlier_one(gpt: Any, actor: Actor, stream: bool) -> None:
+def test_responses_go_on_from_an_earlier_one(gpt: Any, actor: Actor, *, stream: bool) -> None:
     actor.say(BOTH, COAT)
     found = respond(gpt, SAID, stream=stream)
     calls = [item for item in found.output if item.type == "function_call"]
     assert [call.arguments for call in calls] == ['{"city":"Paris"}', '{"city":"Oslo"}']
-    assert [item.type for item in found.output][0] == "reasoning"
+    assert found.output[0].type == "reasoning"
     assert (found.usage.input_tokens, found.usage.output_tokens) == (21, 9)
     results = [
         {"type": "function_call_output", "call_id": call.call_id, "output": f"rain {call.call_id}"}
@@ -130,7 +132,7 @@ def converse(claude: Any, messages: list[Any], *, stream: bool) -> Any:
 
 @both
 def test_messages_assemble_calls_and_take_their_results(
-    claude: Any, actor: Actor, stream: bool
+    claude: Any, actor: Actor, *, stream: bool
 ) -> None:
     actor.say(BOTH, COAT)
     found = converse(claude, SAID, stream=stream)
@@ -182,7 +184,7 @@ ERRORS = {
 @both
 @pytest.mark.parametrize(("status", "expected"), ERRORS.items(), ids=map(str, ERRORS))
 def test_a_refusal_is_the_exception_that_a_user_expects(
-    gpt: Any, claude: Any, actor: Actor, status: int, expected: tuple[str, Any], stream: bool
+    gpt: Any, claude: Any, actor: Actor, status: int, expected: tuple[str, Any], *, stream: bool
 ) -> None:
     name, body = expected
     actor.play(refusal(status, body))
@@ -214,7 +216,7 @@ def test_a_stream_that_breaks_is_an_exception_and_no_answer(
         chat(gpt, SAID, stream=True)
     with pytest.raises(anthropic.APIError):
         converse(claude, SAID, stream=True)
-    with pytest.raises(RuntimeError, match="response.completed"):  # its own words
+    with pytest.raises(RuntimeError, match=r"response\.completed"):  # its own words
         respond(gpt, SAID, stream=True)
 
 

@@ -152,9 +152,9 @@ def locked(path: Path) -> closing[sqlite3.Connection]:
     return closing(connection)
 
 
-def session_of(id_: str, **fields: str) -> QwenSession:
+def session_of(digest: str, chat: str) -> QwenSession:
     now = time.time()
-    return QwenSession(id_, "key", used=now, expires=now + 60, **fields)
+    return QwenSession("s", "key", chat_id=chat, hash=digest, used=now, expires=now + 60)
 
 
 def test_what_a_locked_store_could_not_take_is_found_all_the_same(tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_what_a_locked_store_could_not_take_is_found_all_the_same(tmp_path: Path
 
     async def work(store: Store) -> None:
         sessions = StoredSessions(store, "qwen")
-        await sessions.commit(session_of("s", hash="h1", chat_id="old"))
+        await sessions.commit(session_of("h1", "old"))
         with locked(path):
             before = time.monotonic()
-            await sessions.commit(session_of("s", hash="h2", chat_id="new"))
+            await sessions.commit(session_of("h2", "new"))
             assert time.monotonic() - before < 1, "it waits a moment, and no longer"
             found = await sessions.find("key", "s", "")
             assert found is not None
@@ -181,7 +181,7 @@ def test_a_store_that_cannot_be_read_is_stood_in_for(tmp_path: Path) -> None:
         store = Store(f"sqlite:///{tmp_path}/log.db")
         sessions = StoredSessions(store, "qwen")
         store.start()
-        await sessions.commit(session_of("s", hash="h", chat_id="c"))
+        await sessions.commit(session_of("h", "c"))
         await store.close()
         found = await sessions.find("key", "", "h")
         assert found is not None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from alembic import command
@@ -12,7 +14,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import Connection, create_engine, inspect
+from sqlalchemy.engine.interfaces import ReflectedIndex
 from sqlalchemy.pool import NullPool
 
 from penstock.errors import UsageError
@@ -51,6 +54,37 @@ def test_the_steps_make_the_tables_that_the_code_uses(url: str) -> None:
         assert compare_metadata(context, METADATA) == []
 
 
+def index_shape(index: ReflectedIndex) -> tuple[str, ...]:
+    options = {key: str(value) for key, value in index.get("dialect_options", {}).items()}
+    return str(index["name"]), str(index["column_names"]), str(index["unique"]), str(options)
+
+
+def shape(connection: Connection) -> dict[str, object]:
+    """Give all that the database says of its tables."""
+    look = inspect(connection)
+    return {
+        name: (
+            [{**column, "type": str(column["type"])} for column in look.get_columns(name)],
+            look.get_pk_constraint(name),
+            sorted(map(index_shape, look.get_indexes(name))),
+        )
+        for name in look.get_table_names()
+    }
+
+
+def test_a_new_database_is_what_the_steps_would_make_of_it(url: str) -> None:
+    upgrade(url)
+    engine = create_engine(read_url(url), poolclass=NullPool)
+    config = script_config()
+    with engine.begin() as connection:
+        at_once = shape(connection)
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+        command.upgrade(config, "head")
+    with engine.connect() as connection:
+        assert shape(connection) == at_once
+
+
 def test_the_first_step_can_be_taken_back(url: str) -> None:
     upgrade(url)
     engine = create_engine(read_url(url), poolclass=NullPool)
@@ -84,6 +118,23 @@ def test_processes_that_start_at_once_do_not_disturb_each_other(url: str) -> Non
         _, errors = child.communicate(timeout=PATIENCE)
         assert (child.returncode, errors) == (0, "")
     assert [tuple(row) for row in rows(url, "SELECT version_num FROM alembic_version")] == [(HEAD,)]
+
+
+def test_stores_of_one_process_may_take_their_steps_at_once(tmp_path: Path) -> None:
+    urls = [f"sqlite:///{tmp_path / f'{number}.db'}" for number in range(8)]
+    for url in urls:
+        rows(url, "CREATE TABLE of_others (id INTEGER)")  # not empty: it is made step by step
+    together = Barrier(len(urls))
+
+    def take_steps(url: str) -> None:
+        together.wait(PATIENCE)
+        upgrade(url)
+
+    with ThreadPoolExecutor(len(urls)) as threads:
+        list(threads.map(take_steps, urls))
+    for url in urls:
+        assert [row[0] for row in rows(url, "SELECT version_num FROM alembic_version")] == [HEAD]
+        assert rows(url, "SELECT id FROM requests") == []
 
 
 def test_a_database_of_a_newer_version_is_left_alone(url: str) -> None:

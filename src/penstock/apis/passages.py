@@ -78,7 +78,7 @@ class Passage:
         if text and self.is_open:
             self._parts.append(text)
             self._transcript.emit(self._delta(self.index, text))
-            self._transcript.speaker = self
+            self._transcript.speaker = self._transcript.grown = self
 
     def close(self, signature: str = "") -> None:
         """End the passage; *signature* is what the provider wants back with it."""
@@ -138,6 +138,11 @@ class CallPassage:
         return "".join(self._parts)
 
     @property
+    def last(self) -> str:
+        """The text that the arguments grew by last."""
+        return self._parts[-1] if self._parts else ""
+
+    @property
     def is_named(self) -> bool:
         """Whether the call has a name, and so has started."""
         return self.index >= 0
@@ -175,12 +180,21 @@ class CallPassage:
 
     def add(self, arguments: str) -> None:
         """Add a piece of the arguments; before the name is known it waits."""
+        self._transcript.grown = None
         if self._held or not arguments.isascii():
             arguments, self._held = joined(self._held + arguments)
         if arguments and self.is_open:
             self._parts.append(arguments)
             if self.index >= 0:
                 self._transcript.emit(ToolCallDelta(self.index, arguments))
+
+    def grow(self, arguments: str) -> None:
+        """Add a piece of the arguments out of a frame that says nothing else.
+
+        A frame that is the same but for this piece means the same for another: see `Shape`.
+        """
+        self.add(arguments)
+        self._transcript.grown = self
 
     def add_free_text(self, text: str) -> None:
         """Add to the text of a call that takes no JSON: its arguments are ``{"input": text}``."""

@@ -15,7 +15,7 @@ import re
 from typing import Final
 
 from penstock import _json
-from penstock.apis.passages import Passage
+from penstock.apis.passages import CallPassage, Passage
 from penstock.errors import JSONParseError
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,:;!?()\[\]{}_*#@^~|$%-]+")
@@ -36,13 +36,13 @@ class Shape:
     __slots__ = ("_head", "_inner", "_passage", "_place", "_tail")
 
     def __init__(self) -> None:
-        self._passage: Passage | None = None
+        self._passage: Passage | CallPassage | None = None
         self._head = ""
         self._inner: list[str] = []  # pieces between two gaps
         self._tail = ""
         self._place = 0  # which of the gaps is the text's
 
-    def learn(self, data: str, text: str, passage: Passage) -> None:
+    def learn(self, data: str, text: str, passage: Passage | CallPassage) -> None:
         """Take *data* for a frame that said *text* for *passage*, and nothing else.
 
         Where *text* cannot be found with certainty, nothing is learnt.
@@ -61,7 +61,7 @@ class Shape:
         """Match nothing until another frame was learnt."""
         self._passage = None
 
-    def match(self, data: str) -> tuple[Passage | None, str]:
+    def match(self, data: str) -> tuple[Passage | CallPassage | None, str]:
         """Give the passage and the text that *data* says, if it is of this shape."""
         passage = self._passage
         if (

@@ -31,6 +31,7 @@ from penstock.events import (
     TextStart,
     ThinkingDelta,
     ThinkingStart,
+    ToolCallDelta,
     ToolCallEnd,
 )
 from penstock.messages import (
@@ -44,7 +45,7 @@ from penstock.messages import (
     Usage,
 )
 
-_SPEECH: Final = (TextDelta, ThinkingDelta)
+_SPEECH: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 
 class Transcript:
@@ -65,6 +66,7 @@ class Transcript:
         self._content: list[Content] = []
         self._open: list[Passage | CallPassage] = []
         self.speaker: Passage | None = None  # the passage that grew last
+        self.grown: Passage | CallPassage | None = None  # what grew last, and by a piece alone
         self._doubtful: list[CallPassage] = []
 
     def take(self) -> list[Event]:
@@ -77,10 +79,10 @@ class Transcript:
         """How many events nobody has taken."""
         return len(self._events)
 
-    def spoke_since(self, pending: int) -> Passage | None:
+    def spoke_since(self, pending: int) -> Passage | CallPassage | None:
         """Give the passage whose growth is the only event since there were *pending* of them."""
         if len(self._events) == pending + 1 and type(self._events[-1]) in _SPEECH:
-            return self.speaker
+            return self.grown
         return None
 
     def begin(self, id: str = "", model: str = "") -> None:  # noqa: A002 - the field's name

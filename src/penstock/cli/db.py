@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from rich.console import Console
 
-from penstock.cli.logs import Url, configured_url
+from penstock.cli.logs import Url, address_of
 from penstock.cli.screen import refuse, say
 from penstock.errors import PenstockError
 from penstock.store import upgrade as upgrade_store
@@ -22,7 +22,7 @@ def _group() -> None:
 def upgrade(store: Url = None) -> None:
     """Make the tables, or bring them up to date; done twice, it changes nothing."""
     try:
-        upgrade_store(store or configured_url())
+        upgrade_store(address_of(store))
     except PenstockError as exc:
         refuse(str(exc), exc)
     say(Console(), "the database is up to date", "green")

@@ -57,21 +57,19 @@ def command(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """Ask a server what it can do, and print the settings that fit it (exit code 1: no answer)."""
     flags = {"upstream": upstream, "api": api, "model": model, "key_env": key_env}
-    try:
-        settings = upstream_of({**flags, "proxy": proxy, "ca": ca}, os.environ)
-    except UsageError as exc:
-        refuse(str(exc), exc)
     out = Console()
     # What an API has no word for is among the findings, and need not be said beside them.
     logging.getLogger("penstock.models").setLevel(logging.ERROR)
-    found = asyncio.run(
-        diagnose(
-            settings,
-            api=api,
-            seconds=seconds,
-            tell=lambda finding: None if as_json else show_finding(out, finding),
-        )
-    )
+
+    def tell(finding: Finding) -> None:
+        if not as_json:
+            show_finding(out, finding)
+
+    try:
+        settings = upstream_of({**flags, "proxy": proxy, "ca": ca}, os.environ)
+        found = asyncio.run(diagnose(settings, api=api, seconds=seconds, tell=tell))
+    except UsageError as exc:
+        refuse(str(exc), exc)
     if as_json:
         show_json(out, [{**structs.asdict(found), "toml": found.toml(name)}])
     elif found.answered:

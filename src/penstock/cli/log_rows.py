@@ -19,6 +19,7 @@ from penstock import _json
 from penstock.cli.log_times import Clock
 from penstock.cli.screen import say
 from penstock.errors import JSONParseError
+from penstock.gateway.replaying import logged_message
 from penstock.store import RequestDetail, RequestRow
 
 STYLES: Final = {"failed": "red", "aborted": "yellow", "interrupted": "yellow", "started": "cyan"}
@@ -121,8 +122,14 @@ def show_detail(out: Console, detail: RequestDetail, clock: Clock) -> None:
     for name, fact in _facts(detail, clock).items():
         if fact:
             say(out, f"{name:<12} {plain(fact)}", STYLES.get(fact, ""))
-    for line in detail.text.splitlines():
-        say(out, f"│ {line}", "dim")
+    message, _ = logged_message(detail)
+    for line in message.thinking.splitlines():
+        say(out, f"┆ {line}", "dim italic")
+    for line in (message.text or detail.text).splitlines():
+        say(out, f"│ {line}")
+    for call in message.tool_calls:
+        cut = "" if call.complete else " (cut off)"
+        say(out, f"→ {call.name}{cut} {_json.encode(call.arguments).decode()}", "green")
 
 
 def _facts(detail: RequestDetail, clock: Clock) -> dict[str, str]:

@@ -16,8 +16,9 @@ from penstock.cli.log_following import Following
 from penstock.cli.log_rows import PARTS, Table, detail_fields, show_detail, show_json
 from penstock.cli.log_times import Clock, moment
 from penstock.cli.screen import refuse, say
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.gateway.config import find_file, load
+from penstock.gateway.config.rules import store_url
 from penstock.store import (
     MAX_PAGE,
     RequestDetail,
@@ -32,7 +33,7 @@ app = typer.Typer(help="Look at what passed through the gateway.", no_args_is_he
 Result = TypeVar("Result")
 Url = Annotated[
     str | None,
-    typer.Option("--store", help="The database; without it that of the configuration."),
+    typer.Option("--store", help="The database: a URL, or a file of SQLite."),
 ]
 Number = Annotated[int, typer.Option("-n", min=1, max=MAX_PAGE, help="How many to show.")]
 Model = Annotated[str, typer.Option(help="Of this model only.")]
@@ -159,7 +160,7 @@ def reading(url: str | None, read: Callable[[Store], Awaitable[Result]]) -> Resu
     """Ask the store at *url*, or the one that the configuration names."""
 
     async def ask() -> Result:
-        found = Store(url or configured_url(), create=False)
+        found = Store(address_of(url), create=False)
         try:
             return await read(found)
         finally:
@@ -171,9 +172,17 @@ def reading(url: str | None, read: Callable[[Store], Awaitable[Result]]) -> Resu
         refuse(str(exc), exc)
 
 
-def configured_url() -> str:
-    """Give the address of the database that the configuration names."""
-    return load(find_file(os.environ, Path()), os.environ).store.url.reveal()
+def address_of(url: str | None) -> str:
+    """Give the address of the database: *url*, or else the one that the configuration names.
+
+    The path of a file is an address too. Raises `UsageError` for what is none.
+    """
+    if not url:
+        return load(find_file(os.environ, Path()), os.environ).store.url.reveal()
+    try:
+        return store_url(url)
+    except ValueError as exc:
+        raise UsageError(f"--store: {exc}") from exc
 
 
 def bare_id(id_: str) -> str:

@@ -23,7 +23,7 @@ USAGE: Final = 2
 """The exit code of a command that was asked for something that it cannot do."""
 
 _CALL: Final = (
-    '{"model":"demo","stream":true,"messages":[{"role":"user","content":"What is the weather in '
+    '{"model":"MODEL","stream":true,"messages":[{"role":"user","content":"What is the weather in '
     'Oslo?"}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":'
     '{"type":"object","properties":{"city":{"type":"string"}}}}}]}'
 )
@@ -62,14 +62,25 @@ def _announce(settings: Settings, port: int) -> None:
     upstreams = ", ".join(f"{name} ({one.api})" for name, one in settings.upstreams.items())
     log = str(settings.store.url) if settings.store.enabled else "off"
     key = "$PENSTOCK_API_KEY" if settings.keys else "none"
+    shown = f' -H "authorization: Bearer {key}"' if settings.keys else ""
+    call = _CALL.replace("MODEL", _model_of(settings))
     lines = (
         f"penstock serves {url} (upstreams: {upstreams}; log: {log})",
-        f"  a streamed tool call   curl -N {url}/v1/chat/completions -d '{_CALL}'",
+        f"  a streamed tool call   curl -N {url}/v1/chat/completions{shown} -d '{call}'",
         f"  Claude Code            ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key} claude",
         f"  OpenAI SDK             OpenAI(base_url='{url}/v1', api_key='{key}')",
         f"  opencode               a provider @ai-sdk/openai-compatible with baseURL {url}/v1",
     )
     sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _model_of(settings: Settings) -> str:
+    """Name a model that can be asked for; the user knows which, where nobody here does."""
+    upstream = settings.upstreams.get(settings.default_upstream)
+    if upstream is not None and upstream.api == "demo":
+        return "demo"
+    named = [settings.default_model, *settings.models, upstream.model if upstream else ""]
+    return next((name for name in named if name and not name.endswith("*")), "MODEL")
 
 
 def _parser() -> ArgumentParser:

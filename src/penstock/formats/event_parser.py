@@ -5,6 +5,10 @@ numbered anew, since one text may become several. Where the provider ends one bl
 begins another means nothing to the parser; any other block, and the end of the answer, finish the
 text before them. The terminal event is made anew: its message is what came out, and calls that were
 read make it end as ``tool_use``.
+
+A signature of text finishes the text that it is of, but not before it is known what follows: only
+the end of the answer can tell a call that the model left open from one that was cut. It stays on
+text, for it is the text's: on a call or a thought read from it, others would take it for theirs.
 """
 
 from __future__ import annotations
@@ -70,6 +74,7 @@ class EventParser:
             self._options.setdefault("ids", self._next_id)
         self._parser: Parser | None = None  # of the text that is being read
         self._heard: dict[int, int] = {}  # how much of each block of text has come
+        self._signature = ""  # of the text that has been read, until more follows
         self._content: dict[int, Content] = {}  # what has come out whole, by index
         self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
         self._next = 0  # the index of the next block
@@ -99,41 +104,39 @@ class EventParser:
     # --- text ---
 
     def _read(self, text: str) -> list[Event]:
+        if self._signature and text:
+            return self._finish_text(cut=True) + self._read(text)
         if self._parser is None:
             self._parser = Parser(self._format, self._tools, **self._options)
             self._parser.number_from(self._next)
             self._options.pop("prompt_suffix", None)  # it stood before the first text
         return self._put(self._parser.feed(text))
 
-    def _finish_text(self, *, cut: bool) -> list[Event]:
-        parser, self._parser = self._parser, None
-        if parser is None:
-            return []
-        events = self._put(parser.finish(cut))
-        self._rest += parser.rest
-        return events
-
     def _end_block(self, event: TextEnd) -> list[Event]:
-        """Read what the end of a block says and no delta has said; then it may be signed."""
+        """Read what the end of a block says and no delta has said; keep what signs it."""
         missing = event.text[self._heard.pop(event.index, 0) :]
         before = self._read(missing) if missing else []
-        return before + (self._end_text(event.signature) if event.signature else [])
+        if event.signature:
+            if self._signature:  # Two blocks side by side: each has its own.
+                before += self._finish_text(cut=True)
+            self._signature = event.signature
+        return before
 
-    def _end_text(self, signature: str) -> list[Event]:
-        """Finish the text whose block was signed: the signature goes with its last block.
+    def _finish_text(self, *, cut: bool) -> list[Event]:
+        """Finish the text, and sign it if its block was signed."""
+        parser, self._parser = self._parser, None
+        signature, self._signature = self._signature, ""
+        events = [] if parser is None else parser.finish(cut)
+        if signature and events and isinstance(last := events[-1], TextEnd):
+            events[-1] = structs.replace(last, signature=signature)
+            signature = ""
+        events = self._put(events)
+        self._rest += "" if parser is None else parser.rest
+        return events + (self._sign_nothing(signature) if signature else [])
 
-        Where that has gone out already, an empty block of text carries the signature.
-        """
-        events = self._finish_text(cut=True)
-        last = events.pop() if events else None
-        if isinstance(last, TextEnd | ThinkingEnd):
-            signed: list[Event] = [structs.replace(last, signature=signature)]
-        elif isinstance(last, ToolCallEnd):
-            call = structs.replace(last.call, signature=signature)
-            signed = [structs.replace(last, call=call)]
-        else:
-            signed = [TextStart(self._next), TextEnd(self._next, "", signature)]
-        return events + self._put(signed)
+    def _sign_nothing(self, signature: str) -> list[Event]:
+        """Let an empty block of text carry *signature*, where the text itself is over or none."""
+        return self._put([TextStart(self._next), TextEnd(self._next, "", signature)])
 
     def _put(self, events: list[Event]) -> list[Event]:
         """Note what *events* bring whole, and let the first of them claim what nobody has."""

@@ -3,11 +3,16 @@
 Of a key only the hash is known. What a client presents is hashed and compared with every known hash
 in constant time, so neither the time it takes nor a copy of the configuration tells a key. Without
 any key everybody may ask, which the configuration allows on this machine only.
+
+A web page is not on this machine, though the browser that runs it is. So while there is no key, who
+asks must have meant this machine by name: a page elsewhere sends its own name as ``Origin``, and
+one whose name was made to point here (DNS rebinding) sends that as ``Host``.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +24,10 @@ from msgspec import Struct
 from penstock.gateway.caller import Caller
 from penstock.gateway.config.routes import is_match
 from penstock.gateway.refusals import Refusal
+from penstock.models.http.endpoints import is_loopback
 
 _MINUTE: Final = 60.0
+_AUTHORITY: Final = re.compile(r"\[([^\[\]]+)\](?::\d*)?|([^\s:/?#@\[\]]+)(?::\d*)?")
 BUSY: Final = 1.0
 """After how many seconds a client may come back that had too much at once."""
 
@@ -88,12 +95,23 @@ class Guest:
 
 
 class Door:
-    """Lets clients in by their keys."""
+    """Lets clients in by their keys.
+
+    Without any key it lets in whoever asks for this machine, or for the *host* that the gateway
+    listens on, and no web page from elsewhere; with *insecure*, everybody.
+    """
 
     def __init__(
-        self, keys: Mapping[str, Allowance], clock: Callable[[], float] = time.monotonic
+        self,
+        keys: Mapping[str, Allowance],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        host: str = "localhost",
+        insecure: bool = False,
     ) -> None:
         self._clock = clock
+        self._host = host.lower()
+        self._is_insecure = insecure
         self._guests = {name: Guest(name, one, clock()) for name, one in keys.items()}
         self._everybody = Guest("", Allowance(), clock())
 
@@ -105,6 +123,7 @@ class Door:
     def admit(self, caller: Caller) -> Guest:
         """Give whose key *caller* presents; raise `Refusal` for one that nobody has."""
         if not self._guests:
+            self._check_names(caller)
             return self._everybody
         found = None
         for key in presented_keys(caller):
@@ -115,6 +134,22 @@ class Door:
         if found is None:
             raise Refusal(401, "the key is missing, or nobody has it here")
         return found
+
+    def _check_names(self, caller: Caller) -> None:
+        """Raise `Refusal` where *caller* asks for another machine, or is a page of one."""
+        if self._is_insecure:
+            return
+        if not self._is_here(caller.header("host")):
+            raise _foreign("`Host` names another machine")
+        origin = caller.header("origin")
+        if origin and not self._is_here(origin.partition("://")[2]):
+            raise _foreign("`Origin` is a page from elsewhere")
+
+    def _is_here(self, authority: str) -> bool:
+        """Tell whether *authority*, with whatever port, is this machine."""
+        found = _AUTHORITY.fullmatch(authority.lower())
+        name = (found[1] or found[2]) if found else ""
+        return bool(name) and (name == self._host or is_loopback(name))
 
     def now(self) -> float:
         """Give the time by which turns are counted."""
@@ -128,6 +163,14 @@ class Door:
             guests[name] = self._guests.get(name) or Guest(name, one, now)
             guests[name].renew(one, now)
         self._guests = guests
+
+
+def _foreign(what: str) -> Refusal:
+    return Refusal(
+        403,
+        f"{what}, and without a key only this machine is served: set one (`penstock key new`), "
+        "or start with `--insecure`",
+    )
 
 
 def presented_keys(caller: Caller) -> list[bytes]:

@@ -120,10 +120,10 @@ class Answering:
                 continue
             journal.events(batch)
             if (end := terminal(batch)) is not None:
+                await self._finish(end)
                 if not caller.has_begun and is_nothing_but_failure(batch):
                     await self._refuse(end)
                     return
-                await self._finish(end)
             elif journal.first_token is None and isinstance(batch[-1], _DELTAS):
                 journal.first_token = journal.passed()
             if not caller.has_begun:
@@ -166,6 +166,9 @@ class Answering:
         self.end = end
         if isinstance(end, Done):
             await self._keep(end.message)
+            return
+        for error in filter(None, (end.error, end.message.error)):
+            self._journal.secrets.hide_in(error)
 
     async def _refuse(self, end: Failed | Done) -> None:
         error = _told(end.error if isinstance(end, Failed) else cut())

@@ -7,12 +7,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from penstock import apis
+from penstock.apis.encoding import ending_of
 from penstock.errors import UsageError
 from penstock.gateway import body, dialects
-from penstock.gateway.admission import Guest, presented_key
+from penstock.gateway.admission import Guest, presented_keys
 from penstock.gateway.answering import Answering, Dialect, Keep
 from penstock.gateway.caller import Caller
 from penstock.gateway.choices import Choosing
@@ -20,7 +21,8 @@ from penstock.gateway.conversations import PREVIOUS
 from penstock.gateway.journal import Journal
 from penstock.gateway.refusals import Refusal
 from penstock.gateway.routing import Way, headers_for
-from penstock.messages import AssistantMessage
+from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.models.base import Batches
 from penstock.requests import Request
 from penstock.store import RequestStarted
 
@@ -43,6 +45,19 @@ def new_id() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(8)}"
 
 
+class Planned(Struct, frozen=True):
+    """An answer that can begin: what *sources* give, told by *answering*.
+
+    The request itself is no part of it: an agent's is a hundred times as large as all that an open
+    stream needs, and streams are open for minutes.
+    """
+
+    answering: Answering
+    journal: Journal
+    sources: tuple[Batches, ...]
+    stream: bool
+
+
 class Asked:
     """One request of one client, as far as it is understood."""
 
@@ -55,29 +70,27 @@ class Asked:
         self._data = b""
         self._fields: dict[str, Any] = {}
         self._previous = ""
-        self._secrets = gateway.secrets.with_key(presented_key(caller))
+        self._secrets = gateway.secrets.with_keys(presented_keys(caller))
 
-    async def answer(self) -> None:
-        """Read the request and answer it; raise `Refusal` for one that cannot be."""
+    async def plan(self) -> Planned:
+        """Read the request, and plan its answer; raise `Refusal` for one that cannot be."""
         request = await self._read()
         way = self._way(request)
         self._tell(way)
         if request.n is not None and request.n > 1:
-            await self._choose(request, way, request.n)
-        else:
-            await self._answer(request, way)
+            return self._choices(request, way, request.n)
+        return self._one(request, way)
 
-    async def _answer(self, request: Request, way: Way) -> None:
+    def _one(self, request: Request, way: Way) -> Planned:
         journal = self._journal(request, way, self.id)
         dialect = self._dialect(request, way)
         answering = Answering(
             self._caller, dialect, journal, self._keep(dialect), patience=self._gateway.patience
         )
         batches = way.batches(request, journal, journal.complain)
-        with self._gateway.answering(answering, journal, self._api):
-            await answering.run(batches, stream=request.stream)
+        return Planned(answering, journal, (batches,), request.stream)
 
-    async def _choose(self, request: Request, way: Way, number: int) -> None:
+    def _choices(self, request: Request, way: Way, number: int) -> Planned:
         """Ask as many times as the client wants choices."""
         ids = [self.id, *(f"{self.id}.{choice}" for choice in range(1, number))]
         journals = [self._journal(request, way, id_) for id_ in ids]
@@ -87,8 +100,7 @@ class Asked:
         )
         alone = structs.replace(request, n=None)
         sources = [way.batches(alone, journal, journal.complain) for journal in journals]
-        with self._gateway.answering(answering, journals[0], self._api):
-            await answering.run(*sources, stream=request.stream)
+        return Planned(answering, journals[0], tuple(sources), request.stream)
 
     def _journal(self, request: Request, way: Way, id_: str) -> Journal:
         gateway = self._gateway
@@ -144,9 +156,12 @@ class Asked:
         if self._api != RESPONSES or self._fields.get("store") is False:
             return _nothing_to_keep
 
+        known, scope, previous = self._gateway.conversations, self._guest.name, self._previous
+        said, secrets = known.said(self._fields), self._secrets
+
         async def keep(message: AssistantMessage) -> None:
-            known, scope = self._gateway.conversations, self._guest.name
-            await known.keep(self._fields, dialect.whole(message), scope, self._previous)
+            if not isinstance(ending_of(message), ErrorInfo):  # from those nobody can go on
+                await known.keep(said, dialect.whole(message), scope, previous, secrets)
 
         return keep
 
@@ -193,7 +208,9 @@ def endpoint(
         guest = gateway.door.admit(caller)
         gateway.check_open()
         with guest.asking(gateway.door.now()):
-            await kind(gateway, caller, api, guest).answer()
+            planned = await kind(gateway, caller, api, guest).plan()
+            with gateway.answering(planned.answering, planned.journal, api):
+                await planned.answering.run(*planned.sources, stream=planned.stream)
 
     handle.__doc__ = what
     return handle

@@ -30,7 +30,7 @@ def _read(data: bytes, max_depth: int) -> Any:
     try:
         value = _json.decode(data)
     except JSONParseError as exc:
-        if isinstance(exc.__cause__, RecursionError):
+        if exc.__cause__ is None or isinstance(exc.__cause__, RecursionError):  # not its grammar
             raise _too_deep(max_depth) from None
         raise Refusal(400, f"the body is no JSON: {exc}") from None
     may_be_deep = data.count(b"[") + data.count(b"{") > max_depth

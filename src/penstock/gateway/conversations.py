@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.gateway.refusals import Refusal
+from penstock.gateway.secrecy import Secrets
 from penstock.store import ResponseRow, Store, StoreError
 
 KEPT_SECONDS: Final = 30 * 24 * 3600.0
@@ -51,12 +52,16 @@ class Conversations:
         rest = {name: value for name, value in data.items() if name != PREVIOUS}
         return {**rest, "input": [*before, *items_of(data.get("input"))]}
 
+    def said(self, data: dict[str, Any]) -> bytes:
+        """Give all that the request *data* holds of the conversation, squeezed."""
+        return zlib.compress(_json.encode(items_of(data.get("input"))), 1)
+
     async def keep(
-        self, data: dict[str, Any], response: dict[str, Any], scope: str, previous: str
+        self, said: bytes, response: dict[str, Any], scope: str, previous: str, secrets: Secrets
     ) -> None:
-        """Keep *response* to the request *data*, which holds all that was said before."""
+        """Keep *response*, and what was *said* before it."""
         now = time.time()
-        items = [*items_of(data.get("input")), *_output_of(response)]
+        items = [*_json.decode(zlib.decompress(said)), *_output_of(response)]
         row = ResponseRow(
             id=str(response["id"]),
             scope=scope,
@@ -64,7 +69,7 @@ class Conversations:
             expires=now + KEPT_SECONDS,
             previous=previous,
             model=str(response.get("model", "")),
-            data=zlib.compress(_json.encode(items), 1),
+            data=zlib.compress(secrets.body(_json.encode(items)), 1),
         )
         self._remember(row)
         if self._store is not None:

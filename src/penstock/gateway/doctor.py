@@ -16,15 +16,14 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct, field
 
 from penstock import apis
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.gateway.config.addresses import Address, api_of
 from penstock.gateway.config.describing import text_of
 from penstock.gateway.config.upstreams import UpstreamSettings
+from penstock.gateway.hearing import Asker, Heard
 from penstock.gateway.probes import (
     FORMS,
-    Asker,
     Finding,
-    Heard,
     Offered,
     probe_form,
     probe_format,
@@ -33,13 +32,16 @@ from penstock.gateway.probes import (
     probe_tools,
 )
 from penstock.models import HTTPModel
-from penstock.models.http.aiohttp_transport import AiohttpTransport
 from penstock.models.http.listing import LIST_SECONDS, model_names
 from penstock.models.http.retry import Retry
+from penstock.models.http.transport import Transport
 from penstock.models.http.waiting import Timeouts
 
 PROBE_SECONDS: Final = 60.0
 """How long a word is waited for, and half of the time for an answer: some machines are small."""
+
+CONNECT: Final = 10.0
+"""How many seconds it may take to be connected."""
 
 QUESTIONS: Final = 2
 """How many questions a probe asks at most."""
@@ -94,21 +96,30 @@ async def diagnose(
 ) -> Diagnosis:
     """Ask the server of *upstream* what it can do; *tell* hears each finding as it comes.
 
-    Without *api* the APIs are tried. Nothing is raised for a server that behaves badly.
+    Without *api* the APIs are tried. Nothing is raised for a server that behaves badly;
+    `UsageError` where the extra with the client is missing.
     """
-    proxy = None if upstream.proxy is None else upstream.proxy.reveal()
-    transport = AiohttpTransport(connect=min(10.0, seconds), proxy=proxy, ca=upstream.ca)
+    transport = _transport_to(upstream, seconds)
     try:
         return await _Examination(upstream, transport, seconds, tell).run(api)
     finally:
         await transport.close()
 
 
+def _transport_to(upstream: UpstreamSettings, seconds: float) -> Transport:
+    try:  # Loaded here, so that the other commands do without the extra.
+        from penstock.models.http.aiohttp_transport import AiohttpTransport  # noqa: PLC0415
+    except ImportError as exc:
+        raise UsageError("the doctor needs aiohttp: install penstock[client]") from exc
+    proxy = None if upstream.proxy is None else upstream.proxy.reveal()
+    return AiohttpTransport(connect=min(CONNECT, seconds), proxy=proxy, ca=upstream.ca)
+
+
 class _Examination:
     """One server, asked from the first contact to the last probe."""
 
     def __init__(
-        self, upstream: UpstreamSettings, transport: AiohttpTransport, seconds: float, tell: Tell
+        self, upstream: UpstreamSettings, transport: Transport, seconds: float, tell: Tell
     ) -> None:
         self._upstream = upstream
         self._transport = transport
@@ -211,7 +222,7 @@ class _Examination:
             url,
             api_key=upstream.key.reveal(),
             headers=upstream.revealed_headers(),
-            timeouts=Timeouts(min(10.0, seconds), seconds, seconds, 2 * seconds),
+            timeouts=Timeouts(min(CONNECT, seconds), seconds, seconds, 2 * seconds),
             retry=Retry(attempts=1),
             transport=self._transport,
             interval=0.0,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import structs
 
 from penstock import _json
 from penstock.errors import UsageError
@@ -48,6 +49,7 @@ MAX_PIECES: Final = 100_000
 """Of how many pieces it is kept when they came: those of the longest real answers, in 800 kB."""
 
 _SAID: Final = (TextDelta, ThinkingDelta, ToolCallStart, ToolCallDelta, ToolCallEnd)
+_ENDS: Final = (Done, Failed)  # a union would be made anew for each batch
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
@@ -63,8 +65,8 @@ class Journal(Tap):
         *,
         bodies: bool,
     ) -> None:
-        self.started = started
-        self._secrets = secrets
+        self.started = structs.replace(started, request=b"")  # which is large, and not ours to keep
+        self.secrets = secrets
         self._options, tools = way
         self.tally = Tally(self._options.format, tools)
         self.report: Report | None = None
@@ -88,7 +90,7 @@ class Journal(Tap):
     def sent(self, body: bytes) -> None:
         """Note what goes to the upstream; what it answers begins here."""
         if self._keeps:
-            self._upstream_request = self._secrets.body(body)
+            self._upstream_request = self.secrets.body(body)
             if len(self._answers) < MAX_NOTES:
                 self._answers.append(self._raw.size)
 
@@ -147,7 +149,7 @@ class Journal(Tap):
             finish=message.stop_reason or "",
             error_kind=error.kind if message.error else "",
             error_type=error.type,
-            error_message=self._secrets.text(error.message),
+            error_message=self.secrets.text(error.message),
             status=status,
             input_tokens=usage.input,
             output_tokens=usage.output,
@@ -159,13 +161,13 @@ class Journal(Tap):
             chunks=self.chunks,
             calls=len(calls),
             repairs=[repair for call in calls for repair in call.repairs],
-            text=self._secrets.text(message.text[:MAX_TEXT]),
+            text=self.secrets.text(message.text[:MAX_TEXT]),
             session=session or self._session(),
             upstream_request=self._upstream_request,
             raw=self._raw.blocks(),
             timeline=self._timeline.tobytes(),
             events=self._events.blocks(),
-            response=self._secrets.body(_written(response)) if self._keeps else b"",
+            response=self.secrets.body(_written(response)) if self._keeps else b"",
             notes=self._notes(),
         )
         self._store.end(ended)
@@ -214,4 +216,4 @@ def _written(response: Callable[[], dict[str, Any]] | None) -> bytes:
 def terminal(batch: list[Event]) -> Done | Failed | None:
     """Give the end of the answer, if *batch* holds it."""
     last = batch[-1] if batch else None
-    return last if isinstance(last, Done | Failed) else None
+    return last if isinstance(last, _ENDS) else None

@@ -23,7 +23,7 @@ WELCOME = (
 async def models(gateway: Gateway, caller: Caller) -> None:
     """List the models; clients of every API find their fields."""
     gateway.door.admit(caller)
-    data = gateway.directory.listed()
+    data = await gateway.directory.listed()
     await caller.answer(200, {"object": "list", "data": data, "has_more": False})
 
 
@@ -31,7 +31,7 @@ async def model(gateway: Gateway, caller: Caller) -> None:
     """Describe one model."""
     gateway.door.admit(caller)
     name = caller.path.removeprefix("/v1/models/")
-    listed = {one["id"]: one for one in gateway.directory.listed()}
+    listed = {one["id"]: one for one in await gateway.directory.listed()}
     if name not in listed:
         listed[name] = described(name, gateway.directory.way(name).upstream)
     await caller.answer(200, listed[name])

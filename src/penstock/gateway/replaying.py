@@ -10,37 +10,29 @@ the answers of the log, one for each time that it is asked.
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise, takewhile
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, ValidationError, field, structs
 
 from penstock import _json, apis
-from penstock.apis import Api
 from penstock.errors import JSONParseError, UsageError
-from penstock.events import Done, Event, Failed
+from penstock.events import Event
 from penstock.formats import get
 from penstock.gateway import manners
 from penstock.gateway.config.routes import Options
 from penstock.gateway.config.rules import reasoning_name
 from penstock.gateway.differences import Difference, differences
-from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.base import Batches, Tap, message_of, one_by_one
-from penstock.models.ids import Ids
+from penstock.gateway.logged_model import LoggedModel
+from penstock.messages import AssistantMessage
+from penstock.models.base import Batches, Tap, one_by_one, unfailing
+from penstock.models.middleware.presets import qwen_tools
+from penstock.parsing import OnError
 from penstock.requests import Request
 from penstock.store import RequestDetail
-from penstock.streams import EventStream
 from penstock.streams.record import Record
 
-ANSWERS: Final = "answers"
-"""The note that says where in the raw bytes each answer of the upstream begins, if it is there."""
-
-MAX_LEADING: Final = 16
-"""How many pieces the short bodies before an answer may have: refusals, a chat that is begun."""
-
-_LINE: Final = 8  # bytes of the timeline for one piece: when it came, and how long it was
-_UNTOLD: Final = ErrorInfo("the log holds no further answer of the upstream", "truncated")
+_QWEN: Final = ("qwen_web", "prompt")  # the format of its model, and how it shows tools
 
 
 class Replayed(Struct):
@@ -64,12 +56,10 @@ async def replay(detail: RequestDetail, **changes: str | bool | None) -> Replaye
     """
     check_replayable(detail)
     options = changed(options_of(detail), changes)
-    model = LoggedModel(detail)
     complaints: list[str] = []
-    asked = manners.ask(
-        options, model, request_of(detail), Tap(), lambda why, _segment: complaints.append(why)
-    )
-    events = [event async for event in one_by_one(asked)]
+    asked = _asked(detail, options, lambda why, _: complaints.append(why))
+    # Whatever a parser of today falls over is a difference like any other: a failed answer.
+    events = [event async for event in one_by_one(unfailing(asked))]
     then, is_whole = logged_message(detail)
     now = folded(events)
     found = differences(then, now, is_whole=is_whole)
@@ -96,6 +86,22 @@ def check_replayable(detail: RequestDetail) -> None:
         raise UsageError(f"the stream of request {row.id} was too long to be kept whole")
 
 
+def _asked(detail: RequestDetail, options: Options, on_error: OnError) -> Batches:
+    """Ask the log as the gateway asked the upstream."""
+    model, request = LoggedModel(detail), request_of(detail)
+    if model.api.name == "qwen" and (options.format, options.tools) == _QWEN:
+        # Its model reads calls by itself, in its own way.
+        tools = qwen_tools(
+            model,
+            arguments=options.arguments,
+            trim=options.trim,
+            repair=options.repair,
+            on_error=on_error,
+        )
+        return tools.batches(request)
+    return manners.ask(options, model, request, Tap(), on_error)
+
+
 # --- how it was asked ---
 
 
@@ -105,6 +111,8 @@ def options_of(detail: RequestDetail) -> Options:
     noted = detail.notes.get("options")
     fields = {name: value for name, value in (noted or {}).items() if name in known}
     told = {"format": row.format, "tools": row.mode}
+    if row.upstream_api == "qwen":  # whose calls are mended by nobody, whatever is set
+        fields["repair"] = False
     return changed(Options(), {**{name: one for name, one in told.items() if one}, **fields})
 
 
@@ -129,111 +137,6 @@ def request_of(detail: RequestDetail) -> Request:
     except (JSONParseError, UsageError):  # the older endpoint has no messages, and no tools
         request = Request()
     return structs.replace(request, model=row.upstream_model, n=None, stream=row.stream)
-
-
-# --- what was answered ---
-
-
-class LoggedModel:
-    """A model that gives the answers of *detail*, one for each time that it is asked."""
-
-    def __init__(self, detail: RequestDetail) -> None:
-        self.name = detail.row.upstream_model
-        self.api: Api = apis.get(detail.row.upstream_api)
-        self._answers = answers_of(detail, self.api)
-
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
-        """Give the events of the next answer, as many at a time as there were."""
-        del tap
-        return self._decoded(request)
-
-    def stream(self, request: Request) -> EventStream:
-        """Begin to give the next answer."""
-        return EventStream(one_by_one(self.batches(request)), interval=0.0)
-
-    async def complete(self, request: Request) -> AssistantMessage:
-        """Give the next answer whole."""
-        return await message_of(self.batches(request))
-
-    async def close(self) -> None:
-        """Hold nothing."""
-
-    async def _decoded(self, request: Request) -> Batches:
-        if not self._answers:
-            yield [Failed("error", _UNTOLD, AssistantMessage(error=_UNTOLD))]
-            return
-        decoder = self.api.decoder(ids=Ids(request))
-        for piece in self._answers.pop(0):
-            events = decoder.feed(piece)
-            yield events
-            if events and isinstance(events[-1], Done | Failed):
-                return
-        yield decoder.finish()
-
-
-def answers_of(detail: RequestDetail, api: Api) -> list[list[bytes]]:
-    """Give the answers of the upstream, each in pieces.
-
-    A request may have had several: one that was asked for again after a failure or by the
-    middleware, or the chat that was begun for it. Those that say nothing but a failure, and after
-    which another came, are left out: the client never heard of them.
-    """
-    pieces = pieces_of(detail)
-    starts = detail.notes.get(ANSWERS)
-    answers = _cut_at(pieces, starts) if isinstance(starts, list) else _guessed(pieces, api)
-    *earlier, last = answers or [[]]
-    return [*(one for one in earlier if not _is_failure(one, api)), last]
-
-
-def pieces_of(detail: RequestDetail) -> list[bytes]:
-    """Give the raw bytes in the pieces in which they came; in one, where that was not kept."""
-    raw, timeline = detail.raw, detail.timeline
-    whole = len(timeline) - len(timeline) % _LINE
-    sizes = memoryview(timeline[:whole]).cast("I")[1::2].tolist() if whole else []
-    if sum(sizes) != len(raw):
-        return [raw]
-    edges = accumulate(sizes, initial=0)
-    return [raw[start:end] for start, end in pairwise(edges)]
-
-
-def _cut_at(pieces: list[bytes], starts: list[Any]) -> list[list[bytes]]:
-    answers: list[list[bytes]] = []
-    at = 0
-    for piece in pieces:
-        if not answers or at in starts:
-            answers.append([])
-        answers[-1].append(piece)
-        at += len(piece)
-    return answers
-
-
-def _guessed(pieces: list[bytes], api: Api) -> list[list[bytes]]:
-    """Find the short bodies before the answer: each is JSON by itself, which no stream begins with.
-
-    Where every line of a stream is JSON, only an error is known to be a body of its own.
-    """
-    answers: list[list[bytes]] = []
-    start = 0
-    for end in range(1, min(len(pieces), MAX_LEADING)):
-        if _is_body(b"".join(pieces[start:end]), api):
-            answers.append(pieces[start:end])
-            start = end
-    return [*answers, pieces[start:]]
-
-
-def _is_body(data: bytes, api: Api) -> bool:
-    try:
-        value = _json.decode(data)
-    except JSONParseError:
-        return False
-    return isinstance(value, dict) and (api.name != "ollama" or "error" in value)
-
-
-def _is_failure(answer: list[bytes], api: Api) -> bool:
-    decoder = api.decoder()
-    events = [*decoder.feed(b"".join(answer)), *decoder.finish()]
-    said = [*takewhile(lambda event: not isinstance(event, Failed), events)]
-    return len(said) < len(events) and not folded(said).content
 
 
 # --- what the client was told ---

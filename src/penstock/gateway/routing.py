@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from penstock.gateway import manners
+from penstock.gateway.catalog import Catalog
 from penstock.gateway.config.routes import Options
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.refusals import Refusal
@@ -17,14 +18,6 @@ from penstock.requests import Request
 
 _PASSED_ON: Final = ("anthropic-beta", "openai-beta", "idempotency-key")
 """Headers of a client that mean something to an upstream; no other goes there."""
-
-
-@runtime_checkable
-class Scoped(Protocol):
-    """A model that keeps conversations, which are not everybody's."""
-
-    def scoped(self, scope: str) -> Model:
-        """Give the model for the conversations of *scope* alone."""
 
 
 class Way(Struct, frozen=True):
@@ -49,6 +42,7 @@ class Directory:
     def __init__(self, settings: Settings, models: Mapping[str, Model]) -> None:
         self._settings = settings
         self._models = dict(models)
+        self._catalog = Catalog(self._models.get(settings.default_upstream))
 
     def way(self, name: str, scope: str = "") -> Way:
         """Give the way of a client of *scope* to the model *name*.
@@ -57,24 +51,30 @@ class Directory:
         """
         route = self._settings.route(name)
         if route is None:
-            known = ", ".join(one["id"] for one in self.listed()) or "none"
+            known = ", ".join(self._named()) or "none"
             raise Refusal(404, f"there is no model {name!r} here; there are: {known}")
         model = self._models[route.upstream]
-        if isinstance(model, Scoped):
-            model = model.scoped(scope)
+        scoped: Callable[[str], Model] | None = getattr(model, "scoped", None)
+        if scoped is not None:  # A model that keeps conversations, which are not everybody's.
+            model = scoped(scope)
         told = name or self._settings.default_model or route.model or model.name
         asked = route.model or model.name
         return Way(told, route.upstream, route.settings.api, asked, model, route.options)
 
-    def listed(self) -> list[dict[str, Any]]:
-        """Name the models that are known by name; a pattern is no name."""
+    async def listed(self) -> list[dict[str, Any]]:
+        """Describe the models that are known by name, those of the default upstream too."""
+        names = dict.fromkeys([*self._named(), *await self._catalog.names()])
+        return [described(name, self._owner(name)) for name in names]
+
+    def _named(self) -> list[str]:
+        """Name the models that the settings know; a pattern is no name."""
         settings = self._settings
         names = [name for name in settings.models if not name.endswith("*")]
         if settings.default_model:
             names.append(settings.default_model)
         for upstream, model in self._models.items():
             names += [settings.upstreams[upstream].model or model.name]
-        return [described(name, self._owner(name)) for name in dict.fromkeys(filter(None, names))]
+        return [*filter(None, names)]
 
     def _owner(self, name: str) -> str:
         route = self._settings.route(name)

@@ -11,6 +11,7 @@ from typing import Final
 
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.config.upstreams import UpstreamSettings
+from penstock.messages import ErrorInfo
 from penstock.models.http.keys import Mask
 
 LEAST: Final = 12
@@ -31,14 +32,19 @@ class Secrets:
     def __repr__(self) -> str:
         return f"Secrets({len(self._known)})"
 
-    def with_key(self, key: bytes) -> Secrets:
-        """Give the same with the key that a client came with."""
-        text = key.decode("utf-8", "replace")
-        return self if len(text) < LEAST or text in self._known else Secrets([*self._known, text])
+    def with_keys(self, keys: Iterable[bytes]) -> Secrets:
+        """Give the same with the keys that a client came with."""
+        texts = {key.decode("utf-8", "replace") for key in keys}
+        fresh = {text for text in texts if len(text) >= LEAST} - set(self._known)
+        return Secrets([*self._known, *fresh]) if fresh else self
 
     def body(self, data: bytes) -> bytes:
         """Give *data* with every secret hidden."""
         return self._mask.body(data) if self._known else data
+
+    def hide_in(self, error: ErrorInfo) -> None:
+        """Hide every secret in what *error* says."""
+        error.message, error.type = self.text(error.message), self.text(error.type)
 
     def text(self, text: str) -> str:
         """Give *text* with every secret hidden."""

@@ -19,11 +19,14 @@ from msgspec import ValidationError, convert, to_builtins
 from penstock.models.qwen_web import MemorySessions, QwenSession
 from penstock.store import SessionRow, Store, StoreError
 
-PATIENCE: Final = 0.5
+PATIENCE: Final = 1.0
 """How many seconds a request waits for its session: less than to tell a conversation again."""
 
 IMPATIENCE: Final = 0.05
 """How many seconds it waits where the last one waited in vain."""
+
+COMMIT_SECONDS: Final = 0.05
+"""How many seconds the end of an answer waits until the place behind it is written."""
 
 _COLUMNS: Final = frozenset(
     {"id", "scope", "model", "chat_id", "parent_id", "created", "used", "expires", "turns"}
@@ -55,7 +58,7 @@ class StoredSessions:
     async def commit(self, session: QwenSession) -> None:
         """Keep *session* in place of the one of its scope and id."""
         await self._newest.commit(session)
-        if await self._store.save(self._row(session)):
+        if await self._store.save(self._row(session), within=COMMIT_SECONDS):
             await self._unsaved.forget(session.scope, session.id)
         else:
             await self._unsaved.commit(session)
@@ -67,7 +70,7 @@ class StoredSessions:
         """
         await self._newest.forget(scope, id)
         await self._unsaved.forget(scope, id)
-        async with asyncio.timeout(IMPATIENCE):
+        async with asyncio.timeout(COMMIT_SECONDS):
             await self._store.delete_session(id, scope=scope)
 
     async def _look_up(self, scope: str, id_: str, hash_: str) -> QwenSession | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.gateway.secrecy import Secrets
 
-BLOCK: Final = 8_192
+BLOCK: Final = 4_096
 """How many bytes are squeezed at a time: enough to find repetitions in, little to hold."""
 
 MAX_KEPT: Final = 16 * 1024 * 1024
@@ -26,7 +26,7 @@ _LEVEL: Final = 1  # streams repeat themselves so much that more effort gains li
 class Spool:
     """Takes bytes, gives squeezed blocks."""
 
-    __slots__ = ("_blocks", "_open", "_secrets", "_waiting", "is_cut", "size")
+    __slots__ = ("_blocks", "_open", "_secrets", "is_cut", "size")
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -35,8 +35,7 @@ class Spool:
         self.is_cut = False
         """Whether some of them were too many to keep."""
         self._blocks: list[bytes] = []
-        self._open: list[bytes] = []
-        self._waiting = 0
+        self._open = bytearray()  # the pieces themselves would take far more than they hold
 
     def add(self, data: bytes) -> None:
         """Keep *data*, unless there is too much of it already."""
@@ -44,9 +43,8 @@ class Spool:
         if self.size > MAX_KEPT:
             self.is_cut = True
             return
-        self._open.append(data)
-        self._waiting += len(data)
-        if self._waiting >= BLOCK + self._secrets.overlap:
+        self._open += data
+        if len(self._open) >= BLOCK + self._secrets.overlap:
             self._squeeze(self._secrets.overlap)
 
     def blocks(self) -> list[bytes]:
@@ -56,13 +54,11 @@ class Spool:
         return self._blocks
 
     def _squeeze(self, overlap: int) -> None:
-        data = self._secrets.body(b"".join(self._open))
+        data = self._secrets.body(bytes(self._open))
         end = max(0, len(data) - overlap)
         if end:
             self._blocks.append(zlib.compress(data[:end], _LEVEL))
-        rest = data[end:]
-        self._open = [rest] if rest else []
-        self._waiting = len(rest)
+        self._open = bytearray(data[end:])
 
 
 def unspooled(blocks: Iterable[bytes]) -> bytes:

@@ -17,12 +17,16 @@ they leave to a proxy:
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any, Final, Literal
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
+
+MAX_UNACKNOWLEDGED: Final = 262_144
+"""How many bytes of an answer the system holds for a client: a window that long distances fill."""
 
 MAX_UNSENT: Final = 65_536
 """How many bytes wait for a client before whoever writes has to wait."""
@@ -92,6 +96,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin to wait for the first head."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=MAX_UNSENT)
+        listener = transport.get_extra_info("socket")
+        if listener is not None:  # The system would buffer megabytes that nobody reads.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_UNACKNOWLEDGED)
         self._wait(self.head_limits.seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -9,7 +9,7 @@ be mended, a broken one is first read up to its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 from penstock.errors import ParseError, UsageError
@@ -44,6 +44,32 @@ Arguments = Literal["whole", "live"]
 _NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
 
 
+class Schemas(Mapping[str, Schema]):
+    """The schemas of *tools* by name, each read when somebody asks for it.
+
+    A parser is made for every answer, and most answers call few of the tools.
+    """
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._read: dict[str, Schema] = {}
+
+    def __getitem__(self, name: str) -> Schema:
+        known = self._read.get(name)
+        if known is None:
+            known = self._read[name] = Schema(self._tools[name].parameters)
+        return known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
 class Machine:
     """Reads one answer of a model with one syntax of calls.
 
@@ -75,7 +101,7 @@ class Machine:
         if arguments not in ("whole", "live"):
             raise UsageError(f"arguments come `whole` or `live`, not {arguments!r}")
         is_live = arguments == "live"
-        schemas = {tool.name: Schema(tool.parameters) for tool in tools}
+        schemas = Schemas(tools)
         self._syntax = syntax
         self._repair = repair
         self._scanner = Scanner(keeps=is_live and (repair or on_error is not None))

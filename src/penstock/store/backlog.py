@@ -21,14 +21,18 @@ from penstock.store.records import RequestEnded, RequestStarted, ResponseRow, Se
 
 Record = RequestStarted | RequestEnded | SessionRow | ResponseRow
 
-MAX_BATCH: Final = 500
+MAX_BATCH: Final = 100
 """How many entries go into one transaction: more save nothing and hold the lock longer."""
 
-MAX_BATCH_BYTES: Final = 8 << 20
+MAX_BATCH_BYTES: Final = 1 << 20
 """How many bytes go into one transaction, if its first entry alone is not larger."""
 
-LINGER: Final = 0.02
-"""How many seconds the writer lets others join a batch that nobody waits for."""
+LINGER: Final = 0.25
+"""How many seconds the writer lets others join a batch that nobody waits for.
+
+A transaction costs as much as a dozen records, and at a few requests a second each would have one
+of its own.
+"""
 
 OVERHEAD: Final = 1_000
 """What a record takes in memory besides its bodies, in bytes, roughly."""

@@ -155,9 +155,12 @@ class Decoder(StreamDecoder):
         signature = _google_signature(data) or self._signatures.pop(id_, "")
         if signature:
             call.sign(signature)
-        if isinstance(data.get("function"), Mapping):
-            if not _repeats(call, id_, data["function"]):
-                self._read_function(call, data["function"])
+        function = data.get("function")
+        if isinstance(function, Mapping):
+            if _is_growth(data, function):
+                call.grow(function["arguments"])
+            elif not _repeats(call, id_, function):
+                self._read_function(call, function)
         elif isinstance(data.get("custom"), Mapping):
             self._read_custom(call, data["custom"])
 
@@ -253,6 +256,12 @@ class Decoder(StreamDecoder):
         if error is not None:
             return error
         return read_response(data) if isinstance(data.get("choices"), list) else None
+
+
+def _is_growth(data: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
+    """Tell a piece of the arguments of the call at an index, with nothing else in it."""
+    is_bare = len(function) == 1 and not data.get("id") and index_of(data) is not None
+    return is_bare and isinstance(function.get("arguments"), str)
 
 
 def _repeats(call: CallPassage, id_: str, function: Mapping[str, Any]) -> bool:

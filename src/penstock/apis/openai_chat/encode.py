@@ -122,7 +122,12 @@ class Encoder(StreamEncoder):
     def _write_arguments(self, index: int, arguments: str, **more: Any) -> bytes:
         if not arguments and not more:
             return b""
-        call = {"index": self._numbers[index], "function": {"arguments": arguments}, **more}
+        number = self._numbers[index]
+        if not more:  # the hot path of calls, as that of text is
+            quoted = _json.encode_text(arguments)
+            head = self._calls_head + b'%d,"function":{"arguments":' % number
+            return head + quoted + b"}}]" + _TAIL
+        call = {"index": number, "function": {"arguments": arguments}, **more}
         return self._write_delta({"tool_calls": [call]})
 
     def _write_call_end(self, event: ToolCallEnd) -> bytes:

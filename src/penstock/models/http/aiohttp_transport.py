@@ -39,6 +39,12 @@ from penstock.models.http.transport import (
 MAX_CONNECTIONS: Final = 1_024
 """How many connections a pool has at most; who waits for one is still connecting."""
 
+READ_AHEAD: Final = 16_384
+"""How many bytes of an answer wait for whoever reads it, before its server has to wait."""
+
+MAX_READ: Final = 32_768
+"""How many bytes are read at a time: what they say is many times as large, for a moment."""
+
 CONNECT_TIMEOUT: Final = 10.0
 """How many seconds it may take to be connected, names, TLS and proxy included."""
 
@@ -125,6 +131,7 @@ class AiohttpTransport:
     def _new_session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=self._connections, ssl=self._tls),
+            read_bufsize=READ_AHEAD,
             cookie_jar=aiohttp.DummyCookieJar(),  # Callers of one pool are no acquaintances.
             timeout=self._timeout,
         )
@@ -145,7 +152,7 @@ class AiohttpAnswer:
 
     async def __anext__(self) -> bytes:
         try:
-            data = await self._content.readany()
+            data = await self._content.read(MAX_READ)
         except (aiohttp.ClientError, OSError) as exc:
             raise _translated(exc) from exc
         if not data:

@@ -45,6 +45,7 @@ GRACE: Final = 0.05
 _SAID: Final = ("provider", "refusal", "filter")
 """Failures that the server itself told."""
 
+_ENDS: Final = (Done, Failed)  # a union would be made anew for each read
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-goog-request-id", "cf-ray")
 
 
@@ -83,7 +84,10 @@ class Attempt:
         self._tap = account.tap
 
     async def batches(self, prepare: Prepare) -> AsyncGenerator[list[Event]]:
-        """Give the events, a batch for a read, up to the terminal event; never raises."""
+        """Give the events, a batch for a read, up to the terminal event; never raises.
+
+        No batch is empty.
+        """
         decoder = self._api.decoder(ids=self._ids)
         answer: Answer | None = None
         broken: list[Event] = []
@@ -91,6 +95,7 @@ class Attempt:
             call = await prepare(self._fetch)
             until = self._patience.now() + self._patience.first_byte
             answer = await self._send(call, until)
+            del call, prepare  # They hold the whole request, and an answer may take minutes.
             await self._check(answer)
             async with aclosing(self._read(answer, decoder, until)) as batches:
                 async for batch in batches:
@@ -127,7 +132,7 @@ class Attempt:
             if size > MAX_ANSWER:
                 raise RefusedError(ErrorInfo(f"an answer of over {MAX_ANSWER} bytes", "malformed"))
             events = decoder.feed(data)
-            if events and isinstance(events[-1], Done | Failed):
+            if events and isinstance(events[-1], _ENDS):
                 try:
                     yield events
                 finally:  # Who has the terminal event reads no further, and closes this.
@@ -136,7 +141,8 @@ class Attempt:
             if events:
                 yield events
             until = patience.now() + patience.idle
-        yield decoder.finish()
+        if rest := decoder.finish():
+            yield rest
 
     async def _check(self, answer: Answer) -> None:
         """Raise `RefusedError` unless the server agreed."""

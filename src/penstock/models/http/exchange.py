@@ -23,14 +23,19 @@ from penstock.events import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from penstock.models.http.attempt import Attempt, Prepare
+from penstock.models.http.attempt import Attempt, Prepare, Send
 from penstock.models.http.report import Account
 from penstock.models.http.retry import Retry
-from penstock.models.http.transport import Transport
+from penstock.models.http.transport import HTTPCall, Transport
 from penstock.models.http.waiting import Patience, Timeouts
 
 _DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
+_ENDS: Final = (Done, Failed)
 _LOG: Final = getLogger("penstock.models")
+
+
+async def _sent(_send: Send) -> HTTPCall:
+    raise AssertionError("a call whose answer has begun is sent again")
 
 
 class Exchange:
@@ -60,39 +65,47 @@ class Exchange:
         self._report = account.report
 
     async def batches(self) -> AsyncGenerator[list[Event]]:
-        """Give the events of the answer as they come, up to its terminal event."""
-        patience = Patience(self._timeouts)
+        """Give the events of the answer as they come, up to its terminal event.
+
+        They are those of the first try that comes to something, or of the last.
+        """
+        patience, report = Patience(self._timeouts), self._report
         try:
-            async with aclosing(self._tries(patience)) as batches:
-                async for batch in batches:
-                    yield batch
+            while True:
+                again, went_out = None, False
+                async with aclosing(self._attempt(patience)) as batches:
+                    async for batch in batches:
+                        if report.first_token is None or isinstance(batch[-1], _ENDS):
+                            again = self._look_at(batch, patience, went_out=went_out)
+                        if again is not None:
+                            break
+                        if not went_out:
+                            self._prepare = _sent  # There is no second try: the call may go.
+                        went_out = True
+                        yield batch
+                if again is None:
+                    break
+                await asyncio.sleep(again)
         finally:
             patience.close()
             self._report.duration = patience.passed()
 
-    async def _tries(self, patience: Patience) -> AsyncGenerator[list[Event]]:
-        """Give the events of the first try that comes to something, or of the last."""
-        went_out = False
-        while True:
-            self._report.attempts += 1
-            attempt = Attempt(self._api, self._transport, patience, self._account, self._ids)
-            again: float | None = None
-            async with aclosing(attempt.batches(self._prepare)) as batches:
-                async for batch in batches:
-                    self._hide(batch)
-                    again = None if went_out else self._again(batch, patience)
-                    if again is not None:
-                        break
-                    self._note(batch, patience)
-                    went_out = went_out or bool(batch)
-                    yield batch
-            if again is None:
-                return
-            await asyncio.sleep(again)
+    def _attempt(self, patience: Patience) -> AsyncGenerator[list[Event]]:
+        self._report.attempts += 1
+        attempt = Attempt(self._api, self._transport, patience, self._account, self._ids)
+        return attempt.batches(self._prepare)
+
+    def _look_at(self, batch: list[Event], patience: Patience, *, went_out: bool) -> float | None:
+        """Note what *batch* says of the answer; give the seconds to wait for another try."""
+        self._hide(batch)
+        again = None if went_out else self._again(batch, patience)
+        if again is None:
+            self._note(batch, patience)
+        return again
 
     def _again(self, batch: list[Event], patience: Patience) -> float | None:
         """Give the seconds to wait for another try, if the first thing to go out is a failure."""
-        failed = batch[-1] if batch else None
+        failed = batch[-1]
         if not isinstance(failed, Failed):
             return None
         if not all(isinstance(event, MessageStart) for event in batch[:-1]):
@@ -111,12 +124,13 @@ class Exchange:
         report = self._report
         if report.first_token is None and any(isinstance(event, _DELTAS) for event in batch):
             report.first_token = patience.passed()
-        if batch and isinstance(batch[-1], Done | Failed):
-            report.usage = batch[-1].message.usage
+        end = batch[-1]
+        if isinstance(end, _ENDS):
+            report.usage = end.message.usage
 
     def _hide(self, batch: list[Event]) -> None:
         """Take keys out of what a server may have echoed."""
-        failed = batch[-1] if batch else None
+        failed = batch[-1]
         if isinstance(failed, Failed):
             for error in (failed.error, failed.message.error):
                 if error is not None:

@@ -24,6 +24,7 @@ from penstock.models.http import endpoints, proxies, qwen_chats
 from penstock.models.http.attempt import Prepare, Send
 from penstock.models.http.exchange import Exchange
 from penstock.models.http.keys import Mask, find_key, secrets_in_headers, secrets_in_url
+from penstock.models.http.listing import LIST_SECONDS, model_names
 from penstock.models.http.report import Account, HTTPStream, Report
 from penstock.models.http.retry import Retry
 from penstock.models.http.taps import Hiding, Tracing, traced
@@ -147,6 +148,21 @@ class HTTPModel:
         async with self.stream(request) as stream:
             return await stream.result()
 
+    async def names(self, seconds: float = LIST_SECONDS) -> list[str]:
+        """List the models that the server has, within *seconds*.
+
+        Unlike an answer, this raises: `ProviderError` where the server refuses or says something
+        else, a `TransportError`, an `OSError` or a `TimeoutError` where it does not answer.
+        """
+        return await model_names(
+            self._api.name,
+            self._base_url,
+            self._key.reveal(),
+            transport=self._transport,
+            headers=self._headers,
+            seconds=seconds,
+        )
+
     async def close(self) -> None:
         """Close the connections, unless they are those of a transport that was passed in."""
         if self._own:
@@ -183,7 +199,9 @@ class HTTPModel:
             error = error_of(exc)
             error.message = account.mask.text(error.message)
             return _failed(error)
-        return self._reported(exchange, account.report)
+        # Only who asked for reports pays for another generator in the way of every event.
+        batches = exchange.batches()
+        return batches if self._on_report is None else self._reported(batches, account.report)
 
     def _exchange(self, request: Request, account: Account) -> Exchange:
         asked = replace(
@@ -254,9 +272,9 @@ class HTTPModel:
             self._said.update(fresh)
             _LOG.warning("%s has no word for %s: left out", self._api.name, ", ".join(fresh))
 
-    async def _reported(self, exchange: Exchange, report: Report) -> Batches:
+    async def _reported(self, batches: Batches, report: Report) -> Batches:
         try:
-            async with aclosing(exchange.batches()) as batches:
+            async with aclosing(batches):
                 async for batch in batches:
                     yield batch
         finally:

@@ -34,7 +34,7 @@ class Process(Served):
         command = [sys.executable, "-m", "penstock", "serve", "--config", str(self.file)]
         quiet = {name: value for name, value in os.environ.items() if "PENSTOCK" not in name}
         with self._screen.open("w") as screen:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
                 [*command, "--port", "0", "--store", store],
                 cwd=folder,
                 env=quiet,

@@ -1,0 +1,138 @@
+"""A model out of the log: it answers with the bytes that an upstream once sent.
+
+The bytes of a request are kept in one row, whatever they were: the answer, a refusal before it that
+was tried again, a chat that was begun, a second answer that the middleware asked for. Here they are
+taken apart, and each is given in the pieces in which it came.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import Any, Final
+
+from penstock import _json, apis
+from penstock.apis import Api
+from penstock.errors import JSONParseError
+from penstock.events import Done, Failed
+from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.models.base import Batches, Tap, message_of, one_by_one
+from penstock.models.ids import Ids
+from penstock.requests import Request
+from penstock.store import RequestDetail
+from penstock.streams import EventStream
+
+ANSWERS: Final = "answers"
+"""The note that says where in the raw bytes each answer of the upstream begins, if it is there."""
+
+MAX_LEADING: Final = 16
+"""How many pieces the short bodies before an answer may have: refusals, a chat that is begun."""
+
+_LINE: Final = 8  # bytes of the timeline for one piece: when it came, and how long it was
+_UNTOLD: Final = ErrorInfo("the log holds no further answer of the upstream", "truncated")
+
+
+class LoggedModel:
+    """A model that gives the answers of *detail*, one for each time that it is asked."""
+
+    def __init__(self, detail: RequestDetail) -> None:
+        self.name = detail.row.upstream_model
+        self.api: Api = apis.get(detail.row.upstream_api)
+        self._answers = answers_of(detail, self.api)
+
+    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        """Give the events of the next answer, as many at a time as there were."""
+        del tap
+        return self._decoded(request)
+
+    def stream(self, request: Request) -> EventStream:
+        """Begin to give the next answer."""
+        return EventStream(one_by_one(self.batches(request)), interval=0.0)
+
+    async def complete(self, request: Request) -> AssistantMessage:
+        """Give the next answer whole."""
+        return await message_of(self.batches(request))
+
+    async def close(self) -> None:
+        """Hold nothing."""
+
+    async def _decoded(self, request: Request) -> Batches:
+        if not self._answers:
+            yield [Failed("error", _UNTOLD, AssistantMessage(error=_UNTOLD))]
+            return
+        decoder = self.api.decoder(ids=Ids(request))
+        for piece in self._answers.pop(0):
+            events = decoder.feed(piece)
+            yield events
+            if events and isinstance(events[-1], Done | Failed):
+                return
+        yield decoder.finish()
+
+
+def answers_of(detail: RequestDetail, api: Api) -> list[list[bytes]]:
+    """Give the answers of the upstream, each in pieces.
+
+    A request may have had several: one that was asked for again after a failure or by the
+    middleware, or the chat that was begun for it. Those that say nothing but a failure, and after
+    which another came, are left out: the client never heard of them.
+    """
+    pieces = pieces_of(detail)
+    starts = detail.notes.get(ANSWERS)
+    answers = _cut_at(starts, pieces) if isinstance(starts, list) else _guessed(pieces, api)
+    *earlier, last = answers or [[]]
+    return [*(one for one in earlier if not _is_failure(one, api)), last]
+
+
+def pieces_of(detail: RequestDetail) -> list[bytes]:
+    """Give the raw bytes in the pieces in which they came, and in one from where that is unknown.
+
+    Of an answer in very many pieces only the first ones are known; a timeline that says more than
+    there is says nothing.
+    """
+    raw, timeline = detail.raw, detail.timeline
+    whole = len(timeline) - len(timeline) % _LINE
+    sizes = memoryview(timeline[:whole]).cast("I")[1::2].tolist() if whole else []
+    edges = [*accumulate(sizes, initial=0)] if sum(sizes) <= len(raw) else [0]
+    return [raw[start:end] for start, end in pairwise([*edges, len(raw)]) if end > start]
+
+
+def _cut_at(starts: list[Any], pieces: list[bytes]) -> list[list[bytes]]:
+    """Cut *pieces* where answers begin: at the end of a piece, unless it is unknown."""
+    edges = {start for start in starts if isinstance(start, int)}
+    answers: list[list[bytes]] = [[]]
+    at = 0
+    for piece in pieces:
+        cuts = sorted(edge - at for edge in edges if at <= edge < at + len(piece))
+        for start, end in pairwise([0, *cuts, len(piece)]):
+            answers[-1] += [piece[start:end]] if end > start else []
+            answers += [[]] if end in cuts else []
+        at += len(piece)
+    return [answer for answer in answers if answer]
+
+
+def _guessed(pieces: list[bytes], api: Api) -> list[list[bytes]]:
+    """Find the short bodies before the answer: each is JSON by itself, which no stream begins with.
+
+    Where every line of a stream is JSON, only an error is known to be a body of its own.
+    """
+    answers: list[list[bytes]] = []
+    start = 0
+    for end in range(1, min(len(pieces), MAX_LEADING)):
+        if _is_body(b"".join(pieces[start:end]), api):
+            answers.append(pieces[start:end])
+            start = end
+    return [*answers, pieces[start:]]
+
+
+def _is_body(data: bytes, api: Api) -> bool:
+    try:
+        value = _json.decode(data)
+    except JSONParseError:
+        return False
+    return isinstance(value, dict) and (api.name != "ollama" or "error" in value)
+
+
+def _is_failure(answer: list[bytes], api: Api) -> bool:
+    decoder = api.decoder()
+    events = [*decoder.feed(b"".join(answer)), *decoder.finish()]
+    last = events[-1] if events else None
+    return isinstance(last, Failed) and not last.message.content

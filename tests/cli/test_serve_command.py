@@ -1,0 +1,185 @@
+"""``penstock serve`` as people start it: a process, its flags, its announcement, its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
+
+import pytest
+
+from gateway.serving import DEADLINE, until
+from penstock.cli import serve
+from penstock.gateway.config.flags import FLAGS
+
+COMMAND = [sys.executable, "-m", "penstock", "serve"]
+
+
+def environ(**more: str) -> dict[str, str]:
+    """Give the environment without what somebody may have set for penstock."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    return {**kept, **more}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run in a folder of its own, without variables that somebody has set."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("PENSTOCK_"):
+            monkeypatch.delenv(name)
+
+
+def code_of(*args: str) -> object:
+    """Run the command in this process; give the exit code that it ends with."""
+    with pytest.raises(SystemExit) as ended:
+        serve.command([*args])
+    return ended.value.code
+
+
+class Process:
+    """The command as it serves; `lines` is what it said on stderr."""
+
+    def __init__(self, folder: Path, *args: str, **variables: str) -> None:
+        self.child = subprocess.Popen(  # noqa: S603 - it is ours
+            [*COMMAND, *args], cwd=folder, env=environ(**variables), text=True,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self._reader = Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.child.stderr is not None
+        self.lines.extend(iter(self.child.stderr.readline, ""))
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    @property
+    def url(self) -> str:
+        """Where it says that it serves."""
+        until(lambda: "opencode" in self.text or self.child.poll() is not None)
+        found = re.search(r"^penstock serves (http://127\.0\.0\.1:\d+) ", self.text, re.MULTILINE)
+        assert found, self.text
+        return found[1]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Tell it to end, once; give its exit code."""
+        if self.child.poll() is None:
+            self.child.send_signal(number)
+        code = self.child.wait(DEADLINE)
+        self._reader.join(DEADLINE)
+        assert self.child.stderr is not None
+        self.child.stderr.close()
+        return code
+
+
+@contextmanager
+def process(folder: Path, *args: str, **variables: str) -> Iterator[Process]:
+    running = Process(folder, *args, **variables)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def asked(url: str, path: str, body: str | None = None) -> tuple[int, str]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=DEADLINE)
+    try:
+        connection.request("POST" if body else "GET", path, body)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+# --- flags ---
+
+
+def test_help_shows_every_flag_and_where_variables_are_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert code_of("--help") == 0
+    shown = capsys.readouterr().out
+    for flag in FLAGS:
+        assert re.search(rf"^  {flag.name}\b", shown, re.MULTILINE), flag.name
+        assert flag.description in shown
+    assert "PENSTOCK_PORT" in shown
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["--prot", "1"], "--prot"),
+        (["--port", "many"], "--port: a whole number from 0 to 65535, not 'many'"),
+        (["--upstream", "ftp://x"], "--upstream: a URL begins with http"),
+        (["--format", "hermez"], "did you mean 'hermes'?"),
+        (["--config", "absent.toml"], "absent.toml: No such file"),
+        (["--host", "0.0.0.0"], "key"),  # noqa: S104 - which is what is refused
+    ],
+)
+def test_what_cannot_be_served_ends_with_exit_code_2_and_a_clear_line(
+    capsys: pytest.CaptureFixture[str], args: list[str], why: str
+) -> None:
+    assert code_of(*args) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_bad_file_is_told_with_every_problem_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "penstock.toml").write_text("[server]\nport = 'x'\n[store]\nkeep_days = 'long'")
+    assert code_of() == 2
+    told = capsys.readouterr().err
+    assert "server.port" in told
+    assert "store.keep_days" in told
+
+
+# --- as it serves ---
+
+
+def test_the_line_that_it_prints_works_and_a_signal_ends_it_well(tmp_path: Path) -> None:
+    with process(tmp_path, PENSTOCK_PORT="0") as running:
+        url = running.url
+        line = next(line for line in running.lines if "curl" in line)
+        found = re.search(r"curl -N (\S+) -d '(.*)'$", line.strip())
+        assert found
+        assert found[1] == f"{url}/v1/chat/completions"
+        assert json.loads(found[2])["stream"] is True
+        status, body = asked(url, "/v1/chat/completions", found[2])
+        assert status == 200
+        assert '"tool_calls"' in body
+        assert "get_weather" in body
+        assert body.endswith("data: [DONE]\n\n")
+        assert asked(url, "/health/ready")[0] == 200
+        assert running.end() == 0
+    assert (tmp_path / "penstock.db").exists()
+    assert "Traceback" not in running.text
+    for client in ("Claude Code", "OpenAI SDK", "opencode"):
+        assert client in running.text
+
+
+def test_an_interrupt_ends_it_well_and_a_second_one_finds_the_port_taken(tmp_path: Path) -> None:
+    with process(tmp_path, "--port", "0", "--no-store") as running:
+        port = str(urlsplit(running.url).port)
+        assert "log: off" in running.text
+        with process(tmp_path, "--port", port, "--no-store") as second:
+            assert second.child.wait(DEADLINE) not in (0, None)
+        assert port in second.text
+        assert "Traceback" not in second.text
+        assert running.end(signal.SIGINT) == 0
+    assert not (tmp_path / "penstock.db").exists()

@@ -1,0 +1,278 @@
+"""The life of a gateway: it drains when it is told to end, reads its settings anew, speaks TLS."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from gateway.serving import (
+    CLIENTS,
+    DEADLINE,
+    Actor,
+    Served,
+    Stage,
+    ask,
+    asking,
+    request_of,
+    said,
+    until,
+    upstream_table,
+)
+from models.loopback_servers import STALL, Reply, stream_of
+from penstock import apis
+from penstock.gateway.building import renew
+from penstock.gateway.config import load
+
+STREAM = stream_of("openai-chat")
+FIRST = STREAM.index(b"\n\n", STREAM.index(b"High water")) + 2
+CHAT = CLIENTS["openai-chat"]
+
+
+class Reading(threading.Thread):
+    """A client that reads a stream to its end."""
+
+    def __init__(self, served: Served, client: str) -> None:
+        super().__init__()
+        self.client = client
+        self.body = b""
+        self.begun = threading.Event()
+        self._served = served
+
+    def run(self) -> None:
+        with asking(self._served, CLIENTS[self.client], request_of(self.client, "m")) as response:
+            self.body = response.read(1)
+            self.begun.set()
+            self.body += response.read()
+
+
+def readers(served: Served, count: int) -> list[Reading]:
+    kinds = list(CLIENTS)
+    reading = [Reading(served, kinds[number % 3]) for number in range(count)]
+    for one in reading:
+        one.start()
+    for one in reading:
+        assert one.begun.wait(DEADLINE)
+    return reading
+
+
+def test_told_to_end_it_lets_the_open_streams_finish(
+    stage: Stage, actor: Actor, tmp_path: Path
+) -> None:
+    served = stage.gateway(tmp_path, upstream_table(actor, retries=0))
+    actor.play(Reply([STREAM[:FIRST], 0.5, STREAM[FIRST:]]))
+    reading = readers(served, 50)
+    served.stop()
+    late = ask(served, CHAT, request_of("openai-chat", "m"))
+    assert late.status == 503
+    assert int(late.headers["retry-after"]) > 0
+    assert ask(served, "/health/ready").status == 503
+    assert ask(served, "/health/live").status == 200
+    for one in reading:
+        one.join(DEADLINE)
+        assert said(one.client, one.body).text == "High water at six."
+    until(lambda: served.has_ended)
+
+
+def test_what_is_open_at_the_deadline_ends_with_an_error(
+    stage: Stage, actor: Actor, tmp_path: Path
+) -> None:
+    served = stage.gateway(tmp_path, upstream_table(actor, retries=0), drain_seconds=0.2)
+    actor.play(Reply([STREAM[:FIRST], STALL]))
+    reading = readers(served, 50)
+    whole = threading.Thread(
+        target=lambda: answers.append(
+            ask(served, CHAT, request_of("openai-chat", "m", stream=False)).status
+        )
+    )
+    answers: list[int] = []
+    whole.start()
+    until(lambda: served.gateway.streams == 51)
+    served.stop()
+    for one in reading:
+        one.join(DEADLINE)
+        message = said(one.client, one.body)
+        assert message.error is not None
+        assert message.text.startswith("High water")
+    whole.join(DEADLINE)
+    assert answers == [503]
+    until(lambda: served.has_ended)
+
+
+def test_settings_that_are_read_anew_hold_for_the_next_request(
+    stage: Stage, actor: Actor, tmp_path: Path
+) -> None:
+    served = stage.gateway(tmp_path, upstream_table(actor, retries=0))
+    actor.play(Reply([STREAM[:FIRST], 0.3, STREAM[FIRST:]]))
+    (reading,) = readers(served, 1)
+    key = "psk_" + "r" * 40
+    served.file.write_text(f'[keys.new]\nenv = "KEY"\n{upstream_table(actor, retries=0)}')
+    settings = load(served.file, {"KEY": key}, store=str(served.database))
+
+    async def read_anew() -> None:
+        renew(served.gateway, settings)
+
+    stage.do(read_anew())
+    assert ask(served, "/v1/models").status == 401
+    assert ask(served, "/v1/models", x_api_key=key).status == 200
+    reading.join(DEADLINE)
+    assert said(reading.client, reading.body).text == "High water at six."
+    answer = ask(served, CHAT, request_of("openai-chat", "m"), x_api_key=key)
+    assert answer.status == 200
+
+
+# --- as a process ---
+
+
+class Process:
+    """``penstock serve``, for real."""
+
+    def __init__(self, folder: Path, text: str, *flags: str) -> None:
+        self.file = folder / "penstock.toml"
+        self.file.write_text(text)
+        self.errors = folder / "stderr"
+        command = [sys.executable, "-m", "penstock", "serve", "--port", "0", *flags]
+        environ = {**os.environ, "PENSTOCK_CONFIG": str(self.file), "COLUMNS": "200"}
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(command, stderr=errors, cwd=folder, env=environ)  # noqa: S603 - ourselves
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        until(self._is_up)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(DEADLINE)
+
+    def _is_up(self) -> bool:
+        assert self.process.poll() is None, self.said()
+        _, found, rest = self.said().partition("127.0.0.1:")
+        digits = rest.split(" ")[0].split("\n")[0]
+        if found and digits.isdecimal() and rest != digits:
+            self.port = int(digits)
+        return bool(self.port)
+
+    def said(self) -> str:
+        return self.errors.read_text(errors="replace")
+
+    def ask(self, path: str, body: object = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request("GET" if body is None else "POST", path, data)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+
+def test_a_process_serves_reads_anew_drains_and_ends_with_0(tmp_path: Path) -> None:
+    text = '[upstreams.demo]\napi = "demo"\n[upstreams.demo.demo]\npace = 0.005\n'
+    with Process(tmp_path, text) as one:
+        status, data = one.ask(CHAT, request_of("openai-chat", "penstock-demo"))
+        assert status == 200
+        assert apis.check("openai-chat", data) == []
+        one.file.write_text(text + '[models.fresh]\nupstream = "demo"\n')
+        one.process.send_signal(signal.SIGHUP)
+        until(lambda: b'"fresh"' in one.ask("/v1/models")[1])
+        one.file.write_text("[models.fresh]\nupstream = 5\n")
+        one.process.send_signal(signal.SIGHUP)
+        until(lambda: "was not read anew" in one.said())
+        assert b'"fresh"' in one.ask("/v1/models")[1]
+        slow = threading.Thread(target=lambda: answers.append(one.ask(CHAT, _long())))
+        answers: list[tuple[int, bytes]] = []
+        slow.start()
+        until(lambda: json.loads(one.ask("/health/ready")[1])["streams"] == 1)
+        one.process.send_signal(signal.SIGTERM)
+        slow.join(DEADLINE)
+        assert apis.check("openai-chat", answers[0][1]) == []
+        assert b"[DONE]" in answers[0][1]
+        assert one.process.wait(DEADLINE) == 0
+        assert "Traceback" not in one.said()
+
+
+def test_a_process_that_is_told_twice_ends_at_once(tmp_path: Path) -> None:
+    text = '[upstreams.demo]\napi = "demo"\n[upstreams.demo.demo]\npace = 5.0\n'
+    with Process(tmp_path, text, "--no-store") as one:
+        connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=DEADLINE)
+        try:
+            connection.request("POST", CHAT, json.dumps(request_of("openai-chat", "m")))
+            until(lambda: json.loads(one.ask("/health/ready")[1]).get("streams") == 1)
+            one.process.send_signal(signal.SIGTERM)
+            until(lambda: one.ask("/health/ready")[0] == 503)
+            one.process.send_signal(signal.SIGTERM)
+            one.process.wait(DEADLINE)  # the stream would have taken minutes
+        finally:
+            connection.close()
+
+
+def _long() -> dict[str, object]:
+    return request_of("openai-chat", "fresh")
+
+
+# --- TLS ---
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for this machine, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "penstock test")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    plain = serialization.NoEncryption()
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(made.public_bytes(pem))
+    key_file.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return cert_file, key_file
+
+
+def test_it_speaks_tls(stage: Stage, actor: Actor, tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    served = stage.gateway(
+        tmp_path, upstream_table(actor, retries=0), tls_cert=str(cert), tls_key=str(key)
+    )
+    actor.play(Reply([STREAM[:FIRST], 0.02, STREAM[FIRST:]]))
+    context = ssl.create_default_context(cafile=str(cert))
+    for size, status in ((0, 200), (11_000_000, 413)):
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", served.port, context=context, timeout=DEADLINE
+        )
+        try:
+            body = request_of("openai-chat", "m", user="u" * size)
+            connection.request("POST", CHAT, json.dumps(body))
+            response = connection.getresponse()
+            assert response.status == status
+            data = response.read()
+        finally:
+            connection.close()
+        if status == 200:
+            assert said("openai-chat", data).text == "High water at six."

@@ -1,0 +1,146 @@
+"""The models of a server are listed in the words of its API, and never more than is sensible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models.loopback_servers import STALL, Reply, Seen, Upstream, refusal, run, serving
+from penstock import _json, apis
+from penstock.errors import ProviderError, UsageError
+from penstock.models.http import listing
+from penstock.models.http.aiohttp_transport import AiohttpTransport
+from penstock.models.http.listing import model_names
+from penstock.models.http.transport import TransportError
+
+CANARY = "sk-Canary7d21f0c2e5"
+
+
+def json_reply(value: object) -> Reply:
+    return Reply(whole=_json.encode(value), headers={"content-type": "application/json"})
+
+
+def listed(
+    api: str, *script: Any, path: str = "", key: str = "", **options: Any
+) -> tuple[list[str], Upstream]:
+    """Give the models that a server which follows *script* lists, and the server."""
+
+    async def main() -> tuple[list[str], Upstream]:
+        async with serving(*script) as server:
+            transport = AiohttpTransport()
+            try:
+                url = server.url + path
+                return await model_names(api, url, key, transport=transport, **options), server
+            finally:
+                await transport.close()
+
+    return run(main())
+
+
+@pytest.mark.parametrize(
+    ("api", "page", "path"),
+    [
+        ("openai-chat", {"data": [{"id": "a"}, {"id": "b"}]}, "/v1/models"),
+        ("openai-responses", {"data": [{"id": "a"}, {"id": "b"}]}, "/v1/models"),
+        ("anthropic", {"data": [{"id": "a"}, {"id": "b"}], "has_more": False}, "/v1/models"),
+        ("gemini", {"models": [{"name": "models/a"}, {"name": "models/b"}]}, "/v1beta/models"),
+        ("ollama", {"models": [{"name": "a"}, {"model": "b"}]}, "/api/tags"),
+        ("qwen", {"data": [{"id": "a"}, {"id": "b"}]}, "/api/models"),
+        ("qwen", {"success": True, "data": {"data": [{"id": "a"}, {"id": "b"}]}}, "/api/models"),
+        ("openai-chat", [{"id": "a"}, {"id": "b"}], "/v1/models"),
+    ],
+)
+def test_every_api_lists_its_models(api: str, page: object, path: str) -> None:
+    names, server = listed(api, json_reply(page))
+    assert names == ["a", "b"]
+    assert [seen.path for seen in server.seen] == [path]
+
+
+def test_every_api_has_a_listing() -> None:
+    assert set(listing.LISTINGS) == set(apis.names())
+
+
+@pytest.mark.parametrize(
+    ("api", "path", "asked"),
+    [
+        ("openai-chat", "/v1", "/v1/models"),
+        ("openai-chat", "/v1/chat/completions", "/v1/models"),
+        ("openai-chat", "/api/v3/chat/completions", "/api/v3/models"),
+        ("openai-responses", "/v1/responses", "/v1/models"),
+        ("anthropic", "/v1/messages", "/v1/models"),
+        ("gemini", "/v1beta", "/v1beta/models"),
+        ("ollama", "/api/chat", "/api/tags"),
+        ("ollama", "/api", "/api/tags"),
+        ("qwen", "/api/v2/chat/completions", "/api/models"),
+        ("qwen", "/api/v2", "/api/models"),
+    ],
+)
+def test_a_base_url_may_have_some_of_the_path_or_all(api: str, path: str, asked: str) -> None:
+    key = listing.LISTINGS[api].key
+    _, server = listed(api, json_reply({key: []}), path=path)
+    assert server.seen[0].path == asked
+
+
+def test_pages_are_read_to_their_end_and_names_are_given_once() -> None:
+    def page(seen: Seen) -> Reply:
+        if seen.query.get("pageToken") == "two":
+            return json_reply({"models": [{"name": "models/b"}, {"name": "models/c"}]})
+        names = [{"name": "models/a"}, {"name": "models/b"}]
+        return json_reply({"models": names, "nextPageToken": "two"})
+
+    assert listed("gemini", page)[0] == ["a", "b", "c"]
+
+
+def test_pages_without_end_are_left() -> None:
+    endless = json_reply({"data": [{"id": "a"}], "has_more": True, "last_id": "a"})
+    names, server = listed("anthropic", endless)
+    assert names == ["a"]
+    assert len(server.seen) == listing.MAX_PAGES
+
+
+def test_the_key_and_the_headers_go_along_as_the_api_wants_them() -> None:
+    headers = {"X-Team": "tides"}
+    _, server = listed("anthropic", json_reply({"data": []}), key=CANARY, headers=headers)
+    sent = server.seen[0].headers
+    assert (sent["x-api-key"], sent["x-team"]) == (CANARY, "tides")
+    assert sent["anthropic-version"]
+    _, server = listed("openai-chat", json_reply({"data": []}), key=CANARY)
+    assert server.seen[0].headers["authorization"] == f"Bearer {CANARY}"
+
+
+def test_a_refusal_has_its_status_and_not_the_key() -> None:
+    refused = refusal(401, {"error": {"message": f"bad key {CANARY}"}})
+    with pytest.raises(ProviderError, match="bad key") as raised:
+        listed("openai-chat", refused, key=CANARY)
+    assert raised.value.status == 401
+    assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"", b"3", b'{"data": 3}', b'{"models": []}', b"[" * 100_000]
+)
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    with pytest.raises(ProviderError):
+        listed("openai-chat", Reply(whole=body))
+
+
+def test_entries_that_name_nothing_are_left_out() -> None:
+    page = {"data": [{"id": "a"}, {"id": ""}, {"id": 3}, "b", None, {"name": "c"}]}
+    assert listed("openai-chat", json_reply(page))[0] == ["a"]
+
+
+def test_a_list_that_is_too_long_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_LIST", 1000)
+    with pytest.raises(TransportError, match="1000 bytes"):
+        listed("openai-chat", Reply([b" " * 600, b" " * 600, STALL]))
+
+
+def test_a_server_that_hangs_is_left_in_time() -> None:
+    with pytest.raises(TimeoutError):
+        listed("openai-chat", Reply([STALL], 0), seconds=0.2)
+
+
+def test_an_api_that_nobody_has_is_the_callers_fault() -> None:
+    with pytest.raises(UsageError, match="soap"):
+        listed("soap", Reply())
