@@ -12,7 +12,7 @@ run: $(VENV)/.run ## the gateway with the scripted model, on 127.0.0.1:8787
 	@$(BIN)/python -m penstock serve
 
 test: $(VENV)/.dev ## all tests
-	$(BIN)/python -m pytest -n auto --durations 10 tests
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --durations 10 tests # each module rewritten once
 
 coverage: $(VENV)/.dev ## all tests again, slower, with the branches that none of them takes
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered tests

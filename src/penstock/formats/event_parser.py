@@ -141,6 +141,8 @@ class EventParser:
     def _put(self, events: list[Event]) -> list[Event]:
         """Note what *events* bring whole, and let the first of them claim what nobody has."""
         for event in events:
+            if isinstance(event, TextDelta):  # nearly all of them
+                continue
             if isinstance(event, TextEnd):
                 self._keep(event.index, Text(event.text, event.signature))
             elif isinstance(event, ToolCallEnd):

@@ -32,7 +32,11 @@ def build(settings: Settings) -> Gateway:
     store = store_of(settings)
     return Gateway(
         directory_of(settings, store),
-        Door(allowances(settings.keys)),
+        Door(
+            allowances(settings.keys),
+            host=settings.server.host,
+            insecure=settings.server.insecure,
+        ),
         store,
         limits=limits_of(settings),
         secrets=secrets_of(settings),

@@ -56,6 +56,8 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 class Journal(Tap):
     """Notes what passes in one answer; without a *store* only what the metrics want."""
 
+    hides_keys = True  # in whole blocks, which is cheaper than piece by piece
+
     def __init__(
         self,
         started: RequestStarted,

@@ -46,8 +46,13 @@ class Model(Protocol):
 class Tap:
     """Sees what passes between a model and its server; override what is of interest.
 
-    None of the methods may wait: they stand in the way of the answer. What one of them raises is
-    lost. A key that the server says again is hidden.
+    None of the methods may wait: they stand in the way of the answer.
+    """
+
+    hides_keys = False
+    """Whether the tap hides keys itself that a server says again, and never raises.
+
+    Any other is shown no key, and what it raises is lost.
     """
 
     def sent(self, body: bytes) -> None:

@@ -184,7 +184,7 @@ class HTTPModel:
     def _batches(self, request: Request, report: Report, tap: Tap | None) -> Batches:
         headers = {**self._headers, **(request.headers or {})}
         mask = self._mask.with_secrets(secrets_in_headers(headers))
-        watch = Tap() if tap is None else Hiding(tap, mask)
+        watch = Tap() if tap is None else tap if tap.hides_keys else Hiding(tap, mask)
         watch.reported(report)
         if not self._trace.is_on:
             return self._answer(request, Account(report, mask, watch))
