@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli import config, doctor, formats, key, parse, repair, serve
+from penstock.cli import config, formats, key, parse, repair, serve
 
 app = typer.Typer(
     name="penstock",
@@ -28,15 +28,15 @@ def _serve(context: typer.Context) -> None:
 app.command("parse")(parse.command)
 app.command("formats")(formats.command)
 app.command("repair")(repair.command)
-app.command("doctor")(doctor.command)
 app.add_typer(config.app, name="config")
 app.add_typer(key.app, name="key")
 try:
-    from penstock.cli import db, logs, replay
+    from penstock.cli import db, doctor, logs, replay
 except ModuleNotFoundError as exc:  # They read a database, for which the extra `server` is there.
     if exc.name is None or exc.name.startswith("penstock"):
         raise
 else:
+    app.command("doctor")(doctor.command)
     app.add_typer(logs.app, name="logs")
     app.command("replay")(replay.command)
     app.add_typer(db.app, name="db")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
@@ -40,6 +41,18 @@ _TITLES: Final = {
 }
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Say nothing of what an API has no word for: that is among the findings."""
+    log = logging.getLogger("penstock.models")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
 def command(  # noqa: PLR0913 - each is an option of the command
     *,
     upstream: Annotated[str, typer.Option(metavar="URL", help="The server to ask.")],
@@ -58,8 +71,6 @@ def command(  # noqa: PLR0913 - each is an option of the command
     """Ask a server what it can do, and print the settings that fit it (exit code 1: no answer)."""
     flags = {"upstream": upstream, "api": api, "model": model, "key_env": key_env}
     out = Console()
-    # What an API has no word for is among the findings, and need not be said beside them.
-    logging.getLogger("penstock.models").setLevel(logging.ERROR)
 
     def tell(finding: Finding) -> None:
         if not as_json:
@@ -67,7 +78,8 @@ def command(  # noqa: PLR0913 - each is an option of the command
 
     try:
         settings = upstream_of({**flags, "proxy": proxy, "ca": ca}, os.environ)
-        found = asyncio.run(diagnose(settings, api=api, seconds=seconds, tell=tell))
+        with _quiet():
+            found = asyncio.run(diagnose(settings, api=api, seconds=seconds, tell=tell))
     except UsageError as exc:
         refuse(str(exc), exc)
     if as_json:
