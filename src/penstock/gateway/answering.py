@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, suppress
+from logging import getLogger
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import structs
@@ -26,25 +27,20 @@ from penstock.events import (
     Event,
     Failed,
     MessageStart,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
 )
 from penstock.gateway import refusals
 from penstock.gateway.caller import Caller
 from penstock.gateway.journal import Journal, terminal
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches
+from penstock.streams.failures import error_of
 
 FAREWELL: Final = 1.0
 """How many seconds a client has to take the last words of a stream that the gateway ends."""
 
 _OF_THE_GATEWAY: Final = (401, 407)  # the keys to the upstream and to a proxy are not the client's
 _BAD_GATEWAY: Final = 502
-_DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
-_SHUTDOWN: Final = ErrorInfo(
-    "the gateway is shutting down", "aborted", "overloaded_error", 503, retryable=True
-)
+_LOG: Final = getLogger("penstock.gateway")
 
 Keep = Callable[[AssistantMessage], Awaitable[None]]
 """Keeps what the next request will need of an answer, before the client sees its end."""
@@ -78,8 +74,11 @@ class Answering:
         self._alive = _SignsOfLife(caller, self._encoder, patience)
         self._task: asyncio.Task[object] | None = None
         self._is_closing = False
+        self._is_finished = False  # whether the last word of the stream was written
         self.end: Done | Failed | None = None
         """How the answer ended, once it has."""
+        self.aborted: Failed | None = None
+        """Why it was ended from outside, if it was."""
         self.status = 200
 
     def close(self) -> None:
@@ -98,9 +97,15 @@ class Answering:
                     await sources_end.enter_async_context(aclosing(source))
                 await (self._stream(*sources) if stream else self._whole(*sources))
         except asyncio.CancelledError:
-            if not self._caller.is_gone and not self._is_closing:
-                raise
+            is_ours = self._caller.is_gone or self._is_closing
             await self._say_goodbye(stream=stream)
+            if not is_ours:  # The server ends, and waits no longer.
+                raise
+        except Exception as exc:
+            if not stream or not self._caller.has_begun:
+                raise
+            _LOG.exception("the answer %s failed", self._journal.started.id)
+            await self._give_up(error_of(exc))
         finally:
             self._alive.stop()
             watcher.cancel()
@@ -124,15 +129,13 @@ class Answering:
                 if not caller.has_begun and is_nothing_but_failure(batch):
                     await self._refuse(end)
                     return
-            elif journal.first_token is None and isinstance(batch[-1], _DELTAS):
-                journal.first_token = journal.passed()
             if not caller.has_begun:
                 await caller.begin_stream()
             data = b"".join([encode(event) for event in batch])
             if data:
                 alive.touch()
                 await caller.send(data)
-        await caller.end_stream(self._encoder.finish())
+        await caller.end_stream(self._finished())
 
     # --- all at once ---
 
@@ -167,11 +170,16 @@ class Answering:
         if isinstance(end, Done):
             await self._keep(end.message)
             return
+        self._make_fit(end)
+
+    def _make_fit(self, end: Failed) -> None:
+        """Take out of an error what is no business of a client: secrets, and our own keys."""
         for error in filter(None, (end.error, end.message.error)):
             self._journal.secrets.hide_in(error)
+            _excuse(error)
 
     async def _refuse(self, end: Failed | Done) -> None:
-        error = _told(end.error if isinstance(end, Failed) else cut())
+        error = end.error if isinstance(end, Failed) else cut()
         self.end = end
         self.status, body = refusals.write(error, self._dialect.api, self._journal.started.id)
         await self._caller.answer(self.status, body, *refusals.headers_of(error))
@@ -181,22 +189,38 @@ class Answering:
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
-        error = _SHUTDOWN if self._is_closing else ErrorInfo("the client hung up", "aborted")
-        failed = Failed("aborted", error, AssistantMessage(stop_reason="aborted", error=error))
-        self.end = self.end or failed
-        if self._caller.is_gone:
+        is_gone = self._caller.is_gone
+        error = ErrorInfo("the client hung up", "aborted") if is_gone else shutdown()
+        self.aborted = aborted_by(error)
+        self.end = self.end or self.aborted
+        if is_gone:
             self.status = 499
             return
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(FAREWELL):
                 if stream and self._caller.has_begun:
-                    await self._caller.end_stream(self._last_words(failed))
+                    await self._caller.end_stream(self._last_words(self.aborted))
                 elif not self._caller.has_begun:
-                    await self._refuse(failed)
+                    await self._refuse(self.aborted)
+        except TimeoutError:
+            self.end = self.aborted  # whatever the upstream said: the client did not hear it
+
+    async def _give_up(self, error: ErrorInfo) -> None:
+        """End a stream in which we ourselves have failed."""
+        self.end = failed = Failed("error", error, AssistantMessage(error=error))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._caller.end_stream(self._last_words(failed))
 
     def _last_words(self, failed: Failed) -> bytes:
-        """Write the end of a stream that stops here."""
-        return self._encoder.encode(failed) + self._encoder.finish()
+        """Write the end of a stream that stops here; nothing where it has been written."""
+        if self._is_finished:
+            return b""
+        return self._encoder.encode(failed) + self._finished()
+
+    def _finished(self) -> bytes:
+        self._is_finished = True
+        return self._encoder.finish()
 
     def _note(self) -> None:
         """Hand the account of the answer to the log."""
@@ -262,7 +286,7 @@ class _SignsOfLife:
     async def _send(self) -> None:
         if not self._caller.has_begun:
             await self._caller.begin_stream()
-        await self._caller.send(self._encoder.keep_alive())
+        await self._caller.send_sign(self._encoder.keep_alive())
 
 
 def is_nothing_but_failure(batch: list[Event]) -> bool:
@@ -273,12 +297,23 @@ def is_nothing_but_failure(batch: list[Event]) -> bool:
     return all(isinstance(event, MessageStart) for event in before)
 
 
-def _told(error: ErrorInfo) -> ErrorInfo:
-    """Give *error* as it concerns a client: the gateway's own key is no business of its."""
-    if error.kind != "provider" or error.status not in _OF_THE_GATEWAY:
-        return error
-    message = f"the upstream refused the gateway: {error.message}"
-    return structs.replace(error, message=message, type="api_error", status=_BAD_GATEWAY)
+def _excuse(error: ErrorInfo) -> None:
+    """Say of an upstream that wants another key of the gateway that it is no fault of a client."""
+    if error.kind == "provider" and error.status in _OF_THE_GATEWAY:
+        error.message = f"the upstream refused the gateway: {error.message}"
+        error.type, error.status = "api_error", _BAD_GATEWAY
+
+
+def shutdown() -> ErrorInfo:
+    """Say that the gateway ends."""
+    return ErrorInfo(
+        "the gateway is shutting down", "aborted", "overloaded_error", 503, retryable=True
+    )
+
+
+def aborted_by(error: ErrorInfo) -> Failed:
+    """Give the end of an answer that *error* ended from outside."""
+    return Failed("aborted", error, AssistantMessage(stop_reason="aborted", error=error))
 
 
 def cut() -> ErrorInfo:

@@ -68,6 +68,7 @@ class Gateway:
         self.metrics = Metrics()
         self.conversations = Conversations(store)
         self.is_draining = False
+        self._inside = 0  # requests, those whose body is still coming too
         self._open: set[Answering] = set()
         self._left = asyncio.Event()  # an answer has ended
         self._retiring: asyncio.Task[None] | None = None
@@ -91,7 +92,7 @@ class Gateway:
         except Refusal as refusal:
             await self._refuse(caller, refusal.info, close=refusal.close)
         except Exception:
-            _LOG.exception("a request to %s failed", caller.path)
+            _LOG.exception("a request to %r failed", caller.path)
             if caller.has_begun:
                 raise  # The server cuts the connection: the client sees that it was no end.
             error = ErrorInfo("the gateway failed; its log says why", "provider", "api_error", 500)
@@ -109,12 +110,19 @@ class Gateway:
 
     # --- what is open ---
 
-    def check_open(self) -> None:
-        """Raise `Refusal` where no further request is taken."""
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Count a request in, from before its body has come; raise `Refusal` for one too many."""
         if self.is_draining:
             raise Refusal(503, "the gateway is shutting down", retry_after=RETRY_AFTER)
-        if self.limits.streams and len(self._open) >= self.limits.streams:
+        if self.limits.streams and self._inside >= self.limits.streams:
             raise Refusal(503, "the gateway is full", retry_after=RETRY_AFTER)
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._left.set()
 
     @property
     def streams(self) -> int:
@@ -209,7 +217,7 @@ class Gateway:
                 await self._until_idle()
 
     async def _until_idle(self) -> None:
-        while self._open:
+        while self._inside:
             self._left.clear()
             await self._left.wait()
 

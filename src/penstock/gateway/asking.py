@@ -149,7 +149,11 @@ class Asked:
     def _dialect(self, request: Request, way: Way) -> Dialect:
         tokens = len(self._data) // BYTES_A_TOKEN
         always = way.api in TELLS_USAGE
-        return dialects.dialect_of(self._api, request, self.id, tokens=tokens, always=always)
+        is_kept = self._fields.get("store") is not False
+        fields = {"store": is_kept, PREVIOUS: self._previous or None}
+        return dialects.dialect_of(
+            self._api, request, self.id, tokens=tokens, always=always, fields=fields
+        )
 
     def _keep(self, dialect: Dialect) -> Keep:
         """Give what keeps the answer for a request that goes on from it."""
@@ -206,8 +210,7 @@ def endpoint(
     async def handle(gateway: Gateway, caller: Caller) -> None:
         caller.api = api
         guest = gateway.door.admit(caller)
-        gateway.check_open()
-        with guest.asking(gateway.door.now()):
+        with gateway.entered(), guest.asking(gateway.door.now()):
             planned = await kind(gateway, caller, api, guest).plan()
             with gateway.answering(planned.answering, planned.journal, api):
                 await planned.answering.run(*planned.sources, stream=planned.stream)

@@ -44,6 +44,7 @@ class Caller:
         self.has_begun = False
         self.has_ended = False
         self.is_gone = False
+        self._unsent = b""
         self.api = ""
         """The API whose words the client understands, once that is known."""
         self._query: bytes = scope.get("query_string", b"")
@@ -122,13 +123,24 @@ class Caller:
         await self._begin(200, _STREAM)
 
     async def send(self, data: bytes) -> None:
-        """Send one piece, and wait until there is room for another."""
+        """Send one piece, and wait until there is room for another.
+
+        A piece whose sending is cancelled goes out with the last one.
+        """
+        self._unsent = data
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self._unsent = b""
+
+    async def send_sign(self, data: bytes) -> None:
+        """Send a sign of life, which may as well be lost."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end_stream(self, data: bytes = b"") -> None:
-        """Send the last piece."""
+        """Send the last piece, behind one that was not sent yet."""
         self.has_ended = True
+        self._unsent = data = self._unsent + data
         await self._send({"type": "http.response.body", "body": data})
+        self._unsent = b""
 
     async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True

@@ -15,12 +15,19 @@ from msgspec import structs
 from penstock.apis.encoding import ending_of
 from penstock.apis.openai_chat.choices import ChoicesEncoder, write_choices
 from penstock.events import Done, Event, Failed
-from penstock.gateway.answering import Answering, Keep, cut, is_nothing_but_failure
+from penstock.gateway.answering import (
+    Answering,
+    Keep,
+    aborted_by,
+    cut,
+    is_nothing_but_failure,
+)
 from penstock.gateway.caller import Caller
 from penstock.gateway.dialects import ApiDialect
 from penstock.gateway.journal import Journal, terminal
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches
+from penstock.streams.failures import error_of
 
 Numbered = tuple[int, list[Event]]
 """A list of events, and the number of the choice that they belong to."""
@@ -86,13 +93,19 @@ class Choosing(Answering):
         self._journals[choice].events(batch)
         if (end := terminal(batch)) is not None:
             self._ends[choice] = self.end = end
+            if isinstance(end, Failed):
+                self._make_fit(end)
 
     def _last_words(self, failed: Failed) -> bytes:
-        return self._choices.encode(0, failed) + self._choices.finish()
+        return self._choices.finish(failed)
 
     def _note(self) -> None:
+        """Note each choice; those that had no end were ended with the whole answer."""
+        stopped = self.aborted
+        if stopped is None and any(isinstance(end, Failed) for end in self._ends):
+            stopped = aborted_by(ErrorInfo("another choice failed", "aborted"))
         for end, journal in zip(self._ends, self._journals, strict=True):
-            self._note_one(end, journal)
+            self._note_one(end or stopped, journal)
 
 
 async def merged(sources: Sequence[Batches]) -> AsyncGenerator[Numbered, None]:
@@ -100,10 +113,13 @@ async def merged(sources: Sequence[Batches]) -> AsyncGenerator[Numbered, None]:
     queue: asyncio.Queue[Numbered | None] = asyncio.Queue(maxsize=len(sources))
 
     async def read(number: int, source: Batches) -> None:
-        async with aclosing(source):
-            async for batch in source:
-                if batch:
-                    await queue.put((number, batch))
+        try:
+            async with aclosing(source):
+                async for batch in source:
+                    if batch:
+                        await queue.put((number, batch))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the client is told
+            await queue.put((number, [Failed("error", error_of(exc), AssistantMessage())]))
         await queue.put(None)
 
     tasks = [asyncio.create_task(read(number, one)) for number, one in enumerate(sources)]

@@ -61,5 +61,6 @@ def find(caller: Caller) -> Handler:
         raise Refusal(404, f"there is nothing at {caller.path}")
     handler = methods.get(caller.method)
     if handler is None:
+        caller.extra.append((b"allow", ", ".join(methods).encode()))
         raise Refusal(405, f"{caller.method} is not for {caller.path}")
     return handler

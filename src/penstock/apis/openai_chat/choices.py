@@ -44,9 +44,9 @@ class ChoicesEncoder:
 
     def encode(self, choice: int, event: Event) -> bytes:
         """Write what *event* of the answer *choice* means; nothing after the last word."""
-        if not self._open:
-            return b""
         encoder = self._choices[choice]
+        if not self._open or encoder.has_ended:
+            return b""
         data = encoder.encode(event)
         if not isinstance(event, Done | Failed):
             return data
@@ -56,13 +56,13 @@ class ChoicesEncoder:
             return data
         return data + (b"" if encoder.has_failed else self._write_usage()) + DONE
 
-    def finish(self) -> bytes:
-        """End the stream; where an answer has not ended, as one that was cut."""
+    def finish(self, failed: Failed | None = None) -> bytes:
+        """End the stream; where an answer has not ended, with *failed* or as one that was cut."""
         cut = ErrorInfo("the stream ended before the answer did", "truncated", retryable=True)
         is_open = [index for index, one in enumerate(self._choices) if not one.has_ended]
         if not self._open or not is_open:
             return b""
-        return self.encode(is_open[0], Failed("error", cut, AssistantMessage()))
+        return self.encode(is_open[0], failed or Failed("error", cut, AssistantMessage()))
 
     def keep_alive(self) -> bytes:
         """Write a sign of life that means nothing to a client."""

@@ -33,6 +33,9 @@ _CALL_ID: Final = re.compile(r"(?s).{1,40}")
 """The longest id that the API takes."""
 
 _RECORDINGS: Final = {"wav": "wav", "x-wav": "wav", "mp3": "mp3", "mpeg": "mp3"}
+_NEWER_LIMIT: Final = re.compile(r"(?:openai/)?(?:o[134]|gpt-5)(?![0-9a-z])")
+"""The models that refuse `max_tokens`."""
+
 _MISTRAL: Final = re.compile(r"(?i)stral|ixtral")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 """The models whose servers take no other ids than these."""
@@ -129,9 +132,12 @@ def _stream_options(request: Request) -> dict[str, Any] | None:
 
 
 def _limit_key(request: Request) -> str:
-    """Name the limit as the client did; models that think want the newer name."""
-    asked = request.raw or {}
-    is_newer = "max_completion_tokens" in asked or request.reasoning is not None
+    """Name the limit as a client of this API did, or by the name that most servers know.
+
+    They pass over the newer one without a word; OpenAI's models that think refuse the older.
+    """
+    asked = (request.raw or {}) if request.source == tables.NAME else {}
+    is_newer = "max_completion_tokens" in asked or _NEWER_LIMIT.match(request.model)
     return "max_completion_tokens" if is_newer else "max_tokens"
 
 
