@@ -110,3 +110,24 @@ def test_a_value_nested_beyond_reason_is_the_callers_fault_too() -> None:
         _json.encode(value)
     while value:  # Python's own destructor would recurse on the way out.
         value = value[0]
+
+
+def refuse(word: str) -> None:
+    raise AssertionError(f"{word} is no JSON")
+
+
+@given(AWKWARD)
+def test_what_goes_to_a_stranger_is_json_for_any_reader(value: Any) -> None:
+    data = _json.encode_wire(value)
+    json.loads(data, parse_constant=refuse)
+    data.decode()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "text", ["plain", "half \ud83d", 'NaN "Infinity" \\ \ud83d', '\\"NaN\\\ud83d"']
+)
+def test_no_number_is_null_to_a_stranger_and_text_stays(number: float, text: str) -> None:
+    told = _json.decode(_json.encode_wire({text: [number, 1.5, text]}))
+    kept = text.replace("\ud83d", "\ufffd")
+    assert told == {kept: [None, 1.5, kept]}

@@ -6,7 +6,7 @@ msgspec is some six times faster but differs in three places, and all three are 
   and read back as they were;
 * it writes NaN and infinity as ``null`` without a word; here they survive as ``NaN`` and
   ``Infinity``, which only this module and Python read. Where the text goes to a stranger,
-  `encode_strict` refuses them;
+  `encode_wire` writes null and `encode_strict` refuses them;
 * it refuses ``1e999`` and, as Python itself does, integers of more than 4,300 digits; the first is
   infinity here, the second an error in both directions.
 
@@ -31,6 +31,7 @@ MAX_DEPTH: Final = 512
 """How deep containers may nest: far beyond any real value, and within Python's own recursion."""
 
 _LONE: Final = re.compile(rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
+_NO_NUMBER: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*")|NaN|-?Infinity')
 _LOST: Final = b"\\ufffd"
 
 _encoder = msgspec.json.Encoder()
@@ -62,12 +63,16 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_wire(value: object) -> bytes:
-    """Write *value* as `encode` does, for a stranger: half a surrogate pair is U+FFFD.
+    """Write *value* for a stranger: half a surrogate pair is U+FFFD, NaN and infinity are null.
 
-    Halves show as escapes, and nothing else does but for backslashes: most values are cleared by
-    a search.
+    msgspec has them so, or refuses them. Then halves show as escapes, as little else does: most
+    values are cleared by a search.
     """
-    data = encode(value)
+    try:
+        data = _encoder.encode(value)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError) as exc:
+        slow = _encode_slowly(value, exc)
+        data = _NO_NUMBER.sub(lambda match: match[1] or b"null", slow)
     if data.find(b"\\ud") < 0:
         return data
     return _LONE.sub(lambda match: match[1] or _LOST, data)

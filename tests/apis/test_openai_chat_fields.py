@@ -321,3 +321,36 @@ def test_the_type_of_a_picture_that_has_none_is_guessed() -> None:
 )
 def test_an_api_is_found_by_the_names_that_people_use(name: str, api: str) -> None:
     assert apis.get(name).name == api
+
+
+# --- the limit, which has two names ---
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_a_client_of_the_api_names_the_limit(name: str) -> None:
+    body = sent({name: 9, "reasoning_effort": "low"})
+    assert {key: body[key] for key in body if key.startswith("max_")} == {name: 9}
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("m", "max_tokens"),
+        ("qwen3:8b", "max_tokens"),
+        ("o1", "max_completion_tokens"),
+        ("o3-mini", "max_completion_tokens"),
+        ("o4-mini-2025-04-16", "max_completion_tokens"),
+        ("gpt-5.1", "max_completion_tokens"),
+        ("openai/gpt-5-nano", "max_completion_tokens"),
+        ("gpt-4o", "max_tokens"),
+        ("olmo-2", "max_tokens"),
+        ("o100", "max_tokens"),
+    ],
+)
+@pytest.mark.parametrize("source", ["", "anthropic", "openai-responses"])
+def test_others_get_the_name_that_the_model_knows(model: str, name: str, source: str) -> None:
+    raw = {"max_completion_tokens": 1} if source else None
+    thinks = ReasoningOptions("low")
+    request = Request(model, max_tokens=9, reasoning=thinks, source=source, raw=raw)
+    body = API.write_request(request)
+    assert {key: body[key] for key in body if key.startswith("max_")} == {name: 9}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from penstock.apis.passages import Passage
 from penstock.apis.shapes import Shape
 from penstock.apis.transcript import Transcript
 from penstock.errors import UsageError
-from penstock.events import Failed, TextDelta
+from penstock.events import Done, Failed, TextDelta
 
 API = apis.get("openai-chat")
 TEXTS = st.lists(
@@ -136,3 +138,105 @@ def test_numbers_may_differ_if_they_are_some(number: str) -> None:
     decoder, whole = API.decoder(), API.decoder()
     assert merged(read(decoder, reads)) == merged(read(whole, [b"".join(reads)]))
     assert decoder.skipped == whole.skipped
+
+
+# --- frames of several pieces, some of which make no event ---
+
+PIECES = ["a", "b", " ", "0", "{", "}", '{"a":', '"x"', "index", "é", "\ud83d", "\ude00", "x\ud83d"]
+Make = Callable[[Random], dict[str, Any]]
+
+
+def chat_frame(chance: Random) -> dict[str, Any]:
+    keys = chance.choice([("content",), ("reasoning_content",), (), ("content",)])
+    delta: dict[str, Any] = {key: chance.choice(PIECES) for key in keys}
+    calls = []
+    for _ in range(chance.choice([0, 1, 1, 2])):
+        function: dict[str, Any] = {"arguments": chance.choice(PIECES)}
+        if chance.random() < 0.2:
+            function["name"] = chance.choice(["f", "g", ""])
+        calls.append({"index": chance.choice([0, 1]), "function": function})
+    finish = "tool_calls" if chance.random() < 0.03 else None
+    choice = {"index": 0, "delta": delta | {"tool_calls": calls}, "finish_reason": finish}
+    return {"id": chance.choice(["c", "c", "a"]), "choices": [choice]}
+
+
+def gemini_frame(chance: Random) -> dict[str, Any]:
+    parts = [
+        {"text": chance.choice(PIECES), **({"thought": True} if chance.random() < 0.4 else {})}
+        for _ in range(chance.choice([1, 1, 2]))
+    ]
+    return {"candidates": [{"content": {"parts": parts}}], "responseId": chance.choice("ra")}
+
+
+def ollama_frame(chance: Random) -> dict[str, Any]:
+    keys = chance.choice([("content",), ("thinking",), ("thinking", "content")])
+    return {"message": {key: chance.choice(PIECES) for key in keys}, "done": False}
+
+
+def responses_frame(chance: Random) -> dict[str, Any]:
+    kind = chance.choice(["output_text", "function_call_arguments", "reasoning_summary_text"])
+    index = chance.choice([0, 1, 2])
+    data = {"item_id": f"i{index}", "output_index": index, "delta": chance.choice(PIECES)}
+    return {"type": f"response.{kind}.delta", **data, "sequence_number": chance.choice([1, 23])}
+
+
+def varied(chance: Random, frame: str) -> str:
+    """Give *frame* once more, often with another of its pieces in one place."""
+    if chance.random() < 0.4:
+        return frame
+    old, new = (json.dumps(chance.choice(PIECES)) for _ in range(2))
+    return frame.replace(f": {old}", f": {new}", 1)
+
+
+def reads_of(chance: Random, make: Make, wire: str) -> list[bytes]:
+    frames: list[str] = []
+    while len(frames) < 10:
+        frame = json.dumps(make(chance))
+        frames += [frame] + [varied(chance, frame) for _ in range(chance.randint(0, 3))]
+    reads = [wire.format(frame).encode() for frame in frames]
+    return reads if chance.random() < 0.7 else [b"".join(reads[:5]), b"".join(reads[5:])]
+
+
+@pytest.mark.parametrize(
+    ("api", "make", "wire", "rounds"),
+    [
+        ("openai-chat", chat_frame, "data: {}\n\n", 900),
+        ("gemini", gemini_frame, "data: {}\n\n", 300),
+        ("ollama", ollama_frame, "{}\n", 300),
+        ("openai-responses", responses_frame, "data: {}\n\n", 300),
+    ],
+)
+def test_the_hot_path_gives_the_events_of_the_long_way(
+    api: str, make: Make, wire: str, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = Random(7)
+    streams = [reads_of(chance, make, wire) for _ in range(rounds)]
+    hot = [read(apis.get(api).decoder(), reads) for reads in streams]
+    monkeypatch.setattr(Shape, "learn", lambda shape, *_: shape.forget())
+    for reads, events in zip(streams, hot, strict=True):
+        assert events == read(apis.get(api).decoder(), reads), reads
+
+
+def test_a_call_without_a_name_loses_nothing_beside_another() -> None:
+    def calls(*pieces: tuple[int, str], name: str = "") -> bytes:
+        named = {"name": name} if name else {}
+        said = [{"index": at, "function": {**named, "arguments": text}} for at, text in pieces]
+        return chunk("", tool_calls=None).replace(
+            b'{"content": ""}', json.dumps({"tool_calls": said}).encode()
+        )
+
+    reads = [
+        calls((1, "{"), name="g"),
+        calls((0, '{"a":1')),
+        calls((0, "0"), (1, " ")),
+        calls((0, "0"), (1, "}")),
+        calls((0, "}")),
+        calls((0, ""), name="f"),
+        b"data: [DONE]\n\n",
+    ]
+    *_, end = read(API.decoder(), reads)
+    assert isinstance(end, Done)
+    assert [(call.name, call.arguments) for call in end.message.tool_calls] == [
+        ("g", {}),
+        ("f", {"a": 100}),
+    ]

@@ -19,6 +19,7 @@ import pytest
 
 from gateway.serving import DEADLINE, until
 from penstock.cli import serve
+from penstock.gateway.config import load
 from penstock.gateway.config.flags import FLAGS
 
 COMMAND = [sys.executable, "-m", "penstock", "serve"]
@@ -173,13 +174,52 @@ def test_the_line_that_it_prints_works_and_a_signal_ends_it_well(tmp_path: Path)
         assert client in running.text
 
 
-def test_an_interrupt_ends_it_well_and_a_second_one_finds_the_port_taken(tmp_path: Path) -> None:
+def test_an_interrupt_ends_it_well_and_others_find_the_port_taken(tmp_path: Path) -> None:
     with process(tmp_path, "--port", "0", "--no-store") as running:
         port = str(urlsplit(running.url).port)
         assert "log: off" in running.text
-        with process(tmp_path, "--port", port, "--no-store") as second:
-            assert second.child.wait(DEADLINE) not in (0, None)
-        assert port in second.text
-        assert "Traceback" not in second.text
+        with (
+            process(tmp_path, "--port", port, "--no-store") as second,
+            process(tmp_path, "--port", port, "--no-store", "--workers", "2") as third,
+        ):
+            for one in (second, third):
+                assert one.child.wait(DEADLINE) == serve.USAGE
+        for one in (second, third):
+            assert one.text == (
+                f"penstock: 127.0.0.1:{port} is taken; "
+                "choose another with --port, or --port 0 for a free one\n"
+            )
         assert running.end(signal.SIGINT) == 0
     assert not (tmp_path / "penstock.db").exists()
+
+
+# --- what it announces ---
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),  # noqa: S104 - which is what is shown otherwise
+        ("::", "http://[::1]:80"),
+        ("::1", "http://[::1]:80"),
+        ("gate.example", "http://gate.example:80"),
+    ],
+)
+def test_it_announces_a_url_that_can_be_tried(
+    capsys: pytest.CaptureFixture[str], host: str, url: str
+) -> None:
+    serve._announce(load(None, {}, host=host, insecure=True), 80)
+    told = capsys.readouterr().err
+    assert told.startswith(f"penstock serves {url} ")
+    assert f"curl -N {url}/v1/chat/completions" in told
+    assert f"ANTHROPIC_BASE_URL={url} " in told
+
+
+def test_claude_code_is_told_the_same_model_as_curl(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    serve._announce(load(None, {}, upstream="http://127.0.0.1:1/v1", model="tide 7b"), 80)
+    told = capsys.readouterr().err
+    assert '"model":"tide 7b"' in told
+    assert "ANTHROPIC_API_KEY=none ANTHROPIC_MODEL='tide 7b' claude\n" in told

@@ -5,16 +5,21 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Self
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -34,8 +39,12 @@ from gateway.serving import (
 )
 from models.loopback_servers import STALL, Reply, stream_of
 from penstock import apis
+from penstock.errors import UsageError
 from penstock.gateway.building import renew
-from penstock.gateway.config import load
+from penstock.gateway.config import ConfigError, hash_key, load
+from penstock.gateway.config.reloading import check_door
+from penstock.gateway.listening import listen
+from penstock.gateway.workers import Post
 
 STREAM = stream_of("openai-chat")
 FIRST = STREAM.index(b"\n\n", STREAM.index(b"High water")) + 2
@@ -145,9 +154,13 @@ class Process:
         self.file.write_text(text)
         self.errors = folder / "stderr"
         command = [sys.executable, "-m", "penstock", "serve", "--port", "0", *flags]
-        environ = {**os.environ, "PENSTOCK_CONFIG": str(self.file), "COLUMNS": "200"}
+        self.figures = folder / "tmp"  # where workers put their figures together
+        self.figures.mkdir()
+        environ = {**os.environ, "COLUMNS": "200", "TMPDIR": str(self.figures)}
         with self.errors.open("wb") as errors:
-            self.process = subprocess.Popen(command, stderr=errors, cwd=folder, env=environ)  # noqa: S603 - ourselves
+            self.process = subprocess.Popen(  # noqa: S603 - ourselves
+                command, stderr=errors, cwd=folder, env=environ, start_new_session=True
+            )
         self.port = 0
 
     def __enter__(self) -> Self:
@@ -170,11 +183,18 @@ class Process:
     def said(self) -> str:
         return self.errors.read_text(errors="replace")
 
-    def ask(self, path: str, body: object = None) -> tuple[int, bytes]:
+    def hang_up(self, text: str | None) -> None:
+        """Let the file hold *text*, or be gone, and have it read anew."""
+        self.file.unlink(missing_ok=True)
+        if text is not None:
+            self.file.write_text(text)
+        self.process.send_signal(signal.SIGHUP)
+
+    def ask(self, path: str, body: object = None, key: str = "") -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         try:
             data = None if body is None else json.dumps(body)
-            connection.request("GET" if body is None else "POST", path, data)
+            connection.request("GET" if body is None else "POST", path, data, {"x-api-key": key})
             response = connection.getresponse()
             return response.status, response.read()
         finally:
@@ -187,11 +207,9 @@ def test_a_process_serves_reads_anew_drains_and_ends_with_0(tmp_path: Path) -> N
         status, data = one.ask(CHAT, request_of("openai-chat", "penstock-demo"))
         assert status == 200
         assert apis.check("openai-chat", data) == []
-        one.file.write_text(text + '[models.fresh]\nupstream = "demo"\n')
-        one.process.send_signal(signal.SIGHUP)
+        one.hang_up(text + '[models.fresh]\nupstream = "demo"\n')
         until(lambda: b'"fresh"' in one.ask("/v1/models")[1])
-        one.file.write_text("[models.fresh]\nupstream = 5\n")
-        one.process.send_signal(signal.SIGHUP)
+        one.hang_up("[models.fresh]\nupstream = 5\n")
         until(lambda: "was not read anew" in one.said())
         assert b'"fresh"' in one.ask("/v1/models")[1]
         slow = threading.Thread(target=lambda: answers.append(one.ask(CHAT, _long())))
@@ -223,6 +241,169 @@ def test_a_process_that_is_told_twice_ends_at_once(tmp_path: Path) -> None:
 
 def _long() -> dict[str, object]:
     return request_of("openai-chat", "fresh")
+
+
+# --- the door stays shut ---
+
+KEY = "psk_" + "k" * 40
+KEYS = f'[keys.one]\nhash = "{hash_key(KEY)}"\n'
+DEMO = '[upstreams.demo]\napi = "demo"\n[upstreams.demo.demo]\npace = 0.005\n'
+FAR = '[server]\nhost = "0.0.0.0"\n'
+OPENED = {
+    "another host, and no key": '[server]\nhost = "127.0.0.1"\n' + DEMO,
+    "insecure all of a sudden": FAR + "insecure = true\n" + DEMO,
+    "no file any more": None,
+}
+
+
+def test_no_file_that_is_read_anew_opens_a_door_to_other_machines(tmp_path: Path) -> None:
+    with Process(tmp_path, FAR + KEYS + DEMO, "--no-store") as one:
+        for number, text in enumerate(OPENED.values(), 1):
+            one.hang_up(text)
+            until(lambda number=number: one.said().count("was not read anew") == number)  # type: ignore[misc]
+            assert one.ask("/v1/models")[0] == 401
+            assert one.ask("/v1/models", key=KEY)[0] == 200
+        assert "No such file" in one.said()
+        one.hang_up(FAR + "insecure = true\n" + KEYS + DEMO)
+        until(lambda: "in force from the next start: server.insecure" in one.said())
+        one.hang_up(FAR + "insecure = true\n" + DEMO)
+        until(lambda: one.said().count("was not read anew") == 4)
+        assert one.ask("/v1/models")[0] == 401
+
+
+@pytest.mark.parametrize("text", OPENED.values(), ids=OPENED.keys())
+def test_a_worker_that_begins_later_does_not_open_it_either(
+    tmp_path: Path, text: str | None
+) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(text or DEMO)
+    post = Post([], 0, 0, "0.0.0.0", insecure=False)  # noqa: S104 - what the sockets are bound to
+    held = post.held_to(load(file, {}))
+    with pytest.raises(ConfigError, match=r"0\.0\.0\.0.* no key is left"):
+        check_door(held, held)
+
+
+def test_insecure_from_the_start_stays_possible_and_can_be_taken_back() -> None:
+    begun = load(None, {}, host="::", insecure=True)
+    check_door(begun, begun)
+    with pytest.raises(ConfigError, match="no key is left"):
+        check_door(begun, load(None, {}))
+
+
+def test_how_long_it_drains_and_what_it_tells_is_taken_over(tmp_path: Path) -> None:
+    slow = '[upstreams.demo]\napi = "demo"\n[upstreams.demo.demo]\npace = 5.0\n'
+    with Process(tmp_path, "[server]\ndrain_seconds = 600\n" + slow, "--no-store") as one:
+        reading = threading.Thread(target=lambda: answers.append(one.ask(CHAT, _long())))
+        answers: list[tuple[int, bytes]] = []
+        reading.start()
+        until(lambda: json.loads(one.ask("/health/ready")[1])["streams"] == 1)
+        changed = '[server]\ndrain_seconds = 0.1\nlog_level = "warning"\nworkers = 3\n'
+        one.hang_up(changed + "[store]\nkeep_days = 1\n" + slow)
+        until(lambda: "from the next start: server.workers, store.keep_days" in one.said())
+        one.process.send_signal(signal.SIGTERM)
+        reading.join(DEADLINE)
+        assert one.process.wait(DEADLINE) == 0
+        assert b"error" in answers[0][1]
+        assert "draining" not in one.said()
+
+
+# --- several processes ---
+
+
+def test_ctrl_c_in_a_terminal_cuts_no_stream_of_a_worker(tmp_path: Path) -> None:
+    with Process(tmp_path, DEMO, "--no-store", "--workers", "2") as one:
+        with open_stream(one) as response:
+            os.killpg(one.process.pid, signal.SIGINT)  # as a terminal does
+            body = response.read()
+        assert body.endswith(b"data: [DONE]\n\n")
+        assert apis.check("openai-chat", b"d" + body) == []
+        assert one.process.wait(DEADLINE) == 0
+        assert not list(one.figures.iterdir())
+        assert "Traceback" not in one.said()
+
+
+def test_workers_finish_and_end_when_the_process_that_began_them_is_gone(tmp_path: Path) -> None:
+    with Process(tmp_path, DEMO, "--no-store", "--workers", "2") as one:
+        with open_stream(one) as response:
+            one.process.kill()
+            body = response.read()
+        assert body.endswith(b"data: [DONE]\n\n")
+        until(lambda: not is_served(one.port))
+        until(lambda: one.said().count("is gone, so it ends") == 2)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_told_to_end_while_it_begins_it_ends_well(tmp_path: Path, workers: str) -> None:
+    one = Process(tmp_path, DEMO, "--workers", workers, "--log-level", "debug")
+    try:
+        until(lambda: any(one.figures.iterdir()) or (tmp_path / "penstock.db").exists())
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(DEADLINE) == 0
+    finally:
+        one.__exit__()
+    assert not list(one.figures.iterdir())
+    assert "Traceback" not in one.said()
+
+
+def test_workers_that_cannot_begin_end_all_of_it(tmp_path: Path) -> None:
+    one = Process(tmp_path, DEMO, "--no-store", "--workers", "2")
+    try:
+        until(lambda: any(one.figures.iterdir()))
+        one.file.write_text("[server")
+        code = one.process.wait(DEADLINE)
+    finally:
+        one.__exit__()
+    assert code == 2
+    assert "before it served" in one.said()
+    assert "penstock serves" not in one.said()
+    assert not list(one.figures.iterdir())
+
+
+@contextmanager
+def open_stream(one: Process) -> Iterator[http.client.HTTPResponse]:
+    """Ask for a stream, and read the first byte of it."""
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=DEADLINE)
+    try:
+        connection.request("POST", CHAT, json.dumps(request_of("openai-chat", "m")))
+        response = connection.getresponse()
+        assert response.read(1) == b"d"
+        yield response
+    finally:
+        connection.close()
+
+
+def is_served(port: int) -> bool:
+    """Tell whether anybody accepts there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), DEADLINE).close()
+    except OSError:
+        return False
+    return True
+
+
+# --- where it listens ---
+
+
+def test_a_name_is_listened_on_at_each_of_its_addresses_and_one_port() -> None:
+    opened = listen("localhost", 0)
+    try:
+        assert len({one.getsockname()[1] for one in opened}) == 1
+        assert {one.getsockname()[0] for one in opened} <= {"127.0.0.1", "::1"}
+    finally:
+        for one in opened:
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("192.0.2.1", "192.0.2.1:0 is no address of this machine; choose another with --host"),
+        ("nobody.invalid", "nobody.invalid is no host that is known here"),
+    ],
+)
+def test_what_cannot_be_listened_on_is_told_in_a_line(host: str, why: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(why)):
+        listen(host, 0)
 
 
 # --- TLS ---

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gateway.qwen_scene import Scene, Talk, gateway, rows_of
-from gateway.serving import Served, Stage, ask
-from penstock.gateway.sessions import StoredSessions
+from gateway.serving import DEADLINE, Served, Stage, ask
+from penstock.gateway.sessions import StoredSessions, forget_session
 from penstock.models.qwen_web import QwenSession
 from penstock.store import Store
 from store.databases import with_store
@@ -132,6 +132,19 @@ def test_a_deleted_session_is_begun_anew(scene: Scene, served: Served) -> None:
     assert chats(scene) == ["chat 1", "chat 2"]
 
 
+@pytest.mark.parametrize("length", [128, 129, 200, 256, 300])
+def test_a_session_is_found_by_its_name_however_long_that_is(
+    scene: Scene, served: Served, length: int
+) -> None:
+    talk = Talk(served, x_session_id="s" * length)
+    talk.say("a")
+    talk.messages[0]["content"] = "(shortened)"  # so that its hash does not help
+    talk.say("b")
+    assert chats(scene) == ["chat 1", "chat 1"]
+    (session,) = ask(served, "/v1/sessions").json["data"]
+    assert ask(served, f"/v1/sessions/{session['id']}").json == session
+
+
 def test_a_server_that_lost_the_chat_is_told_the_whole_conversation(
     scene: Scene, served: Served
 ) -> None:
@@ -174,6 +187,37 @@ def test_what_a_locked_store_could_not_take_is_found_all_the_same(tmp_path: Path
         assert await StoredSessions(store, "other").find("key", "s", "h2") is None
 
     asyncio.run(with_store(Store(f"sqlite:///{path}"), work))
+
+
+@pytest.mark.parametrize("scope", ["key", None], ids=["of a key", "of anybody"])
+def test_a_session_that_waits_to_be_written_can_be_deleted(
+    tmp_path: Path, scope: str | None
+) -> None:
+    path = tmp_path / "log.db"
+
+    async def work(store: Store) -> None:
+        sessions = StoredSessions(store, "qwen")
+        assert await store.save(within=DEADLINE), "it is up"
+        with locked(path):
+            await sessions.commit(session_of("h", "c"))
+            assert await sessions.find("key", "s", "h") is not None
+            deleting = asyncio.create_task(forget_session(store, scope, "s"))
+            await asyncio.sleep(0)  # it has begun
+        assert await deleting
+        assert await sessions.find("key", "s", "h") is None
+        assert not await forget_session(store, scope, "s")
+
+    asyncio.run(with_store(Store(f"sqlite:///{path}"), work))
+
+
+def test_a_session_is_not_deleted_for_another_key(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        sessions = StoredSessions(store, "qwen")
+        await sessions.commit(session_of("h", "c"))
+        assert not await forget_session(store, "another", "s")
+        assert await sessions.find("key", "s", "") is not None
+
+    asyncio.run(with_store(Store(f"sqlite:///{tmp_path}/log.db"), work))
 
 
 def test_a_store_that_cannot_be_read_is_stood_in_for(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import Seen, run, script_for, serving, streamed
+from models.loopback_servers import Seen, refusal, run, script_for, serving, streamed
 from models.upstreams import NOTE
 from penstock import HTTPModel, Request, apis
 from penstock.messages import Text
-from penstock.models.http import Report
+from penstock.models.http import Report, Retry
+from penstock.models.http.model import MAX_SAID
 from penstock.requests import ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
 
 APIS = ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama", "qwen"]
@@ -241,6 +242,76 @@ def test_what_is_left_out_is_logged_once_for_each_word(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "penstock.models"):
         run(main())
     assert [record.getMessage() for record in caplog.records] == [
-        "qwen has no word for seed: left out",
-        "qwen has no word for stop: left out",
+        "qwen has no word for 'seed': left out",
+        "qwen has no word for 'stop': left out",
     ]
+
+
+def test_names_that_clients_choose_forge_no_line_and_fill_no_memory(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    forged = "evil\nWARNING all is lost" + "z" * 1000
+
+    async def main() -> None:
+        async with (
+            serving(streamed("anthropic")) as upstream,
+            HTTPModel("anthropic", upstream.url, "m", environ={}) as model,
+        ):
+            for names in ([forged], [f"field{number}" for number in range(2 * MAX_SAID)], ["late"]):
+                extra = dict.fromkeys(names, 1)
+                asked = Request(messages=[UserMessage([Text("Hi")])], extra=extra)
+                await model.complete(asked)
+
+    with caplog.at_level(logging.WARNING, "penstock.models"):
+        run(main())
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == f"anthropic has no word for {forged[:64]!r}: left out"
+    assert "\n" not in first
+    assert second.count("'field") == MAX_SAID - 1
+
+
+def test_of_a_system_prompt_with_marks_only_the_marks_are_left_out() -> None:
+    block = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    said = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    request = apis.get("anthropic").read_request({**said, "system": [block]})
+    seen, report = asked("openai-chat", source="anthropic", extra=request.extra)
+    assert seen.json["messages"]
+    assert report.left_out == ["system.cache_control"]
+
+
+# --- the key by which a server knows a request again ---
+
+KEYED = ["openai-chat", "openai-responses", "anthropic"]
+
+
+def keys_sent(api: str, *, headers: dict[str, str] | None = None) -> list[str]:
+    """Ask twice, the first time with a refusal before the answer, and give the keys of all."""
+
+    async def main() -> list[str]:
+        script = [refusal(503, {"error": {"message": "busy"}}), streamed(api), streamed(api)]
+        async with (
+            serving(*script) as upstream,
+            HTTPModel(api, upstream.url, "m", retry=Retry(base=0.0), environ={}) as model,
+        ):
+            request = Request(messages=[UserMessage([Text("Hi")])], headers=headers or {})
+            for _ in range(2):
+                assert (await model.complete(request)).error is None
+        return [seen.headers.get("idempotency-key", "") for seen in upstream.seen]
+
+    return run(main())
+
+
+@pytest.mark.parametrize("api", KEYED)
+def test_all_tries_of_an_answer_have_one_key_and_the_next_answer_another(api: str) -> None:
+    first, again, other = keys_sent(api)
+    assert first == again != other
+    assert len(first) == len(other) == 32
+
+
+@pytest.mark.parametrize("api", ["gemini", "ollama"])
+def test_servers_that_know_no_such_key_get_none(api: str) -> None:
+    assert keys_sent(api) == ["", "", ""]
+
+
+def test_a_key_of_the_callers_own_stays() -> None:
+    assert keys_sent("openai-chat", headers={"Idempotency-Key": "mine"}) == ["mine"] * 3

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import Parser, formats
+from penstock.events import TextDelta
 from penstock.parsing.scanner import Markers, Scanner, markers
+from penstock.tools import Tool
 
 TAGS = Markers(["<call>", "<call_all>", "</call>", "```x\n"])
 
@@ -128,3 +133,36 @@ def test_a_marker_that_may_become_a_longer_one_is_told() -> None:
     assert TAGS.may_grow("<call", 0)
     assert not TAGS.may_grow("<call>", 0)
     assert Markers(["<a", "<a b"]).may_grow("x <a ", 2)
+
+
+# --- names of any length: clients choose them, and formats put them in markers ---
+
+LONG = "x" * 5_000
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_tools_may_have_names_of_any_length_in_every_format(name: str) -> None:
+    tools = [Tool(each, "", {"type": "object"}) for each in (LONG, "x", LONG[:-1] + "y")]
+    before = f"hello [x] <tool {LONG[:700]}\n"
+    parser = Parser(name, tools=tools)
+    events = [*parser.feed(before), *parser.feed(f"<{LONG}. "), *parser.finish()]
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert text.rstrip() == f"{before}<{LONG}."
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_markers_that_each_begin_the_next_are_found_however_many(*, fold: bool) -> None:
+    nested = Markers(["<" + "x" * size for size in range(1, 500)], fold=fold)
+    found = nested.find("a <" + "x" * 400 + ".", 0)
+    assert found is not None
+    assert len(found[0]) == 401
+    assert nested.find_held("a <" + "x" * 400) == 2
+    assert nested.find_held("a <" + "x" * 499) == 502
+
+
+def test_a_marker_is_compiled_in_the_room_that_it_takes() -> None:
+    tracemalloc.start()
+    Markers([f"<{LONG}>"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * 1024 * 1024

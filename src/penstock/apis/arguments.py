@@ -45,7 +45,7 @@ class ArgumentsOut:
         """
         if self._state == "inside":
             return self._held if call.complete else ""
-        return _json.encode(call.arguments).decode() if call.complete else "{"
+        return _json.encode_wire(call.arguments).decode() if call.complete else "{"
 
     def _all_but_last_brace(self, text: str) -> str:
         said = text.rstrip()

@@ -146,16 +146,16 @@ class StreamDecoder(ABC):
         except JSONParseError:
             self._read_lines(frame)
             return
-        pending = self._transcript.pending
+        mark = self._transcript.mark
         self._read_value(value, frame)
-        spoken = self._transcript.spoke_since(pending)
+        spoken = self._transcript.spoke_since(mark)
         if spoken is not None:
             self._shape.learn(data, spoken.last, spoken)
 
     def _learn(self, data: bytes, frames: list[Frame]) -> None:
         """Learn the shape of a read that was one frame, with nothing pending before or after."""
         was_even, self._is_even = self._is_even, self._is_sse and data[-2:] == b"\n\n"
-        spoken = self._transcript.spoke_since(0)
+        spoken = self._transcript.spoke_since()
         if spoken is not None and was_even and self._is_even and len(frames) == 1:
             self._read_shape.learn(str(data, "utf-8", "replace"), spoken.last, spoken)
         else:

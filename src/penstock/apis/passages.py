@@ -75,6 +75,8 @@ class Passage:
         """Add *text*; half a surrogate pair waits for the other half."""
         if self._held or not text.isascii():
             text, self._held = joined(self._held + text)
+        if self._held or not text:
+            self._transcript.muted += 1
         if text and self.is_open:
             self._parts.append(text)
             self._transcript.emit(self._delta(self.index, text))
@@ -183,6 +185,8 @@ class CallPassage:
         self._transcript.grown = None
         if self._held or not arguments.isascii():
             arguments, self._held = joined(self._held + arguments)
+        if self._held or not arguments or self.index < 0:
+            self._transcript.muted += 1
         if arguments and self.is_open:
             self._parts.append(arguments)
             if self.index >= 0:

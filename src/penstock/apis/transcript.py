@@ -67,21 +67,31 @@ class Transcript:
         self._open: list[Passage | CallPassage] = []
         self.speaker: Passage | None = None  # the passage that grew last
         self.grown: Passage | CallPassage | None = None  # what grew last, and by a piece alone
+        self.muted = 0  # pieces since the last `take` that made no event, or not as they were
         self._doubtful: list[CallPassage] = []
 
     def take(self) -> list[Event]:
         """Take the events since the last time."""
-        events, self._events = self._events, []
+        events, self._events, self.muted = self._events, [], 0
         return events
 
     @property
-    def pending(self) -> int:
-        """How many events nobody has taken."""
-        return len(self._events)
+    def mark(self) -> tuple[int, int]:
+        """The moment: how many events nobody has taken, and how many pieces made none."""
+        return len(self._events), self.muted
 
-    def spoke_since(self, pending: int) -> Passage | CallPassage | None:
-        """Give the passage whose growth is the only event since there were *pending* of them."""
-        if len(self._events) == pending + 1 and type(self._events[-1]) in _SPEECH:
+    def spoke_since(self, mark: tuple[int, int] = (0, 0)) -> Passage | CallPassage | None:
+        """Give the passage whose growth is all that was said since *mark*, or the last `take`.
+
+        A piece that made no event was said too: the arguments of a call without a name yet, half
+        a surrogate pair.
+        """
+        pending, muted = mark
+        if (
+            len(self._events) == pending + 1
+            and self.muted == muted
+            and type(self._events[-1]) in _SPEECH
+        ):
             return self.grown
         return None
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from logging import getLogger
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -66,7 +67,8 @@ class Gateway:
         self.bodies = bodies
         self.patience = patience
         self.metrics = Metrics()
-        self.conversations = Conversations(store)
+        kept = inf if store is None else store.keep_seconds
+        self.conversations = Conversations(store, bodies=bodies, keep_seconds=kept)
         self.is_draining = False
         self._inside = 0  # requests, those whose body is still coming too
         self._open: set[Answering] = set()

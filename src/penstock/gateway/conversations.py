@@ -1,8 +1,9 @@
 """Conversations that the gateway remembers: answers of the Responses API, by their ids.
 
 A request that names an earlier answer is given all that was said up to it. What is kept of an
-answer is the whole list of items before and in it, so that any gateway on the same store finds it,
-and one look is enough. The newest ones are held in memory too: most clients go on at once.
+answer is the answer itself and the whole list of items before it, so that any gateway on the same
+store finds it, and one look is enough. The newest ones are held in memory too: most clients go on
+at once, and where bodies are not to be stored there is no other place.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import time
 import zlib
 from collections import OrderedDict
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from penstock import _json
 from penstock.gateway.refusals import Refusal
@@ -18,7 +22,7 @@ from penstock.gateway.secrecy import Secrets
 from penstock.store import ResponseRow, Store, StoreError
 
 KEPT_SECONDS: Final = 30 * 24 * 3600.0
-"""How long an answer can be gone on from."""
+"""How long an answer can be gone on from, at most."""
 
 MAX_REMEMBERED: Final = 256
 """How many answers are held in memory."""
@@ -28,12 +32,31 @@ MAX_REMEMBERED_BYTES: Final = 8 * 1024 * 1024
 
 PREVIOUS: Final = "previous_response_id"
 
+T = TypeVar("T")
+
+
+class Kept(Struct, frozen=True):
+    """An answer that was kept: the *items* before it, and the *response* as it was given."""
+
+    items: list[Any]
+    response: dict[str, Any]
+
+    @property
+    def said(self) -> list[Any]:
+        """All that was said up to the end of the answer."""
+        output = self.response.get("output")
+        return [*self.items, *output] if isinstance(output, list) else self.items
+
 
 class Conversations:
-    """Finds and keeps answers; without a *store* only in memory."""
+    """Finds and keeps answers for *keep_seconds*; without a *store*, or *bodies*, in memory."""
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(
+        self, store: Store | None, *, bodies: bool = True, keep_seconds: float = KEPT_SECONDS
+    ) -> None:
         self._store = store
+        self._bodies = bodies
+        self._lifetime = min(KEPT_SECONDS, keep_seconds)
         self._newest: OrderedDict[tuple[str, str], ResponseRow] = OrderedDict()
         self._size = 0
 
@@ -45,12 +68,18 @@ class Conversations:
         previous = data.get(PREVIOUS)
         if not previous or not isinstance(previous, str):
             return data
-        row = await self._find(previous, scope)
-        if row is None:
+        kept = await self.find(previous, scope)
+        if kept is None:
             raise Refusal(404, f"there is no response {previous!r} to go on from")
-        before = _json.decode(zlib.decompress(row.data))
         rest = {name: value for name, value in data.items() if name != PREVIOUS}
-        return {**rest, "input": [*before, *items_of(data.get("input"))]}
+        return {**rest, "input": [*kept.said, *items_of(data.get("input"))]}
+
+    async def find(self, id_: str, scope: str) -> Kept | None:
+        """Find an answer of *scope*; raise `Refusal` where the store cannot be asked."""
+        row = self._remembered(id_, scope)
+        if row is None and self._store is not None:
+            row = await _asked(self._store.response(id_, scope=scope))
+        return None if row is None else _read(row.data)
 
     def said(self, data: dict[str, Any]) -> bytes:
         """Give all that the request *data* holds of the conversation, squeezed."""
@@ -61,37 +90,57 @@ class Conversations:
     ) -> None:
         """Keep *response*, and what was *said* before it."""
         now = time.time()
-        items = [*_json.decode(zlib.decompress(said)), *_output_of(response)]
+        kept = Kept(_json.decode(zlib.decompress(said)), response)
         row = ResponseRow(
             id=str(response["id"]),
             scope=scope,
             created=now,
-            expires=now + KEPT_SECONDS,
+            expires=now + self._lifetime,
             previous=previous,
             model=str(response.get("model", "")),
-            data=zlib.compress(secrets.body(_json.encode(items)), 1),
+            data=zlib.compress(secrets.body(_json.encode(kept)), 1),
         )
         self._remember(row)
-        if self._store is not None:
+        if self._store is not None and self._bodies:
             await self._store.save(row)
 
-    async def _find(self, id_: str, scope: str) -> ResponseRow | None:
-        if (row := self._newest.get((scope, id_))) is not None:
-            return row
+    async def delete(self, id_: str, scope: str) -> bool:
+        """Forget an answer of *scope*, here and in the store; tell whether there was one."""
+        was_remembered = self._remembered(id_, scope) is not None
+        self._forget((scope, id_))
         if self._store is None:
-            return None
-        try:
-            return await self._store.response(id_, scope=scope)
-        except StoreError:
-            raise Refusal(503, "the log cannot be read now", retry_after=1.0) from None
+            return was_remembered
+        return await _asked(self._store.delete_response(id_, scope=scope)) or was_remembered
+
+    # --- what is held in memory ---
+
+    def _remembered(self, id_: str, scope: str) -> ResponseRow | None:
+        row = self._newest.get((scope, id_))
+        return row if row is not None and row.expires > time.time() else None
 
     def _remember(self, row: ResponseRow) -> None:
-        before = self._newest.pop((row.scope, row.id), None)
+        self._forget((row.scope, row.id))
         self._newest[row.scope, row.id] = row
-        self._size += len(row.data) - (len(before.data) if before is not None else 0)
+        self._size += len(row.data)
         while len(self._newest) > MAX_REMEMBERED or self._size > MAX_REMEMBERED_BYTES:
-            _, oldest = self._newest.popitem(last=False)
-            self._size -= len(oldest.data)
+            self._forget(next(iter(self._newest)))
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        row = self._newest.pop(key, None)
+        self._size -= 0 if row is None else len(row.data)
+
+
+async def _asked(asking: Awaitable[T]) -> T:
+    try:
+        return await asking
+    except StoreError:
+        raise Refusal(503, "the log cannot be read now", retry_after=1.0) from None
+
+
+def _read(data: bytes) -> Kept:
+    """Read what was kept; once that was nothing but the list of all items."""
+    kept = _json.decode(zlib.decompress(data))
+    return Kept(kept, {}) if isinstance(kept, list) else Kept(kept["items"], kept["response"])
 
 
 def items_of(given: object) -> list[Any]:
@@ -99,8 +148,3 @@ def items_of(given: object) -> list[Any]:
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": given}]
     return list(given) if isinstance(given, list) else []
-
-
-def _output_of(response: dict[str, Any]) -> list[Any]:
-    output = response.get("output")
-    return output if isinstance(output, list) else []

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+import zlib
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from penstock import apis
+from penstock import _json, apis
 from penstock.apis.encoding import StreamEncoder
+from penstock.apis.openai_responses.response import repeated
 from penstock.messages import AssistantMessage
 from penstock.requests import Request
 
@@ -34,16 +38,27 @@ class ApiDialect(Struct, frozen=True):
     def whole(self, message: AssistantMessage) -> dict[str, Any]:
         """Write the whole answer."""
         told = structs.replace(message, id=self.id, model=self.model)
-        return apis.get(self.api).write_response(told, created=self.created)
+        written = apis.get(self.api).write_response(told, created=self.created)
+        if "fields" not in self.options:
+            return written
+        is_kept = {"store": False} if message.error is not None else {}
+        return {**written, **self.options["fields"](), **is_kept}
 
 
 def dialect_of(
-    api: str, request: Request, request_id: str, *, tokens: int = 0, always: bool = False
+    api: str,
+    request: Request,
+    request_id: str,
+    *,
+    tokens: int = 0,
+    always: bool = False,
+    fields: Mapping[str, Any] | None = None,
 ) -> ApiDialect:
     """Give the dialect in which *request* of *api* is answered.
 
     *tokens* is what the prompt is thought to cost, for the API that tells it first; *always* tells
-    the tokens at the end whether the client asked for them or not.
+    the tokens at the end whether the client asked for them or not. *fields* is what a response
+    object says of itself, besides what it repeats of its request.
     """
     options: dict[str, Any] = {}
     if api == "openai-chat":
@@ -52,8 +67,19 @@ def dialect_of(
         options["input_tokens"] = tokens
     elif api == "openai-responses":
         options["custom"] = _custom_tools(request)
+        options["fields"] = _squeezed({**repeated(request.raw or {}), **(fields or {})})
     id_ = PREFIXES[api] + request_id
     return ApiDialect(api, id_, request.model, int(time.time()), options)
+
+
+def _squeezed(fields: dict[str, Any]) -> partial[dict[str, Any]]:
+    """Give what gives *fields*: the tools of an agent are large, and streams open for minutes."""
+    return partial(_unsqueezed, zlib.compress(_json.encode(fields), 1))
+
+
+def _unsqueezed(data: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = _json.decode(zlib.decompress(data))
+    return fields
 
 
 def _custom_tools(request: Request) -> list[str]:

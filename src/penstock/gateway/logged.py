@@ -6,16 +6,20 @@ client, who sees everything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
 
 from penstock import _json
-from penstock.errors import JSONParseError
+from penstock.errors import JSONParseError, UsageError
 from penstock.gateway.caller import Caller
+from penstock.gateway.conversations import Kept
 from penstock.gateway.refusals import Refusal
+from penstock.gateway.sessions import forget_session as forget
 from penstock.store import Page, RequestDetail, RequestQuery, SessionQuery, Store, StoreError
+from penstock.store.records import State
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -24,6 +28,9 @@ T = TypeVar("T")
 _NUMBERS: Final = {"limit": int, "since": float, "until": float}
 _FLAGS: Final = {"count", "live"}
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
+_STATES: Final = get_args(State)
+_RESPONSES: Final = "/v1/responses/"
+_RESPONSES_API: Final = "openai-responses"
 
 
 async def requests(gateway: Gateway, caller: Caller) -> None:
@@ -58,9 +65,9 @@ async def sessions(gateway: Gateway, caller: Caller) -> None:
 
 async def session(gateway: Gateway, caller: Caller) -> None:
     """Show one conversation."""
-    store, guest = _store(gateway), gateway.door.admit(caller)
+    store, scope = _store(gateway), gateway.scope_of(caller)
     id_ = caller.path.removeprefix("/v1/sessions/")
-    found = await _read(store.session(scope=guest.name, id=id_))
+    found = await _read(store.session(scope=scope, id=id_))
     if found is None:
         raise Refusal(404, f"there is no session {id_!r}")
     await caller.answer(200, msgspec.to_builtins(found))
@@ -70,22 +77,58 @@ async def forget_session(gateway: Gateway, caller: Caller) -> None:
     """Forget one conversation: the next request of it begins anew."""
     store, scope = _store(gateway), gateway.scope_of(caller)
     id_ = caller.path.removeprefix("/v1/sessions/")
-    if not await _read(store.delete_session(id_, scope=scope)):
+    if not await _read(forget(store, scope, id_)):
         raise Refusal(404, f"there is no session {id_!r}")
     await caller.answer(200, {"id": id_, "object": "session.deleted", "deleted": True})
 
 
+# --- answers of the Responses API ---
+
+
 async def response(gateway: Gateway, caller: Caller) -> None:
-    """Show an answer of the Responses API as it was given."""
-    caller.api = "openai-responses"
-    store, scope = _store(gateway), gateway.scope_of(caller)
-    id_ = caller.path.removeprefix("/v1/responses/")
-    detail = await _read(store.request(id_.removeprefix("resp_")))
-    is_hidden = detail is None or scope not in (None, detail.row.scope)
-    if detail is None or is_hidden or not detail.response:
+    """Show an answer of the Responses API as it was given, or (``/input_items``) what it is to."""
+    id_, part, kept = await _kept(gateway, caller)
+    if not part:
+        await caller.answer(200, kept.response)
+    elif part == "input_items":
+        await caller.answer(200, _items(id_, kept.items, caller.query.get("order", "desc")))
+    else:
+        raise Refusal(404, f"a response has no {part!r}; it has: input_items")
+
+
+async def delete_response(gateway: Gateway, caller: Caller) -> None:
+    """Forget an answer: it is not shown again, and nobody can go on from it."""
+    caller.api, guest = _RESPONSES_API, gateway.door.admit(caller)
+    id_ = caller.path.removeprefix(_RESPONSES)
+    if not await gateway.conversations.delete(id_, guest.name):
         raise Refusal(404, f"there is no response {id_!r}")
-    kind = (b"content-type", b"application/json")
-    await caller.answer(200, detail.response, kind, is_json=False)
+    await caller.answer(200, {"id": id_, "object": "response", "deleted": True})
+
+
+async def _kept(gateway: Gateway, caller: Caller) -> tuple[str, str, Kept]:
+    """Find the answer that *caller* names: its id, what of it is wanted, and all that is kept."""
+    caller.api, guest = _RESPONSES_API, gateway.door.admit(caller)
+    id_, _, part = caller.path.removeprefix(_RESPONSES).partition("/")
+    kept = await gateway.conversations.find(id_, guest.name)
+    if kept is None or not kept.response:
+        raise Refusal(404, f"there is no response {id_!r}")
+    return id_, part, kept
+
+
+def _items(id_: str, items: list[Any], order: str) -> dict[str, Any]:
+    """List the items of an input, all on one page; those that came without an id get one."""
+    if order not in ("asc", "desc"):
+        raise Refusal(400, f"the order is asc or desc, not {order!r}")
+    named = [
+        {"id": f"item_{id_.removeprefix('resp_')}_{number}", **item}
+        for number, item in enumerate(items)
+        if isinstance(item, dict)
+    ]
+    shown = named if order == "asc" else named[::-1]
+    first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+    return {
+        "object": "list", "data": shown, "first_id": first, "last_id": last, "has_more": False
+    }  # fmt: skip
 
 
 # --- what is asked of the store ---
@@ -100,6 +143,8 @@ def _store(gateway: Gateway) -> Store:
 async def _read(reading: Awaitable[T]) -> T:
     try:
         return await reading
+    except UsageError as exc:  # a filter that the store cannot read
+        raise Refusal(400, str(exc)) from None
     except StoreError as exc:
         raise Refusal(503, f"the log cannot be read now: {exc}", retry_after=1.0) from None
 
@@ -118,12 +163,20 @@ def _query(kind: Callable[..., T], given: Mapping[str, str], scope: str | None) 
 
 
 def _value(name: str, text: str) -> Any:
+    if name == "state" and text not in ("", *_STATES):
+        raise Refusal(400, f"there is no state {text!r}; there are: {', '.join(_STATES)}")
     try:
         if name in _NUMBERS:
-            return _NUMBERS[name](text)
+            return _number(_NUMBERS[name](text))
         return _WORDS[text.lower()] if name in _FLAGS else text
     except (ValueError, KeyError):
         raise Refusal(400, f"{text!r} is nothing that {name!r} can be") from None
+
+
+def _number(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(value)
+    return value
 
 
 # --- what is shown ---

@@ -46,7 +46,7 @@ BELOW: Final[dict[str, dict[str, Handler]]] = {
     "/v1/models/": {"GET": listing.model},
     "/v1/requests/": {"GET": logged.request},
     "/v1/sessions/": {"GET": logged.session, "DELETE": logged.forget_session},
-    "/v1/responses/": {"GET": logged.response},
+    "/v1/responses/": {"GET": logged.response, "DELETE": logged.delete_response},
 }
 """What lies below a path: the rest of it is an id."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock import apis
 from penstock.messages import ErrorInfo, ErrorKind
 
@@ -21,6 +23,9 @@ _TYPES: Final = {
     503: "overloaded_error",
 }
 """The word for each status; all APIs have words like these."""
+
+BAD_GATEWAY: Final = 502
+"""What a client is told where the upstream's own status says nothing to it."""
 
 PLAIN: Final = "openai-chat"
 """Whose words are used where a path belongs to no API."""
@@ -54,13 +59,28 @@ def write(error: ErrorInfo, api: str = "", error_id: str = "") -> tuple[int, dic
 
     *error_id* is what the log knows it by, where the API has a place for it.
     """
-    status, body = apis.get(api or PLAIN).write_error(error)
+    status, body = apis.get(api or PLAIN).write_error(presentable(error))
     inner = body.get("error")
     if error_id and isinstance(inner, dict) and api != "anthropic":
         inner["error_id"] = error_id
     elif error_id and api == "anthropic":
         body["request_id"] = error_id
     return status, body
+
+
+def presentable(error: ErrorInfo) -> ErrorInfo:
+    """Give *error* with a status that refuses, whatever the upstream's was.
+
+    No other may go to a client: some make an answer without a body, some are none at all. Where a
+    redirect led is nobody's business outside.
+    """
+    status = error.status
+    if status is None or 400 <= status < 600:  # noqa: PLR2004 - those of refusals
+        return error
+    message = error.message
+    if status // 100 == 3:  # noqa: PLR2004 - those of redirects
+        message = "the upstream redirects, and redirects are not followed"
+    return structs.replace(error, status=BAD_GATEWAY, message=message)
 
 
 def headers_of(error: ErrorInfo, *, close: bool = False) -> list[tuple[bytes, bytes]]:

@@ -16,8 +16,11 @@ from penstock.models.base import Batches, Model, Tap
 from penstock.parsing import OnError
 from penstock.requests import Request
 
-_PASSED_ON: Final = ("anthropic-beta", "openai-beta", "idempotency-key")
-"""Headers of a client that mean something to an upstream; no other goes there."""
+_PASSED_ON: Final = ("anthropic-beta", "openai-beta")
+"""Headers of a client that mean something to an upstream; no other goes there.
+
+An idempotency key does not: one request may ask an upstream several times, and mean each of them.
+"""
 
 
 class Way(Struct, frozen=True):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
+from weakref import WeakSet
 
 from msgspec import ValidationError, convert, to_builtins
 
@@ -34,15 +35,26 @@ _COLUMNS: Final = frozenset(
 """The fields of a session that have a column of their own."""
 
 
+async def forget_session(store: Store, scope: str | None, id_: str) -> bool:
+    """Drop a session from *store* and from this process; tell whether there was one.
+
+    It is of any scope if *scope* is None. Raises `StoreError` where the store still holds it.
+    """
+    here = [sessions for sessions in _HERE if sessions.store is store]
+    was_held = [await sessions.let_go(scope, id_) for sessions in here]
+    return await store.delete_session(id_, scope=scope) or any(was_held)
+
+
 class StoredSessions:
     """The sessions of one *upstream*."""
 
     def __init__(self, store: Store, upstream: str) -> None:
-        self._store = store
+        self.store = store
         self._upstream = upstream
         self._newest = MemorySessions()
         self._unsaved = MemorySessions()  # those of them that the store did not take in time
         self._patience = PATIENCE
+        _HERE.add(self)
 
     async def find(self, scope: str, id: str, hash: str) -> QwenSession | None:  # noqa: A002
         """Find the session of that *id*, else the newest of that *hash*."""
@@ -58,7 +70,7 @@ class StoredSessions:
     async def commit(self, session: QwenSession) -> None:
         """Keep *session* in place of the one of its scope and id."""
         await self._newest.commit(session)
-        if await self._store.save(self._row(session), within=COMMIT_SECONDS):
+        if await self.store.save(self._row(session), within=COMMIT_SECONDS):
             await self._unsaved.forget(session.scope, session.id)
         else:
             await self._unsaved.commit(session)
@@ -71,12 +83,21 @@ class StoredSessions:
         await self._newest.forget(scope, id)
         await self._unsaved.forget(scope, id)
         async with asyncio.timeout(COMMIT_SECONDS):
-            await self._store.delete_session(id, scope=scope)
+            await self.store.delete_session(id, scope=scope)
+
+    async def let_go(self, scope: str | None, id_: str) -> bool:
+        """Drop what this process holds of a session; tell whether the store may lack it."""
+        was_unsaved = False
+        for held in (self._newest, self._unsaved):
+            for owner in held.scopes(id_) if scope is None else [scope]:
+                was_unsaved |= held is self._unsaved and bool(await held.find(owner, id_, ""))
+                await held.forget(owner, id_)
+        return was_unsaved
 
     async def _look_up(self, scope: str, id_: str, hash_: str) -> QwenSession | None:
         try:
             async with asyncio.timeout(self._patience):
-                row = await self._store.session(scope=scope, id=id_, hash=self._own(hash_))
+                row = await self.store.session(scope=scope, id=id_, hash=self._own(hash_))
         except TimeoutError:
             self._patience = IMPATIENCE
             raise
@@ -103,3 +124,7 @@ class StoredSessions:
             return convert({**row.data, **fields}, QwenSession)
         except ValidationError:  # written by another version
             return None
+
+
+_HERE: Final[WeakSet[StoredSessions]] = WeakSet()
+"""All of this process: settings that are read again make new ones, and the old are still asked."""

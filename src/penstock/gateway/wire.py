@@ -25,7 +25,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-MAX_UNACKNOWLEDGED: Final = 262_144
+MAX_UNACKNOWLEDGED: Final = 65_536
 """How many bytes of an answer the system holds for a client: a window that long distances fill."""
 
 MAX_UNSENT: Final = 65_536

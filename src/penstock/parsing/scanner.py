@@ -9,6 +9,7 @@ on and move `at`; what they pass is consumed, and rides as `raw` on the next eve
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Final
@@ -21,7 +22,7 @@ class Markers:
     that is there: a marker that may yet be none is one, and whoever reads on will tell.
     """
 
-    __slots__ = ("_prefixes", "find", "fold", "gate", "literals", "longest")
+    __slots__ = ("_sorted", "find", "fold", "gate", "literals", "longest")
 
     def __init__(
         self,
@@ -46,11 +47,7 @@ class Markers:
             self.find = partial(_find_behind, pattern, firsts)
         self.gate = re.compile(gate_of(self.literals, unless, guarded) or never, flags).search
         self.longest = max(map(len, self.literals), default=0)
-        self._prefixes = frozenset(
-            self._folded(literal[:size])
-            for literal in self.literals
-            for size in range(1, len(literal))
-        )
+        self._sorted = sorted(map(self._folded, self.literals))
 
     def find_held(self, text: str, at: int = 0) -> int:
         """Find where the longest end of *text* begins that may become a marker.
@@ -60,7 +57,7 @@ class Markers:
         found = self.gate(text, max(at, len(text) - self.longest + 1))
         while found:
             start = found.start()
-            if self._folded(text[start:]) in self._prefixes:
+            if self._begins(text[start:]):
                 return start
             found = self.gate(text, start + 1)
         return len(text)
@@ -68,7 +65,17 @@ class Markers:
     def may_grow(self, text: str, start: int) -> bool:
         """Tell whether *text* ends within a longer marker than the one that begins at *start*."""
         is_short = len(text) - start < self.longest
-        return is_short and self._folded(text[start:]) in self._prefixes
+        return is_short and self._begins(text[start:])
+
+    def _begins(self, text: str) -> bool:
+        """Tell whether a marker begins with *text*, and is longer.
+
+        Such markers follow *text* in their order. A table of all beginnings would grow with the
+        square of a marker's length, which may be that of a tool's name.
+        """
+        text = self._folded(text)
+        behind = bisect_right(self._sorted, text)
+        return behind < len(self._sorted) and self._sorted[behind].startswith(text)
 
     def _folded(self, text: str) -> str:
         # Beyond ASCII `lower` may change a letter into one of ours (the Kelvin sign).
@@ -96,18 +103,24 @@ def _find_behind(
     return None
 
 
-def _any_of(literals: Sequence[str]) -> str:
+MAX_BRANCHES: Final = 24
+"""How often the markers of a pattern may part: each time nests a group, and clients name tools."""
+
+
+def _any_of(literals: Sequence[str], depth: int = MAX_BRANCHES) -> str:
     """Write a pattern of *literals*, the longest first, that tries no common beginning twice.
 
     So forty markers that begin alike cost hardly more than one.
     """
+    if not depth:
+        return f"(?:{'|'.join(map(re.escape, sorted(literals, key=len, reverse=True)))})"
     common = _common_beginning(min(literals), max(literals))
     rests: dict[str, list[str]] = {}
     for literal in literals:
         rest = literal[len(common) :]
         rests.setdefault(rest[:1], []).append(rest)
     ends_here = rests.pop("", None) is not None
-    branches = "|".join(map(_any_of, rests.values()))
+    branches = "|".join(_any_of(each, depth - 1) for each in rests.values())
     return re.escape(common) + (f"(?:{branches}){'?' if ends_here else ''}" if branches else "")
 
 
@@ -135,9 +148,11 @@ def gate_of(literals: Sequence[str], unless: str = "", guarded: Sequence[str] = 
 def _gate_behind(rests: Sequence[str], unless: str, depth: int = 3) -> str:
     """Write what has to follow a character, where *rests* may: nothing, where that is enough."""
     if "" in rests or not depth:
+        if not unless:
+            return ""
         others = [rest for rest in rests if rest]
         beside = f"|{_gate_behind(others, '')}" if others else ""
-        return f"(?:(?!{unless}){beside})" if unless else ""
+        return f"(?:(?!{unless}){beside})"
     groups: dict[str, list[str]] = {}
     for rest in rests:
         groups.setdefault(rest[0], []).append(rest[1:])

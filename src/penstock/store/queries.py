@@ -46,14 +46,16 @@ _SUMS: Final = (
 )
 
 
-def find_session(connection: Connection, scope: str, name: str, digest: str) -> SessionRow | None:
+def find_session(
+    connection: Connection, scope: str | None, name: str, digest: str
+) -> SessionRow | None:
     """Find the newest live session by its id, or else by its conversation's hash."""
     for column, value in ((SESSIONS.c.id, name), (SESSIONS.c.hash, digest)):
         if not value:
             continue
-        found = select(SESSIONS).where(
-            SESSIONS.c.scope == clean_key(scope), column == clean_key(value), _is_live(SESSIONS)
-        )
+        found = select(SESSIONS).where(column == clean_key(value), _is_live(SESSIONS))
+        if scope is not None:
+            found = found.where(SESSIONS.c.scope == clean_key(scope))
         row = connection.execute(found.order_by(SESSIONS.c.used.desc()).limit(1)).mappings().first()
         if row is not None:
             return _session(row)
@@ -129,6 +131,12 @@ def delete_session(connection: Connection, name: str, scope: str | None) -> bool
     if scope is not None:
         gone = gone.where(SESSIONS.c.scope == clean_key(scope))
     return connection.execute(gone).rowcount > 0
+
+
+def delete_response(connection: Connection, name: str, scope: str) -> bool:
+    """Delete a response; tell whether there was a live one."""
+    is_it = RESPONSES.c.scope == clean_key(scope), RESPONSES.c.id == clean_key(name)
+    return connection.execute(delete(RESPONSES).where(*is_it, _is_live(RESPONSES))).rowcount > 0
 
 
 def sum_up(connection: Connection, since: float) -> Totals:
@@ -220,6 +228,7 @@ def _write_cursor(row: SessionRow) -> str:
 def _read_cursor(cursor: str) -> tuple[float, str, str]:
     try:
         place = base64.urlsafe_b64decode(cursor.encode())
-        return msgspec.json.decode(place, type=tuple[float, str, str])
+        created, id_, scope = msgspec.json.decode(place, type=tuple[float, str, str])
     except ValueError:
         raise UsageError("`before` is not the `next` of a page of sessions") from None
+    return created, clean_key(id_), clean_key(scope)

@@ -11,6 +11,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from math import inf
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -48,6 +49,8 @@ LIST_SECONDS: Final = 10.0
 THREADS: Final = 2
 """How many lookups run at once, and how many lists."""
 
+_DAY: Final = 24 * 3600.0
+
 Result = TypeVar("Result")
 
 
@@ -76,6 +79,9 @@ class Store:
         file = file_of(parsed)
         self.worker = worker or uuid.uuid4().hex
         self._bodies = bodies
+        days = None if retention is None else retention.days
+        self.keep_seconds = inf if days is None else days * _DAY
+        """How long a record is kept."""
         self._describe = Describer(parsed)
         self._writing = make_engine(parsed, writes=True, create=create)
         self._reading = self._writing if file is None else make_engine(parsed, writes=False)
@@ -162,18 +168,37 @@ class Store:
 
     async def delete_session(self, id: str, *, scope: str | None) -> bool:  # noqa: A002
         """Delete a session, of any scope if *scope* is None; tell whether there was one."""
+        return await self._delete(lambda connection: queries.delete_session(connection, id, scope))
 
-        def work(connection: Connection) -> bool:
-            is_gone = queries.delete_session(connection, id, scope)
+    async def delete_response(self, id: str, *, scope: str) -> bool:  # noqa: A002
+        """Delete a response of *scope*; tell whether there was one."""
+        return await self._delete(lambda connection: queries.delete_response(connection, id, scope))
+
+    async def _delete(self, work: Callable[[Connection], bool]) -> bool:
+        """Delete behind what is queued: it would come back if it were written later."""
+
+        def delete(connection: Connection) -> bool:
+            is_gone = work(connection)
             connection.commit()
             return is_gone
 
-        return await self._list(work)
+        if self._backlog.rows and not await self.save(within=LIST_SECONDS):
+            raise StoreError("the database has not taken what is to be deleted")
+        return await self._list(delete)
 
     # --- reading ---
 
-    async def session(self, *, scope: str, id: str = "", hash: str = "") -> SessionRow | None:  # noqa: A002
-        """Find the newest live session of *scope* by its id, or else by its conversation's hash."""
+    async def session(
+        self,
+        *,
+        scope: str | None,
+        id: str = "",  # noqa: A002 - the field's name
+        hash: str = "",  # noqa: A002 - the field's name
+    ) -> SessionRow | None:
+        """Find the newest live session by its id, or else by its conversation's hash.
+
+        It is of any scope if *scope* is None.
+        """
         return await self._look_up(
             lambda connection: queries.find_session(connection, scope, id, hash)
         )

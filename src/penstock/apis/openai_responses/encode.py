@@ -9,7 +9,7 @@ with calls that ends in one is incomplete, lest a client runs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
@@ -59,6 +59,8 @@ class Encoder(StreamEncoder):
     """Events in, the bytes of a stream of response events out.
 
     *custom* names the client's tools that take free text: calls of them are written as such.
+    *fields* gives what the response says of its request. It is asked each time that a response is
+    written, so that nobody need hold the tools of a client while the answer is on its way.
     """
 
     streams_arguments = False
@@ -71,11 +73,13 @@ class Encoder(StreamEncoder):
         created: int = 0,
         usage: bool = True,
         custom: Iterable[str] = (),
+        fields: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__()
         del usage  # The API always tells.
         self._model, self._id, self._created = model, id, created
         self._custom = frozenset(custom)
+        self._fields = fields
         self._ids = ItemIds(id)
         self._order = OneByOne()
         self._pen = Pen()
@@ -99,7 +103,8 @@ class Encoder(StreamEncoder):
         return created + self._pen.write("response.in_progress", response=response)
 
     def _response(self, status: str, **fields: Any) -> dict[str, Any]:
-        return response_of(self._id, self._model, self._created, status, **fields)
+        asked = self._fields() if self._fields is not None else {}
+        return response_of(self._id, self._model, self._created, status, **{**asked, **fields})
 
     # --- blocks ---
 
@@ -173,7 +178,10 @@ class Encoder(StreamEncoder):
             rest += self._write_refusal(event.error.message)
         reason = incomplete_reason(ending, self._pen.output)
         status = "incomplete" if reason else "completed"
-        response = self._response(status, **ended(self._pen.output, usage, reason))
+        fields = ended(self._pen.output, usage, reason)
+        if isinstance(event, Failed):
+            fields["store"] = False  # Nobody goes on from there.
+        response = self._response(status, **fields)
         return rest + self._pen.write(f"response.{status}", response=response)
 
     def _write_refusal(self, reason: str) -> bytes:
@@ -184,5 +192,6 @@ class Encoder(StreamEncoder):
         fields = ended(self._pen.output, usage)
         if usage == Usage():
             fields["usage"] = None
-        response = self._response("failed", **{**fields, "error": tables.write_error(error)})
+        fields |= {"error": tables.write_error(error), "store": False}
+        response = self._response("failed", **fields)
         return self._pen.write("response.failed", response=response)

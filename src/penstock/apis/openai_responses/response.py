@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.apis.encoding import ending_of
 from penstock.apis.openai_responses.write_items import (
@@ -24,6 +24,38 @@ from penstock.apis.openai_responses.write_items import (
 from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
+
+_REPEATED: Final[dict[str, tuple[type, ...]]] = {
+    "instructions": (str, list),
+    "max_output_tokens": (int,),
+    "metadata": (dict,),
+    "parallel_tool_calls": (bool,),
+    "reasoning": (dict,),
+    "temperature": (int, float),
+    "text": (dict,),
+    "tool_choice": (str, dict),
+    "tools": (list,),
+    "top_p": (int, float),
+    "user": (str,),
+}
+"""The fields of a request that its response has too, and what they can be."""
+
+_COMPLETED: Final[dict[str, dict[str, Any]]] = {
+    "reasoning": {"effort": None, "summary": None},
+    "text": {"format": {"type": "text"}},
+}
+"""What a response says in them where the request did not."""
+
+
+def repeated(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what the response to the request *data* repeats of it; what cannot be is left out."""
+    given = {
+        name: data[name] for name, kinds in _REPEATED.items() if isinstance(data.get(name), kinds)
+    }
+    return {
+        name: {**_COMPLETED[name], **value} if name in _COMPLETED else value
+        for name, value in given.items()
+    }
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:

@@ -77,9 +77,6 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=8, le=500, description="How deep the JSON of a request may nest.")
     ] = 200
     tools: Annotated[int, Meta(ge=0, le=65_536, description="How many tools it may bring.")] = 1024
-    line_bytes: Annotated[
-        int, Meta(ge=1024, le=1 << 30, description="The longest line of an upstream's stream.")
-    ] = 16_777_216
     streams: Annotated[
         int, Meta(ge=1, le=1_000_000, description="How many answers one process has open at once.")
     ] = 2000

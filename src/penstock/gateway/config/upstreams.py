@@ -62,7 +62,7 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Literal["native", "prompt", "none"] | None,
         Meta(
             description="How the model is shown its tools: in the upstream's own field, "
-            "in words of the system prompt, or not at all."
+            "in words of the system prompt, or (`none`) native, but text stays text."
         ),
     ] = None
     arguments: Annotated[

@@ -33,6 +33,7 @@ class Endpoint(Struct, frozen=True):
     headers: dict[str, str] = field(default_factory=dict)
     stream_type: str = _SSE
     session_field: str = ""  # where the body names the conversation
+    has_idempotency: bool = False  # whether servers know a request again by its key
 
 
 _OPENAI_KEYS: Final = ("OPENAI_API_KEY",)
@@ -40,7 +41,11 @@ _OPENAI_URLS: Final = ("OPENAI_BASE_URL",)
 
 ENDPOINTS: Final[dict[str, Endpoint]] = {
     "openai-chat": Endpoint(
-        "/v1/chat/completions", "https://api.openai.com", _OPENAI_KEYS, _OPENAI_URLS
+        "/v1/chat/completions",
+        "https://api.openai.com",
+        _OPENAI_KEYS,
+        _OPENAI_URLS,
+        has_idempotency=True,
     ),
     "openai-responses": Endpoint(
         "/v1/responses",
@@ -48,6 +53,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         _OPENAI_KEYS,
         _OPENAI_URLS,
         session_field="prompt_cache_key",
+        has_idempotency=True,
     ),
     "anthropic": Endpoint(
         "/v1/messages",
@@ -57,6 +63,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         key_header="x-api-key",
         key_prefix="",
         headers={"anthropic-version": "2023-06-01"},
+        has_idempotency=True,
     ),
     "gemini": Endpoint(
         "/v1beta",

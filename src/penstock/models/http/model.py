@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from logging import getLogger
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -41,6 +42,12 @@ _OF_TRANSPORT: Final = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"}
 )
 """Headers that say how bytes travel, which the caller cannot know."""
+
+MAX_SAID: Final = 256
+"""How many fields that are left out are logged: there are fewer in any API."""
+
+MAX_NAME: Final = 64
+"""How many characters of such a field's name are logged."""
 
 
 class HTTPModel:
@@ -212,7 +219,7 @@ class HTTPModel:
             include_usage=self._streaming,
         )
         account.report.model = asked.model
-        account.report.left_out = self._api.left_out(asked)
+        account.report.left_out = _named(self._api.left_out(asked), asked.source)
         self._say_left_out(account.report.left_out)
         return Exchange(
             self._api,
@@ -229,7 +236,7 @@ class HTTPModel:
         headers = self._headers_for(request)
 
         def write(url: str, body: dict[str, Any]) -> HTTPCall:
-            return HTTPCall(url, headers, _json.encode(body))
+            return HTTPCall(url, headers, _json.encode_wire(body))
 
         if self._api.name == "qwen":
             return qwen_chats.preparation(self._api, request, self._base_url, write)
@@ -261,13 +268,16 @@ class HTTPModel:
             headers["x-session-id"] = request.session
         for given in (self._headers, request.headers):
             headers |= {name.lower(): value for name, value in given.items()}
+        if endpoint.has_idempotency:  # All tries of an answer have the same one.
+            headers.setdefault("idempotency-key", uuid4().hex)
         return {name: value for name, value in headers.items() if name not in _OF_TRANSPORT}
 
     # --- what is told ---
 
     def _say_left_out(self, names: list[str]) -> None:
-        """Log each field that the API has no word for, once."""
-        fresh = [name for name in names if name not in self._said]
+        """Log each field that the API has no word for, once; clients choose the names of some."""
+        shown = dict.fromkeys(repr(name[:MAX_NAME]) for name in names)
+        fresh = [name for name in shown if name not in self._said][: MAX_SAID - len(self._said)]
         if fresh:
             self._said.update(fresh)
             _LOG.warning("%s has no word for %s: left out", self._api.name, ", ".join(fresh))
@@ -281,6 +291,13 @@ class HTTPModel:
             if self._on_report is not None:
                 with suppress(Exception):  # a handler that fails must not end the answer
                     self._on_report(report)
+
+
+def _named(left_out: list[str], source: str) -> list[str]:
+    """Name what is left out; of Anthropic's system prompt that is no more than its marks."""
+    if source != "anthropic":
+        return left_out
+    return ["system.cache_control" if name == "system" else name for name in left_out]
 
 
 async def _failed(error: ErrorInfo) -> Batches:

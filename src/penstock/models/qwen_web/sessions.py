@@ -99,6 +99,10 @@ class MemorySessions:
         """Drop a session, if there is one."""
         self._drop(scope, id)
 
+    def scopes(self, id: str) -> list[str]:  # noqa: A002
+        """Name everybody who has a session of that *id*."""
+        return [scope for scope, each in self._sessions if each == id]
+
     def _live(self, scope: str, id_: str) -> QwenSession | None:
         found = self._sessions.get((scope, id_))
         return found if found is not None and found.expires > self._clock() else None

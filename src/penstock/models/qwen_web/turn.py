@@ -27,8 +27,11 @@ from penstock.requests import Message, Request, SystemMessage
 Parent = Literal["response_id", "parent_id"]
 """Which id of an answer the next message names: public clients disagree."""
 
-MAX_ID: Final = 256
-"""How many characters an id has that is kept: a server's have 36, and sessions are many."""
+MAX_ID: Final = 128
+"""How many characters an id has that is kept: a server's have 36, and sessions are many.
+
+No more than a store has for a key, which gives longer ones back as something else.
+"""
 
 MAX_REASON: Final = 500
 """How many characters of a refusal are looked at: reasons are short, and hostile ones are not."""
