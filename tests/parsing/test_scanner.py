@@ -135,6 +135,11 @@ def test_a_marker_that_may_become_a_longer_one_is_told() -> None:
     assert Markers(["<a", "<a b"]).may_grow("x <a ", 2)
 
 
+@pytest.mark.parametrize("text", ["<F", "<foo", "<FOO", "<fooé", "<FOOé", "<fOOéb"])
+def test_the_beginning_of_a_marker_beyond_ascii_is_held_in_either_case(text: str) -> None:
+    assert Markers(["<FooéBar>"], fold=True).find_held(f"a {text}") == 2
+
+
 # --- names of any length: clients choose them, and formats put them in markers ---
 
 LONG = "x" * 5_000

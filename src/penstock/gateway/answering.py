@@ -177,6 +177,8 @@ class Answering:
         for error in filter(None, (end.error, end.message.error)):
             self._journal.secrets.hide_in(error)
             _excuse(error)
+            fit = refusals.presentable(error)
+            error.message, error.status = fit.message, fit.status
 
     async def _refuse(self, end: Failed | Done) -> None:
         error = end.error if isinstance(end, Failed) else cut()

@@ -12,7 +12,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
+
+_LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 class Markers:
@@ -78,8 +81,10 @@ class Markers:
         return behind < len(self._sorted) and self._sorted[behind].startswith(text)
 
     def _folded(self, text: str) -> str:
+        if not self.fold:
+            return text
         # Beyond ASCII `lower` may change a letter into one of ours (the Kelvin sign).
-        return text.lower() if self.fold and text.isascii() else text
+        return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
 _SHORT: Final = 64  # characters: in less than this a pattern of any kind is quick
