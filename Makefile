@@ -6,7 +6,7 @@ E2E := .venv-e2e
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
 PIP_E2E := $(subst $(BIN),$(E2E)/bin,$(PIP))
 
-.PHONY: run test coverage check bench round-trip sequences docs e2e fuzz format clean
+.PHONY: run test coverage check bench bench-gateway round-trip sequences docs e2e fuzz format clean
 
 run: $(VENV)/.run ## the gateway with the scripted model, on 127.0.0.1:8787
 	@$(BIN)/python -m penstock serve
@@ -29,6 +29,10 @@ format: $(VENV)/.dev ## what ruff can mend by itself
 
 bench: $(VENV)/.bench ## ratios within one run, as a table
 	$(BIN)/python bench/run.py
+
+bench-gateway: $(VENV)/.dev ## the gateway beside a floor that only passes bytes on; takes minutes
+	$(BIN)/python bench/gateway/run.py
+	$(BIN)/python bench/gateway/soak.py --seconds 60
 
 round-trip: $(VENV)/.dev ## real calls in every format, there and back; LIMIT=400 takes a minute
 	$(BIN)/python bench/round_trip.py $(if $(LIMIT),--limit $(LIMIT))

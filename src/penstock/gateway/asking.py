@@ -63,6 +63,7 @@ class Asked:
 
     def __init__(self, gateway: Gateway, caller: Caller, api: str, guest: Guest) -> None:
         self.id = new_id()
+        caller.extra.append((b"x-request-id", self.id.encode()))
         self._gateway = gateway
         self._caller = caller
         self._api = api
@@ -174,10 +175,7 @@ class Asked:
         options = way.options
         done = f"upstream={way.upstream}; api={way.api}; tools={options.tools}"
         read = f"format={options.format}; arguments={options.arguments}"
-        self._caller.extra += [
-            (b"x-request-id", self.id.encode()),
-            (b"x-penstock", f"{done}; {read}".encode("ascii", "replace")),
-        ]
+        self._caller.extra.append((b"x-penstock", f"{done}; {read}".encode("ascii", "replace")))
 
     def _started(self, request: Request, way: Way, id_: str) -> RequestStarted:
         return RequestStarted(

@@ -118,6 +118,7 @@ def _qwen(settings: UpstreamSettings, sessions: StoredSessions | None) -> Model:
         interval=0.0,
         arguments=options.arguments,
         trim=options.trim,
+        repair=options.repair,
     )
 
 

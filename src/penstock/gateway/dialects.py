@@ -62,7 +62,7 @@ def dialect_of(
     """
     options: dict[str, Any] = {}
     if api == "openai-chat":
-        options["usage"] = request.include_usage or always
+        options |= {"usage": request.include_usage or always, "error_id": request_id}
     elif api == "anthropic":
         options["input_tokens"] = tokens
     elif api == "openai-responses":

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from penstock.gateway import manners
 from penstock.gateway.catalog import Catalog
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import Options, options_of
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.refusals import Refusal
 from penstock.models.base import Batches, Model, Tap
@@ -62,7 +62,10 @@ class Directory:
             model = scoped(scope)
         told = name or self._settings.default_model or route.model or model.name
         asked = route.model or model.name
-        return Way(told, route.upstream, route.settings.api, asked, model, route.options)
+        options = route.options
+        if getattr(model, "reads_calls", False):  # It was made to read in one way, for all names.
+            options = options_of(route.settings)
+        return Way(told, route.upstream, route.settings.api, asked, model, options)
 
     async def listed(self) -> list[dict[str, Any]]:
         """Describe the models that are known by name, those of the default upstream too."""

@@ -37,7 +37,8 @@ DONE: Final = b"data: [DONE]\n\n"
 class Encoder(StreamEncoder):
     """Events in, the bytes of a chat completion stream out.
 
-    *index* is the number of the choice that they are; see `ChoicesEncoder` for several.
+    *index* is the number of the choice that they are; see `ChoicesEncoder` for several. *error_id*
+    is what an error is known by to whoever served it.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Encoder(StreamEncoder):
         created: int = 0,
         usage: bool = True,
         index: int = 0,
+        error_id: str = "",
     ) -> None:
         super().__init__()
+        self._error_id = error_id
         self._model, self._id, self._created = model, id, created
         self._index = index
         self._asked_for_usage = usage
@@ -143,8 +146,10 @@ class Encoder(StreamEncoder):
     def _write_finish(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         """Write how the choice ends."""
         if isinstance(ending, ErrorInfo):
-            error = _json.encode_wire({"error": tables.write_error(ending)})
-            return b"data: " + error + b"\n\n"
+            told = tables.write_error(ending)
+            if self._error_id:
+                told["error_id"] = self._error_id
+            return b"data: " + _json.encode_wire({"error": told}) + b"\n\n"
         return self._write_delta(reason_of(event.message, ending), tables.FINISH_REASONS[ending])
 
     def _write_tail(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:

@@ -31,7 +31,9 @@ class Options(Struct, frozen=True, kw_only=True):
 USUAL: Final = Options()
 """What holds where nothing is said."""
 
-USUAL_BY_API: Final = {"qwen": Options(format="qwen_web", tools="prompt", arguments="whole")}
+USUAL_BY_API: Final = {
+    "qwen": Options(format="qwen_web", tools="prompt", arguments="whole", repair=False)
+}
 """What holds instead for an API that needs something else."""
 
 
