@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 E2E := .venv-e2e
+WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) # one more than cores: some tests wait
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
 PIP_E2E := $(subst $(BIN),$(E2E)/bin,$(PIP))
 
@@ -12,7 +13,7 @@ run: $(VENV)/.run ## the gateway with the scripted model, on 127.0.0.1:8787
 	@$(BIN)/python -m penstock serve
 
 test: $(VENV)/.dev ## all tests
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --durations 10 tests # each module rewritten once
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -p no:anyio -p no:cov --durations 10 tests
 
 coverage: $(VENV)/.dev ## all tests again, slower, with the branches that none of them takes
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered tests
