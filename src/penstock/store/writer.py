@@ -186,6 +186,7 @@ class Writer:
             records = [record for entry in entries for record in entry.records]
             write(connection, records, self._worker.id)
         self._check_file()
+        self._succeed()  # first: who sees the count sees that the store is up
         self.written += len(records)
         self.last_commit = time.time()
         for entry in entries:
