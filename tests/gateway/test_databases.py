@@ -73,8 +73,8 @@ class Loaded:
             if drops:
                 until(lambda: self.process.figures()["penstock_log_up"] == 0)
                 assert self.process.figures()["penstock_log_dropped_total"] > before
-        assert faulty.first < 3 * self.usual.first + 0.5
-        assert faulty.duration < 3 * self.usual.duration + 0.5
+        assert faulty.first < 3 * self.usual.first + 2
+        assert faulty.duration < 3 * self.usual.duration + 2
         self.wait_until_written()
 
     def wait_until_written(self) -> None:

