@@ -7,6 +7,7 @@ has ``complete=False``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -128,6 +129,19 @@ class Usage(Struct):
     reasoning: int = 0
     total: int = 0
     raw: dict[str, Any] | None = None
+
+
+def summed(usages: Iterable[Usage]) -> Usage:
+    """Add up what several answers took; what their providers sent stays with each."""
+    each = list(usages)
+    return Usage(
+        input=sum(usage.input for usage in each),
+        output=sum(usage.output for usage in each),
+        cache_read=sum(usage.cache_read for usage in each),
+        cache_write=sum(usage.cache_write for usage in each),
+        reasoning=sum(usage.reasoning for usage in each),
+        total=sum(usage.total for usage in each),
+    )
 
 
 class ErrorInfo(Struct):

@@ -183,8 +183,3 @@ def presented_keys(caller: Caller) -> list[bytes]:
     given = [bearer if scheme.lower() == b"bearer" else b""]
     given += [caller.headers.get(name, b"") for name in ("x-api-key", "api-key")]
     return [key.strip() for key in given if key.strip()]
-
-
-def presented_key(caller: Caller) -> bytes:
-    """Give the first key that *caller* presents; nothing where there is none."""
-    return next(iter(presented_keys(caller)), b"")

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 RESPONSES: Final = "openai-responses"
-BYTES_A_TOKEN: Final = 4
-"""How many bytes of a request are about one token: a guess, for who is told before any count."""
-
 TELLS_USAGE: Final = frozenset({"qwen"})
 """The upstreams whose clients are told the tokens unasked: such have always been told them."""
 
@@ -148,7 +145,7 @@ class Asked:
     # --- how it is answered ---
 
     def _dialect(self, request: Request, way: Way) -> Dialect:
-        tokens = len(self._data) // BYTES_A_TOKEN
+        tokens = body.tokens_in(self._data)
         always = way.api in TELLS_USAGE
         is_kept = self._fields.get("store") is not False
         fields = {"store": is_kept, PREVIOUS: self._previous or None}

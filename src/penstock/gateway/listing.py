@@ -13,7 +13,6 @@ from penstock.gateway.routing import described
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
-BYTES_A_TOKEN = 4
 WELCOME = (
     b"penstock: tool calls from any model, streamed correctly, to any client.\n"
     b"Ask at /v1/chat/completions, /v1/responses or /v1/messages; /docs says how.\n"
@@ -46,7 +45,7 @@ async def count_tokens(gateway: Gateway, caller: Caller) -> None:
     fields = body.read_object(data, limits.depth)
     if not isinstance(fields.get("messages"), list):
         raise Refusal(400, "`messages` must be a list")
-    await caller.answer(200, {"input_tokens": max(1, len(data) // BYTES_A_TOKEN)})
+    await caller.answer(200, {"input_tokens": body.tokens_in(data)})
 
 
 async def live(gateway: Gateway, caller: Caller) -> None:

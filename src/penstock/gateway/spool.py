@@ -9,7 +9,6 @@ where a secret may begin in it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 from typing import Final
 
 from penstock.gateway.secrecy import Secrets
@@ -59,8 +58,3 @@ class Spool:
         if end:
             self._blocks.append(zlib.compress(data[:end], _LEVEL))
         self._open = bytearray(data[end:])
-
-
-def unspooled(blocks: Iterable[bytes]) -> bytes:
-    """Give the bytes that *blocks* were made of."""
-    return b"".join(zlib.decompress(block) for block in blocks)

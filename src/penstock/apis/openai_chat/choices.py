@@ -15,7 +15,7 @@ from penstock.apis.openai_chat.encode import DONE, Encoder
 from penstock.apis.openai_chat.response import write_response
 from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed
-from penstock.messages import AssistantMessage, ErrorInfo, Usage
+from penstock.messages import AssistantMessage, ErrorInfo, Usage, summed
 
 
 class ChoicesEncoder:
@@ -69,7 +69,7 @@ class ChoicesEncoder:
         return self._choices[0].keep_alive()
 
     def _write_usage(self) -> bytes:
-        return self._choices[0].write_usage(total_of(self._usages))
+        return self._choices[0].write_usage(summed(self._usages))
 
 
 class _Choice(Encoder):
@@ -91,17 +91,5 @@ def write_choices(messages: list[AssistantMessage], *, created: int = 0) -> dict
         raise UsageError("an answer has one choice or more")
     answers = [write_response(message, created=created) for message in messages]
     choices = [{**one["choices"][0], "index": index} for index, one in enumerate(answers)]
-    usage = tables.write_usage(total_of([message.usage for message in messages]))
+    usage = tables.write_usage(summed([message.usage for message in messages]))
     return {**answers[0], "choices": choices, "usage": usage}
-
-
-def total_of(usages: list[Usage]) -> Usage:
-    """Add up what all answers took."""
-    return Usage(
-        input=sum(usage.input for usage in usages),
-        output=sum(usage.output for usage in usages),
-        cache_read=sum(usage.cache_read for usage in usages),
-        cache_write=sum(usage.cache_write for usage in usages),
-        reasoning=sum(usage.reasoning for usage in usages),
-        total=sum(usage.total for usage in usages),
-    )

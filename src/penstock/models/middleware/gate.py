@@ -35,7 +35,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.formats.base import end_of
-from penstock.messages import Content, Opaque, Text, Thinking, ToolCall, Usage
+from penstock.messages import Content, Opaque, Text, Thinking, ToolCall, Usage, summed
 from penstock.models.middleware.choice import Demand
 from penstock.parsing.refusals import OnError, Segment
 
@@ -261,12 +261,4 @@ def _total(usages: list[Usage]) -> Usage:
     """Add up what all attempts took."""
     if len(usages) == 1:
         return usages[0]
-    return Usage(
-        sum(usage.input for usage in usages),
-        sum(usage.output for usage in usages),
-        sum(usage.cache_read for usage in usages),
-        sum(usage.cache_write for usage in usages),
-        sum(usage.reasoning for usage in usages),
-        sum(usage.total for usage in usages),
-        {"attempts": [usage.raw for usage in usages]},
-    )
+    return structs.replace(summed(usages), raw={"attempts": [usage.raw for usage in usages]})
