@@ -22,15 +22,18 @@ from msgspec import structs
 
 from penstock.apis.encoding import StreamEncoder, ending_of
 from penstock.errors import UsageError
-from penstock.events import (
-    Done,
-    Event,
-    Failed,
-    MessageStart,
-)
+from penstock.events import Done, Failed
 from penstock.gateway import refusals
 from penstock.gateway.caller import Caller
-from penstock.gateway.journal import Journal, terminal
+from penstock.gateway.endings import (
+    aborted_by,
+    cut,
+    find_end,
+    is_nothing_but_failure,
+    make_fit,
+    shutdown,
+)
+from penstock.gateway.journal import Journal
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches
 from penstock.streams.failures import error_of
@@ -38,8 +41,6 @@ from penstock.streams.failures import error_of
 FAREWELL: Final = 1.0
 """How many seconds a client has to take the last words of a stream that the gateway ends."""
 
-_OF_THE_GATEWAY: Final = (401, 407)  # the keys to the upstream and to a proxy are not the client's
-_BAD_GATEWAY: Final = 502
 _LOG: Final = getLogger("penstock.gateway")
 
 Keep = Callable[[AssistantMessage], Awaitable[None]]
@@ -124,7 +125,7 @@ class Answering:
             if not batch:
                 continue
             journal.events(batch)
-            if (end := terminal(batch)) is not None:
+            if (end := find_end(batch)) is not None:
                 await self._finish(end)
                 if not caller.has_begun and is_nothing_but_failure(batch):
                     await self._refuse(end)
@@ -143,7 +144,7 @@ class Answering:
         (batches,) = sources
         async for batch in batches:
             self._journal.events(batch)
-            end = terminal(batch)
+            end = find_end(batch)
             if end is not None:
                 await self._finish(end)
                 break
@@ -176,9 +177,7 @@ class Answering:
         """Take out of an error what is no business of a client: secrets, and our own keys."""
         for error in filter(None, (end.error, end.message.error)):
             self._journal.secrets.hide_in(error)
-            _excuse(error)
-            fit = refusals.presentable(error)
-            error.message, error.status = fit.message, fit.status
+            make_fit(error)
 
     async def _refuse(self, end: Failed | Done) -> None:
         error = end.error if isinstance(end, Failed) else cut()
@@ -289,35 +288,3 @@ class _SignsOfLife:
         if not self._caller.has_begun:
             await self._caller.begin_stream()
         await self._caller.send_sign(self._encoder.keep_alive())
-
-
-def is_nothing_but_failure(batch: list[Event]) -> bool:
-    """Tell whether the answer failed before it said anything; a refusal is an answer."""
-    *before, last = batch
-    if not isinstance(last, Failed) or not isinstance(ending_of(last.message), ErrorInfo):
-        return False
-    return all(isinstance(event, MessageStart) for event in before)
-
-
-def _excuse(error: ErrorInfo) -> None:
-    """Say of an upstream that wants another key of the gateway that it is no fault of a client."""
-    if error.kind == "provider" and error.status in _OF_THE_GATEWAY:
-        error.message = f"the upstream refused the gateway: {error.message}"
-        error.type, error.status = "api_error", _BAD_GATEWAY
-
-
-def shutdown() -> ErrorInfo:
-    """Say that the gateway ends."""
-    return ErrorInfo(
-        "the gateway is shutting down", "aborted", "overloaded_error", 503, retryable=True
-    )
-
-
-def aborted_by(error: ErrorInfo) -> Failed:
-    """Give the end of an answer that *error* ended from outside."""
-    return Failed("aborted", error, AssistantMessage(stop_reason="aborted", error=error))
-
-
-def cut() -> ErrorInfo:
-    """Say that an upstream ended without a terminal event."""
-    return ErrorInfo("the upstream ended before its answer did", "truncated", retryable=True)

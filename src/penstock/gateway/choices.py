@@ -15,16 +15,11 @@ from msgspec import structs
 from penstock.apis.encoding import ending_of
 from penstock.apis.openai_chat.choices import ChoicesEncoder, write_choices
 from penstock.events import Done, Event, Failed
-from penstock.gateway.answering import (
-    Answering,
-    Keep,
-    aborted_by,
-    cut,
-    is_nothing_but_failure,
-)
+from penstock.gateway.answering import Answering, Keep
 from penstock.gateway.caller import Caller
 from penstock.gateway.dialects import ApiDialect
-from penstock.gateway.journal import Journal, terminal
+from penstock.gateway.endings import aborted_by, cut, find_end, is_nothing_but_failure
+from penstock.gateway.journal import Journal
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches
 from penstock.streams.failures import error_of
@@ -91,7 +86,7 @@ class Choosing(Answering):
 
     def _see(self, choice: int, batch: list[Event]) -> None:
         self._journals[choice].events(batch)
-        if (end := terminal(batch)) is not None:
+        if (end := find_end(batch)) is not None:
             self._ends[choice] = self.end = end
             if isinstance(end, Failed):
                 self._make_fit(end)

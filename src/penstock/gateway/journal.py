@@ -19,9 +19,7 @@ from msgspec import structs
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.events import (
-    Done,
     Event,
-    Failed,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -49,7 +47,6 @@ MAX_PIECES: Final = 100_000
 """Of how many pieces it is kept when they came: those of the longest real answers, in 800 kB."""
 
 _SAID: Final = (TextDelta, ThinkingDelta, ToolCallStart, ToolCallDelta, ToolCallEnd)
-_ENDS: Final = (Done, Failed)  # a union would be made anew for each batch
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
@@ -213,9 +210,3 @@ def _written(response: Callable[[], dict[str, Any]] | None) -> bytes:
         return b"" if response is None else _json.encode_wire(response())
     except UsageError:
         return b""
-
-
-def terminal(batch: list[Event]) -> Done | Failed | None:
-    """Give the end of the answer, if *batch* holds it."""
-    last = batch[-1] if batch else None
-    return last if isinstance(last, _ENDS) else None
