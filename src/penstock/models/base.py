@@ -10,9 +10,11 @@ between the reader and the network; who reads slowly slows the network down.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from penstock.events import Event
 from penstock.messages import AssistantMessage
@@ -41,6 +43,25 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Let go of what the model holds: connections, threads, memory."""
+
+
+class Closing(ABC):
+    """What is closed at the end of an ``async with``."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of what is held."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 class Tap:

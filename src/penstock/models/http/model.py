@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from logging import getLogger
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.events import Failed
 from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.base import Batches, Tap, one_by_one
+from penstock.models.base import Batches, Closing, Tap, one_by_one
 from penstock.models.http import endpoints, proxies, qwen_chats
 from penstock.models.http.attempt import Prepare, Send
 from penstock.models.http.exchange import Exchange
@@ -50,7 +49,7 @@ MAX_NAME: Final = 64
 """How many characters of such a field's name are logged."""
 
 
-class HTTPModel:
+class HTTPModel(Closing):
     """A model behind *api* (a name that `apis.get` knows) at *base_url*, called *model* there.
 
     Without *base_url* the environment or the provider's own address is used; without *api_key* the
@@ -174,17 +173,6 @@ class HTTPModel:
         """Close the connections, unless they are those of a transport that was passed in."""
         if self._own:
             await self._transport.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # --- what goes out ---
 

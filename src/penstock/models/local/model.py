@@ -11,15 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from msgspec import structs
 
 from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.formats import Format, FormatLike, get
-from penstock.models.base import Batches, Tap
+from penstock.models.base import Batches, Closing, Tap
 from penstock.models.local.engine import Engine, LlamaEngine, packaged_model
 from penstock.models.local.writer import Writer, left_out
 from penstock.models.middleware import ToolMiddleware
@@ -31,7 +30,7 @@ CONTEXT: Final = 4096
 was made for."""
 
 
-class LocalModel(ToolMiddleware):
+class LocalModel(ToolMiddleware, Closing):
     """A model in the process, which needs no network and no key.
 
     By itself it runs SmolLM2 with 135M parameters, from the extra ``local``; *path* is the file
@@ -98,17 +97,6 @@ class LocalModel(ToolMiddleware):
     def left_out(self, request: Request) -> list[str]:
         """Name what of *request* the model takes no notice of; pictures count as ``images``."""
         return left_out(request)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def _with_one_call(request: Request) -> Request:

@@ -18,8 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from copy import copy
-from types import TracebackType
-from typing import Any, Final, Self, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import replace
 
@@ -27,7 +26,7 @@ from penstock.apis import Api
 from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed, MessageStart
 from penstock.messages import AssistantMessage
-from penstock.models.base import Batches, Tap, one_by_one, unfailing
+from penstock.models.base import Batches, Closing, Tap, one_by_one, unfailing
 from penstock.models.http import HTTPModel, HTTPStream, Report, Retry, Timeouts, Transport
 from penstock.models.middleware import qwen_tools
 from penstock.models.middleware.choice import demand_of
@@ -46,7 +45,7 @@ _BAD_GATEWAY: Final = 502
 _SERVER_FAULTS: Final = ("provider", "malformed")
 
 
-class QwenWebModel:
+class QwenWebModel(Closing):
     """*model* at chat.qwen.ai, or at the *base_url* of a server that speaks as it does.
 
     *credentials* are those of the environment where none are given (see `QwenCredentials`).
@@ -174,17 +173,6 @@ class QwenWebModel:
     async def close(self) -> None:
         """Close the connections, unless they are those of a transport that was passed in."""
         await self._http.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # --- one answer ---
 
