@@ -44,6 +44,7 @@ sequences: $(VENV)/.dev ## 100,000 random answers through every API; NUMBER=2000
 e2e: $(E2E)/.e2e ## a real model: held to our grammars, in the process, and behind three APIs
 	$(E2E)/bin/python tests/e2e/run.py $(FORMATS)
 	$(E2E)/bin/python tests/e2e/local_model.py
+	$(E2E)/bin/python tests/e2e/agent_loop.py
 	$(E2E)/bin/python tests/e2e/served_model.py
 	$(E2E)/bin/python tests/e2e/ai_sdk/run.py
 	$(E2E)/bin/python tests/e2e/agents/run.py

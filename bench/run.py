@@ -17,6 +17,7 @@ import incremental
 import parsing
 import providers
 import repair
+import rules
 import streams
 
 Table = list[tuple[str, str, str, str]]
@@ -30,6 +31,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Parsing, 4-character deltas": parsing.table,
     "Providers, a chunk from bytes to bytes beside json.loads and json.dumps": providers.table,
     "Streams, an event from its source to its consumer": streams.table,
+    "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 

@@ -57,13 +57,26 @@ from penstock.messages import (
 from penstock.tools import Tool, read_tools
 
 if TYPE_CHECKING:
-    from penstock import apis, formats, json_array, models, ndjson, requests, sse, streams, views
+    from penstock import (
+        agent,
+        apis,
+        formats,
+        json_array,
+        models,
+        ndjson,
+        requests,
+        sse,
+        streams,
+        views,
+    )
+    from penstock.agent import Agent, Session
     from penstock.formats import EventParser, Format, Parser, parse, parse_events
     from penstock.models import DemoModel, HTTPModel, LocalModel, Model, ToolMiddleware
     from penstock.requests import Request
     from penstock.streams import EventStream
 
 __all__ = [
+    "Agent",
     "AssistantMessage",
     "CoercionError",
     "Content",
@@ -92,6 +105,7 @@ __all__ = [
     "PenstockError",
     "ProviderError",
     "Request",
+    "Session",
     "StopReason",
     "Text",
     "TextDelta",
@@ -112,6 +126,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "XMLParseError",
+    "agent",
     "apis",
     "events",
     "formats",
@@ -131,6 +146,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "agent",
     "apis",
     "formats",
     "json_array",
@@ -142,6 +158,7 @@ _ROOMS = {
     "views",
 }
 _NAMES = {
+    "Agent": "agent",
     "DemoModel": "models",
     "EventParser": "formats",
     "EventStream": "streams",
@@ -151,6 +168,7 @@ _NAMES = {
     "Model": "models",
     "Parser": "formats",
     "Request": "requests",
+    "Session": "agent",
     "ToolMiddleware": "models",
     "parse": "formats",
     "parse_events": "formats",

@@ -2,15 +2,23 @@
 
 `store` is what the gateway holds. Behind it, records wait in a `backlog`; the `writer` is one
 thread that turns them into rows (`writing`, `cleaning`, `packing`), and between batches looks after
-the house (`upkeep`). `readers` are a few threads that ask what `queries` knows to ask. `engine`
-and `schema` know the two databases, `tables` what is in them, `migrations` how it came to be.
+the house (`upkeep`). `readers` are a few threads that ask what `queries` and `overview` know to
+ask. `engine` and `schema` know the two databases, `tables` what is in them, `migrations` how it
+came to be.
+
+Agents keep their sessions in the same database, without the gateway: `agent_sessions`.
 """
 
+from penstock.store.agent_sessions import AgentSessionRow, AgentSessions
 from penstock.store.errors import StoreError
 from penstock.store.records import (
     MAX_PAGE,
     MAX_TEXT,
+    Bucket,
+    Overview,
+    OverviewQuery,
     Page,
+    Percentiles,
     RequestDetail,
     RequestEnded,
     RequestQuery,
@@ -30,7 +38,13 @@ from penstock.store.store import Store
 __all__ = [
     "MAX_PAGE",
     "MAX_TEXT",
+    "AgentSessionRow",
+    "AgentSessions",
+    "Bucket",
+    "Overview",
+    "OverviewQuery",
     "Page",
+    "Percentiles",
     "RequestDetail",
     "RequestEnded",
     "RequestQuery",

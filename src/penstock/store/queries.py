@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, delete, func, or_, select, tuple_
+from sqlalchemy import Connection, RowMapping, Select, and_, delete, func, or_, select, tuple_
 from sqlalchemy.sql.elements import ColumnElement
 
 from penstock import _json
@@ -36,6 +37,8 @@ MAX_MODELS: Final = 50
 """How many models a sum names: clients may ask for any name they like."""
 
 _ROW: Final = [REQUESTS.c[name] for name in RequestRow.__struct_fields__]
+
+_NO_REPAIRS: Final = "[]"  # as the column has it
 
 _SUMS: Final = (
     "calls",
@@ -91,6 +94,13 @@ def list_newer(connection: Connection, after: str, limit: int) -> list[RequestRo
     """List requests newer than the one with the id *after*, oldest first."""
     newer = select(*_ROW).where(REQUESTS.c.id > clean_key(after))
     rows = connection.execute(newer.order_by(REQUESTS.c.id).limit(_limit(limit))).mappings()
+    return [_request(row) for row in rows]
+
+
+def list_named(connection: Connection, names: Sequence[str]) -> list[RequestRow]:
+    """List the requests with these ids, as many as a page has."""
+    keys = [clean_key(name) for name in names[:MAX_PAGE]]
+    rows = connection.execute(select(*_ROW).where(REQUESTS.c.id.in_(keys))).mappings()
     return [_request(row) for row in rows]
 
 
@@ -165,7 +175,7 @@ def sum_up(connection: Connection, since: float) -> Totals:
 
 def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
     columns = REQUESTS.c
-    names = ("model", "upstream", "client_api", "state")
+    names = ("model", "upstream", "client_api", "state", "finish")
     filters = [
         columns[name] == clean_text(getattr(query, name)) for name in names if getattr(query, name)
     ]
@@ -173,6 +183,12 @@ def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
         filters.append(columns.scope == clean_key(query.scope))
     if query.session:
         filters.append(columns.session == clean_key(query.session))
+    if query.format:
+        filters.append(_is_of_format(clean_text(query.format)))
+    if query.error:
+        filters.append(columns.error_kind == clean_text(query.error))
+    if query.repairs is not None:
+        filters.append((columns.repairs != _NO_REPAIRS) == query.repairs)
     if query.since is not None:
         filters.append(columns.created >= query.since)
     if query.until is not None:
@@ -182,6 +198,14 @@ def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
         places = (columns.text, columns.error_message)
         filters.append(or_(*(place.icontains(words, autoescape=True) for place in places)))
     return filters
+
+
+def _is_of_format(name: str) -> ColumnElement[bool]:
+    """Tell whether answers were read as the format *name*, or had calls that were written in it."""
+    columns = REQUESTS.c
+    noted = columns.notes.contains(f'"{name}"', autoescape=True)
+    named = columns.notes.contains('"formats":[', autoescape=True)
+    return or_(columns.format == name, and_(columns.calls > 0, named, noted))
 
 
 def _session_filters(query: SessionQuery) -> list[ColumnElement[bool]]:

@@ -171,8 +171,9 @@ class RequestDetail(Struct, frozen=True, kw_only=True):
 class RequestQuery(Struct, frozen=True, kw_only=True):
     """Which requests, newest first; what is None or empty does not count.
 
-    `search` is looked for in answers and error messages, without regard to case. `before` is the
-    `next` of the page before.
+    `search` is looked for in answers and error messages, without regard to case. `format` is the
+    one that answers are read as, or that a call of the answer was written in; `error` is the kind
+    of an error. `before` is the `next` of the page before.
     """
 
     scope: str | None = None
@@ -181,6 +182,10 @@ class RequestQuery(Struct, frozen=True, kw_only=True):
     upstream: str = ""
     client_api: str = ""
     state: str = ""
+    format: str = ""
+    finish: str = ""
+    error: str = ""
+    repairs: bool | None = None  # whether calls were mended
     since: float | None = None
     until: float | None = None
     search: str = ""
@@ -221,6 +226,50 @@ class Totals(Struct, frozen=True, kw_only=True):
     cached_tokens: int
     reasoning_tokens: int
     size: int
+
+
+class Percentiles(Struct, frozen=True):
+    """The middle of some spans, and what only one in twenty is longer than."""
+
+    p50: float
+    p95: float
+
+
+class Bucket(Struct, frozen=True, kw_only=True):
+    """The requests of one stretch of time that begins at *t*; `ttft` is the time to first token."""
+
+    t: float
+    streams: int = 0
+    failed: int = 0
+    calls: int = 0
+    repaired: int = 0
+    ttft: Percentiles | None = None
+    duration: Percentiles | None = None
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The requests from `since` to `until`, in buckets of `width` seconds, and in sum.
+
+    `formats` counts calls by the format they were written in, among the newest requests.
+    """
+
+    since: float
+    until: float
+    width: float
+    buckets: list[Bucket]
+    formats: dict[str, int]
+    errors: dict[str, int]
+    models: dict[str, int]
+    states: dict[str, int]
+
+
+class OverviewQuery(Struct, frozen=True, kw_only=True):
+    """Which requests are summed up, and into how many buckets."""
+
+    scope: str | None = None
+    since: float
+    until: float
+    buckets: int = 60
 
 
 class StoreHealth(Struct, frozen=True, kw_only=True):

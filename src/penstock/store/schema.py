@@ -21,7 +21,7 @@ from penstock.store.engine import make_engine, read_url
 from penstock.store.errors import Describer, StoreError
 from penstock.store.tables import METADATA
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The newest step in `migrations/versions`."""
 
 LOCK: Final = 0x70656E73746F636B

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from math import inf
 from typing import Final, TypeVar
@@ -22,8 +22,11 @@ from penstock.store import queries
 from penstock.store.backlog import OVERHEAD, Backlog, Entry, Record
 from penstock.store.engine import file_of, make_engine, read_url, reading
 from penstock.store.errors import Describer, StoreError
+from penstock.store.overview import overview
 from penstock.store.readers import Readers
 from penstock.store.records import (
+    Overview,
+    OverviewQuery,
     Page,
     RequestDetail,
     RequestEnded,
@@ -222,6 +225,14 @@ class Store:
     async def follow(self, after: str, limit: int) -> list[RequestRow]:
         """List requests newer than the one with the id *after*, oldest first."""
         return await self._list(lambda connection: queries.list_newer(connection, after, limit))
+
+    async def named(self, ids: Sequence[str]) -> list[RequestRow]:
+        """List the requests with these *ids*, in any order."""
+        return await self._list(lambda connection: queries.list_named(connection, ids))
+
+    async def overview(self, query: OverviewQuery) -> Overview:
+        """Sum up requests over time."""
+        return await self._list(lambda connection: overview(connection, query))
 
     async def totals(self, since: float) -> Totals:
         """Sum up the requests made since *since*."""

@@ -29,6 +29,9 @@ from penstock.store.records import MAX_TEXT
 MAX_KEY: Final = 128
 """How many characters a key may have; a longer one is stored by its hash."""
 
+MAX_PATH: Final = 1_000
+"""How many characters of a path are stored."""
+
 KEY: Final = {"key": True}
 """Marks a column that is looked up by: too long a value is hashed, not cut."""
 
@@ -82,7 +85,7 @@ REQUESTS: Final = Table(
     _key("scope"),
     _key("session"),
     _string("client_api"),
-    _string("path", 1_000),
+    _string("path", MAX_PATH),
     _string("model"),
     _string("upstream"),
     _string("upstream_api"),
@@ -161,3 +164,26 @@ RESPONSES: Final = Table(
     Column("data", LargeBinary, nullable=False),
 )
 Index("responses_expires", RESPONSES.c.expires)
+
+AGENT_SESSIONS: Final = Table(
+    "agent_sessions",
+    METADATA,
+    _primary("id"),
+    _string("title"),
+    _string("prompt"),
+    _string("cwd", MAX_PATH),
+    _key("parent"),
+    _seconds("created"),
+    _seconds("updated"),
+    _count("messages"),
+    _count("size"),
+)
+Index("agent_sessions_updated", AGENT_SESSIONS.c.updated)
+
+AGENT_ENTRIES: Final = Table(
+    "agent_entries",
+    METADATA,
+    _primary("session"),
+    Column("number", BigInteger, primary_key=True, nullable=False, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+)

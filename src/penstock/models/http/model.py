@@ -6,6 +6,7 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
+from copy import copy
 from importlib.metadata import PackageNotFoundError, version
 from logging import getLogger
 from typing import Any, Final
@@ -26,7 +27,7 @@ from penstock.models.http.exchange import Exchange
 from penstock.models.http.keys import Mask, find_key, secrets_in_headers, secrets_in_url
 from penstock.models.http.listing import LIST_SECONDS, model_names
 from penstock.models.http.report import Account, HTTPStream, Report
-from penstock.models.http.retry import Retry
+from penstock.models.http.retry import NO_RETRY, Retry
 from penstock.models.http.taps import Hiding, Tracing, traced
 from penstock.models.http.transport import HTTPCall, Transport
 from penstock.models.http.waiting import Timeouts
@@ -153,6 +154,12 @@ class HTTPModel(Closing):
         """Give the whole answer; one that failed has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()
+
+    def without_retries(self) -> HTTPModel:
+        """Give this model as one that tries once, over the same connections: close the model."""
+        twin = copy(self)
+        twin._retry, twin._own = NO_RETRY, False  # noqa: SLF001 - a copy of our own
+        return twin
 
     async def names(self, seconds: float = LIST_SECONDS) -> list[str]:
         """List the models that the server has, within *seconds*.

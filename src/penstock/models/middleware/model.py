@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from copy import copy
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
@@ -30,6 +33,7 @@ from penstock.models.middleware.choice import Constraint
 from penstock.models.middleware.chosen import chosen_events
 from penstock.models.middleware.plan import Planner
 from penstock.models.middleware.retelling import Thoughts
+from penstock.models.retrying import without_retries
 from penstock.models.tracing import Trace, Write
 from penstock.parsing import Arguments, OnError, Reasoning
 from penstock.requests import Request
@@ -137,6 +141,13 @@ class ToolMiddleware:
         """Give the whole answer; one that failed has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()
+
+    def without_retries(self) -> ToolMiddleware:
+        """Give this middleware as one that asks once, and so does its upstream."""
+        twin = copy(self)
+        twin._model = without_retries(self._model)  # noqa: SLF001 - a copy of our own
+        twin._habits = replace(self._habits, retries=0)  # noqa: SLF001 - a copy of our own
+        return twin
 
     async def close(self) -> None:
         """Let go of what the upstream holds."""

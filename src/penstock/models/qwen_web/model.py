@@ -146,6 +146,16 @@ class QwenWebModel(Closing):
         view._scope = scope  # noqa: SLF001 - a copy of our own
         return view
 
+    def without_retries(self) -> QwenWebModel:
+        """Give this model as one that tries once, over the same connections: close the model.
+
+        A chat that the server has lost is still begun anew: that asks for something else.
+        """
+        twin = copy(self)
+        twin._http = self._http.without_retries()  # noqa: SLF001 - a copy of our own
+        twin._options = {**self._options, "retries": 0}  # noqa: SLF001 - a copy of our own
+        return twin
+
     def stream(self, request: Request) -> HTTPStream:
         """Begin to answer *request*; never raises, every failure is in the stream.
 

@@ -1,0 +1,285 @@
+"""`Agent`: a model, tools, and a conversation between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Final, Literal
+
+from penstock.agent.approval import Approve, Decision
+from penstock.agent.compacting import Compacting
+from penstock.agent.conversation import Conversation
+from penstock.agent.hooks import Hooks
+from penstock.agent.interrupting import Interrupt
+from penstock.agent.loop import Loop
+from penstock.agent.outlets import Outlet
+from penstock.agent.queues import Order, Queue
+from penstock.agent.recording import Recorder
+from penstock.agent.recovery import AgentRetry, Compaction, Spending
+from penstock.agent.running import AgentRun
+from penstock.agent.setup import MAX_TURNS, Setup
+from penstock.agent.subscribers import Subscriber
+from penstock.agent.tools.base import AgentTool
+from penstock.agent.tools.reading import ToolLike, read_agent_tools
+from penstock.agent.watching import Watch
+from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, Text, ToolCall, Usage
+from penstock.models.base import Model
+from penstock.requests import Message, Request, UserMessage
+
+Prompt = str | UserMessage | Iterable[str | UserMessage]
+"""What an agent is asked: a text, a message, or several."""
+
+_WITHIN: Final[ContextVar[tuple[Loop, ...]]] = ContextVar("_WITHIN", default=())
+"""The runs that the current task is part of: one of their tools, hooks or approvals."""
+
+
+class AgentBusyError(UsageError):
+    """The agent works on something: wait for it, steer it, or abort it."""
+
+
+class Agent:
+    """Answers prompts with *model*, and runs the *tools* that it calls.
+
+    *tools* are functions, `AgentTool`s, or pairs of a description and something to call.
+
+    * *approve* is asked about each call, but for tools that do not ask. *watches* look on while an
+      answer comes, and may stop it: stream rules and guards.
+    * *retry* says how an answer that failed in passing is asked for again, and *compaction* how
+      long a conversation may grow; without it, it is never summed up.
+    * *eager* starts a tool as soon as its own call is complete. *steering* says whether a message
+      of `steer` stops tools that run (``now``) or waits (``later``), and *order* whether waiting
+      messages are said one a turn or all at once.
+    * *request* is what every request begins as: temperature, limits, reasoning.
+
+    One run at a time. Raises `UsageError` for what cannot be.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an option of its own, and has a default
+        self,
+        model: Model,
+        tools: Iterable[ToolLike] = (),
+        system: str = "",
+        *,
+        messages: Iterable[Message] = (),
+        request: Request | None = None,
+        approve: Approve | None = None,
+        watches: Iterable[Watch] = (),
+        retry: AgentRetry | None = None,
+        compaction: Compaction | None = None,
+        eager: bool = False,
+        steering: Literal["now", "later"] = "now",
+        order: Order = "one",
+        max_turns: int = MAX_TURNS,
+    ) -> None:
+        self._setup = Setup(
+            model,
+            read_agent_tools(tools),
+            system,
+            request or Request(),
+            approve,
+            tuple(watches),
+            retry or AgentRetry(),
+            compaction,
+            eager,
+            steering,
+            max_turns,
+        )
+        self._setup.check()
+        self._conversation = Conversation(messages)
+        self._steering = Queue(order)
+        self._follow_ups = Queue(order)
+        self._loop: Loop | None = None
+        self._task: asyncio.Task[list[Message]] | None = None
+
+    # --- what it is ---
+
+    @property
+    def model(self) -> Model:
+        """Who answers; may be another from the next run on."""
+        return self._setup.model
+
+    @model.setter
+    def model(self, model: Model) -> None:
+        self._change()
+        self._setup.model = model
+
+    @property
+    def tools(self) -> list[AgentTool]:
+        """What it can run."""
+        return list(self._setup.tools)
+
+    @tools.setter
+    def tools(self, tools: Iterable[ToolLike]) -> None:
+        self._change()
+        self._setup.tools = read_agent_tools(tools)
+
+    @property
+    def system(self) -> str:
+        """What the model is told before everything else."""
+        return self._setup.system
+
+    @system.setter
+    def system(self, system: str) -> None:
+        self._change()
+        self._setup.system = system
+
+    @property
+    def watches(self) -> tuple[Watch, ...]:
+        """Who looks on while an answer comes."""
+        return self._setup.watches
+
+    @property
+    def hooks(self) -> Hooks:
+        """Where extensions take part."""
+        return self._setup.hooks
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, as the model is shown it."""
+        return self._conversation.messages
+
+    @messages.setter
+    def messages(self, messages: Iterable[Message]) -> None:
+        self._change()
+        self._conversation.messages = list(messages)
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Who writes the conversation down."""
+        return self._conversation.recorder
+
+    @recorder.setter
+    def recorder(self, recorder: Recorder | None) -> None:
+        self._change()
+        self._conversation.recorder = recorder
+
+    @property
+    def spending(self) -> Spending:
+        """What was taken so far: by answers, by those that failed, and by summaries."""
+        return self._conversation.spending
+
+    @property
+    def usage(self) -> Usage:
+        """All that was taken so far."""
+        return self.spending.usage
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run goes on."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def deferred(self) -> list[ToolCall]:
+        """The calls that wait for a decision; `proceed` takes it."""
+        return [] if self.busy else self._conversation.unanswered
+
+    # --- runs ---
+
+    def run(self, prompt: Prompt) -> AgentRun:
+        """Begin to work on *prompt*.
+
+        Raises `AgentBusyError` while a run goes on.
+        """
+        prompts = [_message(one) for one in _each(prompt)]
+        if not prompts:
+            raise UsageError("a prompt is at least one message")
+        return self._start(prompts, None)
+
+    def proceed(self, decisions: Mapping[str, Decision] | None = None) -> AgentRun:
+        """Go on where the conversation stands: with *decisions* about calls that wait, by id.
+
+        Raises `UsageError` where there is nothing to go on from: an empty conversation, or one
+        in which the model had the last word and no message waits.
+        """
+        prompts: list[UserMessage] = []
+        if not self.busy and not self._conversation.unanswered:
+            last = self.messages[-1] if self.messages else None
+            if last is None or isinstance(last, AssistantMessage):
+                prompts = self._steering.take() or self._follow_ups.take()
+                if not prompts:
+                    raise UsageError("there is nothing to go on from: no message waits")
+        return self._start(prompts, decisions or {})
+
+    def steer(self, message: str | UserMessage) -> None:
+        """Say *message* as soon as the run can hear it; tools that still run may be stopped."""
+        self._steering.put(_message(message))
+        if self.busy and self._loop is not None:
+            self._loop.steer()
+
+    def follow_up(self, message: str | UserMessage) -> None:
+        """Say *message* when the run would otherwise end."""
+        self._follow_ups.put(_message(message))
+
+    @property
+    def queued(self) -> int:
+        """How many messages wait to be said."""
+        return len(self._steering) + len(self._follow_ups)
+
+    def clear_queues(self) -> list[UserMessage]:
+        """Take back the messages that wait."""
+        return self._steering.clear() + self._follow_ups.clear()
+
+    async def abort(self) -> None:
+        """End the run: when this returns, nothing of it runs any more.
+
+        Called from one of the run's own tools or hooks it returns at once, for the run cannot end
+        before they do.
+        """
+        if not self.busy or self._loop is None or self._task is None:
+            return
+        self._loop.stop()
+        if self._loop not in _WITHIN.get():
+            await asyncio.wait({self._task})
+
+    async def compact(self) -> bool:
+        """Sum the conversation up now; tell whether it is shorter."""
+        self._change()
+        compacting = Compacting(self._setup, self._conversation, Interrupt())
+        return await compacting.compact("asked")
+
+    def subscribe(self, tell: Subscriber) -> Callable[[], None]:
+        """Tell *tell* of every event from now on; give what ends that."""
+        subscription = self._conversation.subscribe(tell)
+        return lambda: self._conversation.unsubscribe(subscription)
+
+    async def drained(self) -> None:
+        """Wait until every subscriber has been told everything."""
+        await self._conversation.drained()
+
+    def _start(
+        self, prompts: list[UserMessage], decisions: Mapping[str, Decision] | None
+    ) -> AgentRun:
+        self._change()
+        loop = Loop(self._setup, self._conversation, self._steering, self._follow_ups)
+        outlet = Outlet()
+        self._conversation.outlet = outlet
+        self._loop = loop
+        self._task = asyncio.get_running_loop().create_task(_run(loop, outlet, prompts, decisions))
+        return AgentRun(self._task, outlet, self.abort, loop.stop)
+
+    def _change(self) -> None:
+        if self.busy:
+            raise AgentBusyError("the agent is busy: wait for its run, steer it, or abort it")
+
+
+async def _run(
+    loop: Loop,
+    outlet: Outlet,
+    prompts: list[UserMessage],
+    decisions: Mapping[str, Decision] | None,
+) -> list[Message]:
+    _WITHIN.set((*_WITHIN.get(), loop))
+    try:
+        return await loop.run(prompts, decisions)
+    finally:
+        outlet.end()
+
+
+def _each(prompt: Prompt) -> Iterable[str | UserMessage]:
+    return [prompt] if isinstance(prompt, str | UserMessage) else prompt
+
+
+def _message(said: str | UserMessage) -> UserMessage:
+    return UserMessage([Text(said)]) if isinstance(said, str) else said

@@ -1,0 +1,190 @@
+"""The answer of a turn: asked for until there is one, or until it is clear that there is none.
+
+An answer is asked for again when it failed in passing, when a watch stopped it, and once a prompt
+when the conversation was too long for its model. Nothing of it is played twice: what was told of a
+failed answer ends with its `message_end`, and is no part of the conversation any more. Once a tool
+has run for an answer, that answer stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from msgspec import structs
+
+from penstock.agent.answering import Answer, Reader
+from penstock.agent.calls import Calls
+from penstock.agent.compacting import Compacting
+from penstock.agent.conversation import Conversation
+from penstock.agent.events import FindingMade, RetryEnded, RetryStarted
+from penstock.agent.executing import Policy
+from penstock.agent.interrupting import Interrupt, Interrupted
+from penstock.agent.recovery import empty_answer, is_empty, overflowed
+from penstock.agent.setup import MAX_INTERRUPTIONS, Setup
+from penstock.agent.watching import Finding
+from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
+from penstock.models.retrying import without_retries
+from penstock.requests import Message, Request, UserMessage
+
+Remedy = Callable[[], Awaitable[bool]]
+"""What is done before an answer is asked for again; tells whether it shall be."""
+
+
+class Asking:
+    """Asks the model of one run."""
+
+    def __init__(
+        self, setup: Setup, conversation: Conversation, interrupt: Interrupt, policy: Policy
+    ) -> None:
+        self.system = setup.system
+        self.reminders: list[Finding] = []
+        """Findings that stopped nothing; the model is told of them after the turn."""
+        self.calls = Calls(policy)
+        """The calls of the answer that came last."""
+        self._setup = setup
+        self._conversation = conversation
+        self._interrupt = interrupt
+        self._policy = policy
+        self._model = without_retries(setup.model)  # the run itself tries again, and says so
+        self._reader = Reader(setup.watches, interrupt, conversation.emit, self.reminders.append)
+        self.compacting = Compacting(setup, conversation, interrupt)
+        self._interruptions = 0
+        self._asked = 0
+        self._tried = self._retries = 0
+
+    async def answer(self) -> AssistantMessage:
+        """Give the answer of a turn, final and written down; it may have failed."""
+        self._tried = self._retries = 0
+        while True:
+            answer = await self._ask()
+            message = answer.message
+            self._tried += 1
+            if answer.finding is not None:
+                await self._heed(answer.finding, message)
+                if not self._interrupt.fired:
+                    continue
+                return message
+            remedy = self._remedy(message)
+            await self._conversation.close(message, kept=remedy is None)
+            if remedy is not None and await remedy():
+                continue
+            if remedy is not None:  # no part of the conversation, but what the run came to
+                self._conversation.new.append(message)
+            self._tell_end(message)
+            return message
+
+    # --- one try ---
+
+    async def _ask(self) -> Answer:
+        self.calls = calls = Calls(self._policy)
+        try:
+            async with self._interrupt.guard():
+                request = await self._request()
+        except Interrupted:
+            request = self._setup.request  # which is not sent: the reader sees the abort first
+        on_call = calls.start if self._setup.eager else _ignore
+        return await self._reader.read(self._model, request, on_call)
+
+    async def _request(self) -> Request:
+        hooks, complain = self._setup.hooks, self._conversation.complain
+        shown = await hooks.ask("context", list(self._conversation.messages), complain)
+        template = self._setup.request
+        request = structs.replace(
+            template,
+            model=template.model or self._setup.model.name,
+            system=self.system,
+            messages=_messages(shown, self._conversation),
+            tools=[tool.tool for tool in self._setup.tools],
+            # A call that is demanded is demanded once: else the agent could never end.
+            tool_choice=template.tool_choice if self._asked == 0 else None,
+            stream=True,
+            include_usage=True,
+        )
+        self._asked += 1
+        changed = await hooks.ask("before_provider_request", request, complain)
+        return changed if isinstance(changed, Request) else request
+
+    # --- findings ---
+
+    async def _heed(self, finding: Finding, message: AssistantMessage) -> None:
+        """Drop or keep what had come, tell the model what was found, and let it try again."""
+        conversation = self._conversation
+        keep = finding.keep or self.calls.started  # what tools have done cannot be undone
+        await conversation.close(message, kept=keep)
+        if keep:
+            await self.settle(message, f"Stopped by {', '.join(finding.names)}.")
+        conversation.emit(FindingMade(finding.source, finding.names, finding.text, True))
+        await conversation.note(finding)
+        await conversation.say(UserMessage([Text(finding.text)]))
+        self._interruptions += 1
+        if self._interruptions >= MAX_INTERRUPTIONS:
+            self._reader.interrupts = False
+
+    async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
+        """Answer every call of *message* that has not run with *reason*."""
+        self.calls.stop(reason)
+        for call in message.tool_calls:
+            if not self.calls.has(call):
+                self.calls.refuse(call, reason)
+        return await self.collect()
+
+    async def collect(self) -> list[ToolResult]:
+        """Wait for the calls that were started; say their results, in the order of the calls."""
+        results = await self.calls.results()
+        for result in results:
+            for watch in self._setup.watches:
+                watch.tool_ended(result)
+            await self._conversation.say(result)
+        return results
+
+    # --- failures ---
+
+    def _remedy(self, message: AssistantMessage) -> Remedy | None:
+        """Find what makes it worth to ask again; there is none for an answer that stands."""
+        error = self._fault(message)
+        if error is None or self._interrupt.fired or self.calls.started:
+            return None
+        if overflowed(message):
+            return self._room()
+        delay = self._setup.retry.delay(self._tried, error, self._setup.chance())
+        return None if delay is None else partial(self._wait, delay, error)
+
+    def _fault(self, message: AssistantMessage) -> ErrorInfo | None:
+        if message.stop_reason == "error":
+            return message.error or ErrorInfo("the answer failed, and nobody said why")
+        return empty_answer() if is_empty(message) else None
+
+    async def _wait(self, delay: float, error: ErrorInfo) -> bool:
+        self._retries += 1
+        attempts = self._setup.retry.attempts
+        self._conversation.emit(RetryStarted(self._retries, attempts, delay, error))
+        try:
+            async with self._interrupt.guard():
+                await asyncio.sleep(delay)
+        except Interrupted:
+            return False
+        return True
+
+    def _room(self) -> Remedy | None:
+        if self.compacting.overflowed:  # it did not help
+            return None
+        self.compacting.overflowed = True
+        return partial(self.compacting.compact, "overflow")
+
+    def _tell_end(self, message: AssistantMessage) -> None:
+        """Tell how it ended, where something was tried again."""
+        if self._retries:
+            failed = message.error if message.stop_reason in ("error", "aborted") else None
+            self._conversation.emit(RetryEnded(failed is None, self._retries, failed))
+
+
+def _ignore(call: ToolCall) -> None:
+    """Let *call* wait until the answer is whole."""
+
+
+def _messages(shown: object, conversation: Conversation) -> list[Message]:
+    if isinstance(shown, Sequence) and not isinstance(shown, str):
+        return list(shown)
+    return list(conversation.messages)

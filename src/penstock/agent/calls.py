@@ -1,0 +1,88 @@
+"""The calls of one answer: which run, when, and what the model is told of each.
+
+Shared tools run side by side; an exclusive one waits for all calls before it, and all after it wait
+for it. Whatever order they end in, their results are given in the order of the calls. Every call
+has a task of its own, so one can be stopped and the others go on; what a tool had given back by
+then is kept.
+
+A call that does not run has a result too, which says why: an unknown tool, arguments that do not
+fit, a no, a message of the user's that came first, an answer that broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.agent.approval import Decision
+from penstock.agent.executing import Execution, Policy
+from penstock.messages import ToolCall, ToolResult
+
+SKIPPED: Final = "Skipped due to queued user message."
+CUT: Final = "The call was cut off before its arguments were complete, so it was not run."
+
+
+class Calls:
+    """The calls of one answer, as far as they have been started."""
+
+    def __init__(self, policy: Policy, decisions: Mapping[str, Decision] | None = None) -> None:
+        self._policy = policy
+        self._decisions = decisions or {}
+        self._runs: list[Execution] = []
+        self._stopped = ""
+
+    @property
+    def started(self) -> bool:
+        """Whether a tool was run, or is about to be."""
+        return bool(self._runs)
+
+    def start(self, call: ToolCall) -> None:
+        """Run *call*, as soon as those before it let it."""
+        tool = self._policy.tools.get(call.name)
+        is_exclusive = tool is not None and tool.exclusive
+        before = [run for run in self._runs if is_exclusive or run.is_exclusive]
+        run = Execution(call, tool, self._policy, self._decisions.get(call.id))
+        self._runs.append(run)
+        run.start(before)
+        if self._stopped:
+            run.stop(self._stopped)
+
+    def refuse(self, call: ToolCall, reason: str) -> None:
+        """Answer *call* with *reason* in place of running it."""
+        run = Execution(call, None, self._policy, None)
+        self._runs.append(run)
+        run.refuse(reason)
+
+    def stop(self, reason: str) -> None:
+        """End what runs and start nothing more; results that are there stay."""
+        self._stopped = self._stopped or reason
+        for run in self._runs:
+            run.stop(reason)
+
+    async def results(self) -> list[ToolResult]:
+        """Wait for all that was started; give what came of it, in the order of the calls."""
+        try:
+            while open_ := [run.task for run in self._runs if not run.task.done()]:
+                await asyncio.wait(open_)
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        for run in self._runs:
+            run.task.result()
+        return [run.result for run in self._runs if run.result is not None]
+
+    @property
+    def deferred(self) -> list[ToolCall]:
+        """The calls about which nobody could decide yet."""
+        return [run.call for run in self._runs if run.is_deferred]
+
+    def has(self, call: ToolCall) -> bool:
+        """Tell whether *call* was started."""
+        return any(run.call.id == call.id for run in self._runs)
+
+    async def _end(self) -> None:
+        """End everything: whoever waited for the results is gone."""
+        for run in self._runs:
+            run.task.cancel()
+        await asyncio.gather(*(run.task for run in self._runs), return_exceptions=True)

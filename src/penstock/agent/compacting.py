@@ -1,0 +1,101 @@
+"""A conversation that has grown too long, made shorter while the run waits.
+
+First old results of tools are cut down; where that is not enough, the model sums up what lies
+further back. A summary that fails leaves the conversation as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.agent.conversation import Conversation
+from penstock.agent.events import CompactionEnded, CompactionStarted
+from penstock.agent.hooks import Cancel
+from penstock.agent.interrupting import Interrupt, Interrupted
+from penstock.agent.recovery import (
+    Compaction,
+    Cut,
+    SummaryError,
+    compacted,
+    context_tokens,
+    prune,
+    ratio,
+    summarize,
+)
+from penstock.agent.setup import Setup
+from penstock.messages import ErrorInfo
+from penstock.models.retrying import without_retries
+from penstock.tools import Tool
+
+Reason = Literal["threshold", "overflow", "asked"]
+"""Why a conversation is summed up: it nears the limit, it met it, or somebody wants it."""
+
+
+class Compacting:
+    """Keeps the conversation of a run within its model's window."""
+
+    def __init__(self, setup: Setup, conversation: Conversation, interrupt: Interrupt) -> None:
+        self._setup = setup
+        self._settings = setup.compaction or Compaction()
+        self._conversation = conversation
+        self._interrupt = interrupt
+        self.overflowed = setup.compaction is None
+        """Whether room was made once in this run, or may not be made."""
+
+    async def compact_if_due(self) -> None:
+        """Make the conversation shorter if it nears the limit."""
+        tokens = self._tokens()
+        if self._setup.compaction is None or not self._settings.is_due(tokens):
+            return
+        if self._settings.prune:
+            tokens -= self._prune()
+        if self._settings.is_due(tokens):
+            await self.compact("threshold")
+
+    async def compact(self, reason: Reason) -> bool:
+        """Sum up what lies back; tell whether the conversation is shorter now."""
+        tokens = self._tokens()
+        cut = self._settings.cut(self._conversation.messages, *self._beside())
+        if cut is None:
+            return False
+        hooks, complain = self._setup.hooks, self._conversation.complain
+        async with self._interrupt.guard():
+            allowed = await hooks.ask("session_before_compact", reason, complain)
+        if isinstance(allowed, Cancel):
+            return False
+        self._conversation.emit(CompactionStarted(reason, tokens))
+        ended = await self._sum_up(cut, tokens)
+        self._conversation.emit(ended)
+        if ended.error is None:
+            await hooks.ask("session_compact", ended, complain)
+        return ended.error is None
+
+    async def _sum_up(self, cut: Cut, tokens: int) -> CompactionEnded:
+        messages = self._conversation.messages
+        old, kept = messages[: cut.at], messages[cut.at :]
+        model = self._settings.model or without_retries(self._setup.model)
+        try:
+            async with self._interrupt.guard():
+                summary, usage = await summarize(model, old, room=self._settings.room)
+        except Interrupted:
+            return CompactionEnded(error=ErrorInfo("the summary was aborted", "aborted"))
+        except SummaryError as exc:
+            self._conversation.spending.add(exc.usage, "compaction")
+            return CompactionEnded(error=exc.info)
+        self._conversation.spending.add(usage, "compaction")
+        shorter = compacted(summary, kept)
+        await self._conversation.compact(shorter, summary, len(kept), tokens)
+        return CompactionEnded(summary, len(kept))
+
+    def _prune(self) -> int:
+        """Cut old results down; tell how many tokens that saves."""
+        pruned = prune(self._conversation.messages)
+        self._conversation.messages[:] = pruned.messages
+        return round(pruned.saved * ratio(pruned.messages, *self._beside()))
+
+    def _tokens(self) -> int:
+        return context_tokens(self._conversation.messages, *self._beside())
+
+    def _beside(self) -> tuple[str, list[Tool]]:
+        """Give what goes along with the conversation."""
+        return self._setup.system, [tool.tool for tool in self._setup.tools]

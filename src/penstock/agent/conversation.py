@@ -1,0 +1,123 @@
+"""The conversation of an agent: what the model is shown, and everybody who is told of it.
+
+A message is final when it has been written down: then it is told with `message_end`, and not
+before. A record that fails is a complaint; the conversation goes on in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+
+from penstock.agent.events import (
+    AgentEvent,
+    Complained,
+    MessageEnded,
+    MessageStarted,
+)
+from penstock.agent.outlets import Outlet
+from penstock.agent.recording import Recorder
+from penstock.agent.recovery.costs import Spending
+from penstock.agent.subscribers import Subscriber, Subscription
+from penstock.agent.watching import Finding
+from penstock.messages import AssistantMessage, ToolCall, ToolResult
+from penstock.requests import Message
+
+
+class Conversation:
+    """What was said, who writes it down, and who looks on."""
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self.messages = list(messages)
+        self.recorder: Recorder | None = None
+        self.spending = Spending()
+        self.new: list[Message] = []
+        """What the run that goes on has added."""
+        self.outlet: Outlet | None = None  # of the run that goes on
+        self._subscriptions: list[Subscription] = []
+
+    # --- who looks on ---
+
+    def emit(self, event: AgentEvent) -> None:
+        """Tell everybody who looks on."""
+        if self.outlet is not None:
+            self.outlet.put(event)
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    def complain(self, source: str, message: str) -> None:
+        """Tell that something beside the run failed."""
+        self.emit(Complained(source, message))
+
+    def subscribe(self, tell: Subscriber) -> Subscription:
+        """Tell *tell* of everything from now on."""
+        subscription = Subscription(tell)
+        self._subscriptions = [*self._subscriptions, subscription]
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Tell no more."""
+        self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+
+    async def drained(self) -> None:
+        """Wait until every subscriber has been told everything."""
+        for subscription in self._subscriptions:
+            await subscription.drained()
+
+    # --- what is said ---
+
+    def begin(self) -> None:
+        """Begin a run."""
+        self.new = []
+
+    async def say(self, message: Message) -> None:
+        """Add a message that is there at once."""
+        self.emit(MessageStarted(message))
+        await self.close(message)
+
+    async def close(self, message: Message, *, kept: bool = True) -> None:
+        """Add a message that is final now; one that is not *kept* is only written down."""
+        if isinstance(message, AssistantMessage):
+            self.spending.add(message.usage, "answer" if kept else "failure")
+        if kept:
+            self.messages.append(message)
+            self.new.append(message)
+        if self.recorder is not None:
+            await self._record(self.recorder.message(message, kept=kept))
+        self.emit(MessageEnded(message, kept))
+
+    async def note(self, finding: Finding) -> None:
+        """Write down that a watch has spoken."""
+        if self.recorder is not None:
+            await self._record(self.recorder.finding(finding))
+
+    async def compact(self, shorter: list[Message], summary: str, kept: int, tokens: int) -> None:
+        """Go on with *shorter*: *summary*, and the last *kept* messages."""
+        self.messages[:] = shorter
+        if self.recorder is not None:
+            await self._record(self.recorder.compacted(summary, kept, tokens))
+
+    @property
+    def last_answer(self) -> AssistantMessage | None:
+        """What the model said last."""
+        answers = (one for one in reversed(self.messages) if isinstance(one, AssistantMessage))
+        return next(answers, None)
+
+    @property
+    def unanswered(self) -> list[ToolCall]:
+        """The complete calls of the last answer that have no result yet."""
+        answered: set[str] = set()
+        for message in reversed(self.messages):
+            if isinstance(message, ToolResult):
+                answered.add(message.id)
+            elif isinstance(message, AssistantMessage):
+                calls = [call for call in message.tool_calls if call.complete]
+                return [call for call in calls if call.id not in answered]
+            else:
+                break
+        return []
+
+    async def _record(self, writing: Awaitable[None]) -> None:
+        try:
+            await writing
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the run goes on
+            self.complain("record", f"{type(exc).__name__}: {exc}")

@@ -1,0 +1,264 @@
+"""One call on its way from the model's words to a result.
+
+It is prepared by its schema, decided about, run and told. Whatever becomes of it, it ends with a
+result for the model, unless nobody could decide about it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from inspect import isawaitable
+from typing import Any, Final
+
+from msgspec import structs
+
+from penstock.agent.approval import Allow, Approve, Decision, Defer, Deny, Edit
+from penstock.agent.events import (
+    AgentEvent,
+    ApprovalRequested,
+    CallApproved,
+    CallDenied,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+)
+from penstock.agent.hooks import Complain, Hooks
+from penstock.agent.tools.base import AgentTool, ToolContext, ToolOutput
+from penstock.agent.tools.checking import prepare
+from penstock.agent.tools.contents import content_of
+from penstock.errors import PenstockError, ToolError
+from penstock.messages import ToolCall, ToolResult
+
+ABORTED: Final = "Tool execution was aborted."
+
+Emit = Callable[[AgentEvent], None]
+"""Tells everybody who looks on."""
+
+
+class Policy:
+    """What holds for all calls of an agent: its tools, and who is asked."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, AgentTool],
+        approve: Approve | None,
+        hooks: Hooks,
+        emit: Emit,
+        complain: Complain,
+    ) -> None:
+        self.tools = tools
+        self.approve = approve
+        self.hooks = hooks
+        self.emit = emit
+        self.complain = complain
+
+
+class _Refused(Exception):  # noqa: N818 - it is an answer
+    """The call does not run; the model is told why."""
+
+
+class Execution:
+    """One call on its way from the model's words to a result."""
+
+    task: asyncio.Task[None]
+
+    def __init__(
+        self, call: ToolCall, tool: AgentTool | None, policy: Policy, decision: Decision | None
+    ) -> None:
+        self.call = call
+        self.result: ToolResult | None = None
+        self.is_deferred = False
+        self.is_exclusive = tool is not None and tool.exclusive
+        self._tool = tool
+        self._policy = policy
+        self._decision = decision
+        self._stopped = ""
+        self._has_begun = False
+        self._is_running = False
+        self._is_told = False  # everybody knows that it began
+        self._context = ToolContext(call.id, call.name, self._show)
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, before: list[Execution]) -> None:
+        """Begin, behind those of *before*."""
+        waits = [run.task for run in before]
+        self.task = self._loop.create_task(self._go(waits))
+
+    def refuse(self, reason: str) -> None:
+        """End without running."""
+        self.task = self._loop.create_task(self._end(ToolOutput(reason, is_error=True)))
+
+    def stop(self, reason: str) -> None:
+        """End the call, unless it has ended or may not be."""
+        is_held = self._is_running and self._tool is not None and not self._tool.abortable
+        if self._stopped or self.task.done() or is_held:
+            return
+        self._stopped = reason
+        self._context.cancelled = True
+        if self._has_begun:  # a task that has not begun would end without a result
+            self.task.cancel()
+
+    # --- on the way ---
+
+    async def _go(self, waits: list[asyncio.Task[None]]) -> None:
+        output: ToolOutput | None
+        self._has_begun = True
+        try:
+            await self._wait(waits)
+            output = await self._run()
+        except _Refused as refusal:
+            output = ToolOutput(str(refusal), is_error=True)
+        except asyncio.CancelledError:
+            # By `stop`, by a tool that cancelled itself, or by the end of everything.
+            if not self._stopped and self._is_cancelled():
+                raise
+            output = ToolOutput(self._stopped or ABORTED, is_error=True)
+        if output is None:
+            self.is_deferred = True
+        else:
+            await self._end(output)
+
+    async def _wait(self, waits: list[asyncio.Task[None]]) -> None:
+        if self._stopped:
+            raise _Refused(self._stopped)
+        if waits:
+            await asyncio.wait(waits)
+
+    def _is_cancelled(self) -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    async def _run(self) -> ToolOutput | None:
+        """Run the tool; None is a call that is deferred."""
+        call = self.call
+        tool = self._tool
+        if tool is None:
+            raise _Refused(f"Tool {call.name} not found. {self._known()}")
+        arguments = self._prepare(tool, call)
+        decision = await self._decide(tool, structs.replace(call, arguments=arguments))
+        match decision:
+            case Defer():
+                return None
+            case Deny(reason):
+                raise _Refused(_denied(reason))
+            case Edit(edited):
+                arguments = self._prepare(tool, structs.replace(call, arguments=edited))
+            case Allow():
+                pass
+        self._is_running = True
+        self._tell_start(arguments)
+        return await self._call(tool, arguments)
+
+    async def _call(self, tool: AgentTool, arguments: dict[str, Any]) -> ToolOutput:
+        try:
+            return _output(await tool.run(arguments, self._context))
+        except ToolError as exc:
+            return ToolOutput(str(exc), is_error=True)
+        except PenstockError as exc:
+            return ToolOutput(f"Tool {tool.name} failed: {exc}", is_error=True)
+        except Exception as exc:  # noqa: BLE001 - it is the tool's own, and the model is told
+            return ToolOutput(f"Tool {tool.name} failed: {_words(exc)}", is_error=True)
+
+    def _prepare(self, tool: AgentTool, call: ToolCall) -> dict[str, Any]:
+        try:
+            return prepare(tool, call)
+        except ToolError as exc:
+            raise _Refused(str(exc)) from exc
+
+    def _known(self) -> str:
+        names = ", ".join(self._policy.tools)
+        return f"The tools are: {names}." if names else "There are no tools."
+
+    # --- who decides ---
+
+    async def _decide(self, tool: AgentTool, call: ToolCall) -> Decision:
+        """Ask the hooks, and then whoever approves; tell what they say."""
+        said = await self._policy.hooks.ask("tool_call", call, self._policy.complain)
+        if isinstance(said, ToolCall) and said.arguments != call.arguments:
+            call = structs.replace(call, arguments=said.arguments)
+            said = Edit(said.arguments)
+        decision: Decision = said if isinstance(said, Decision) else Allow()
+        if isinstance(decision, Edit):
+            call = structs.replace(call, arguments=decision.arguments)
+        if isinstance(decision, Allow | Edit):
+            asked = await self._ask(tool, call)
+            decision = decision if isinstance(asked, Allow) else asked
+        return decision
+
+    async def _ask(self, tool: AgentTool, call: ToolCall) -> Decision:
+        approve, decision = self._policy.approve, self._decision
+        if decision is None and (approve is None or not tool.asks):
+            return Allow()
+        if decision is None and approve is not None:
+            self._policy.emit(ApprovalRequested(call.id, call.name, call.arguments))
+            decision = await self._asked(approve, call, tool)
+        match decision:
+            case Deny(reason):
+                self._policy.emit(CallDenied(call.id, call.name, reason))
+            case Edit(arguments):
+                self._policy.emit(CallApproved(call.id, call.name, arguments))
+            case Allow():
+                self._policy.emit(CallApproved(call.id, call.name, call.arguments))
+        return decision or Allow()
+
+    async def _asked(self, approve: Approve, call: ToolCall, tool: AgentTool) -> Decision:
+        try:
+            said = approve(call, tool)
+            decision: object = await said if isawaitable(said) else said
+        except Exception as exc:  # noqa: BLE001 - nobody could say yes, so it is a no
+            self._policy.complain("approval", _words(exc))
+            return Deny("nobody could be asked")
+        if isinstance(decision, Decision):
+            return decision
+        self._policy.complain("approval", f"{decision!r} is no decision")
+        return Deny("nobody could be asked")
+
+    # --- what is told ---
+
+    def _show(self, partial: object) -> None:
+        """Tell how far the tool is, from its own task or from a thread."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop.call_soon_threadsafe(self._emit_update, partial)
+        else:
+            self._emit_update(partial)
+
+    def _emit_update(self, partial: object) -> None:
+        if self._is_running and self.result is None:
+            shown = content_of(partial)
+            self._policy.emit(ToolUpdated(self.call.id, self.call.name, shown))
+
+    def _tell_start(self, arguments: dict[str, Any]) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._policy.emit(ToolStarted(self.call.id, self.call.name, arguments))
+
+    async def _end(self, output: ToolOutput) -> None:
+        call = self.call
+        self._tell_start(call.arguments)  # also of one that was refused
+        result = ToolResult(call.id, call.name, output.content, output.is_error)
+        hooks = self._policy.hooks
+        try:
+            changed = await hooks.ask("tool_result", result, self._policy.complain)
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            changed = None  # the hook was too slow: the result is there all the same
+        self.result = changed if isinstance(changed, ToolResult) else result
+        self._policy.emit(ToolEnded(call.id, call.name, self.result, output.details))
+
+
+def _output(value: object) -> ToolOutput:
+    if isinstance(value, ToolOutput):
+        return structs.replace(value, content=content_of(value))
+    return ToolOutput(content_of(value))
+
+
+def _denied(reason: str) -> str:
+    return f"The call was denied: {reason}" if reason else "The call was denied."
+
+
+def _words(exc: Exception) -> str:
+    return f"{type(exc).__name__}: {exc}"

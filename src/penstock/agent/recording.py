@@ -1,0 +1,28 @@
+"""Who writes down what an agent's conversation consists of: a session is one.
+
+The agent waits for it: what was told with `message_end` has been written. A record that fails is
+told as a complaint, and the run goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.agent.watching import Finding
+from penstock.requests import Message
+
+
+class Recorder(Protocol):
+    """Writes down the conversation as it becomes final."""
+
+    async def message(self, message: Message, *, kept: bool = True) -> None:
+        """Write a final message; one that is not *kept* is no part of the context."""
+
+    async def finding(self, finding: Finding) -> None:
+        """Write which rules have spoken; what they said comes as a message."""
+
+    async def compacted(self, summary: str, kept: int, tokens: int) -> None:
+        """Write that all but the last *kept* messages of the context are now *summary*.
+
+        *tokens* is how long the context was before.
+        """

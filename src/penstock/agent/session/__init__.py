@@ -1,0 +1,74 @@
+"""Sessions: conversations of agents that are kept, gone back in, forked, listed and exported."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from penstock.agent.session.archive import (
+    Archive,
+    Journal,
+    JournalGoneError,
+    SessionError,
+    SessionInfo,
+)
+from penstock.agent.session.entries import (
+    CompactionEntry,
+    Contents,
+    CustomEntry,
+    Entry,
+    Fault,
+    FindingEntry,
+    Foreign,
+    Header,
+    LabelEntry,
+    MessageEntry,
+    ModelEntry,
+    TitleEntry,
+)
+from penstock.agent.session.export import to_html, to_markdown
+from penstock.agent.session.file import FileJournal, read_session
+from penstock.agent.session.folder import SessionFolder, sessions_in
+from penstock.agent.session.session import Session, SessionCancelledError
+from penstock.agent.session.tree import Branch, Tree
+
+if TYPE_CHECKING:
+    from penstock.agent.session.stored import SessionDatabase
+
+__all__ = [
+    "Archive",
+    "Branch",
+    "CompactionEntry",
+    "Contents",
+    "CustomEntry",
+    "Entry",
+    "Fault",
+    "FileJournal",
+    "FindingEntry",
+    "Foreign",
+    "Header",
+    "Journal",
+    "JournalGoneError",
+    "LabelEntry",
+    "MessageEntry",
+    "ModelEntry",
+    "Session",
+    "SessionCancelledError",
+    "SessionDatabase",
+    "SessionError",
+    "SessionFolder",
+    "SessionInfo",
+    "TitleEntry",
+    "Tree",
+    "read_session",
+    "sessions_in",
+    "to_html",
+    "to_markdown",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs a database when it is first asked for: files need none."""
+    if name == "SessionDatabase":
+        return import_module("penstock.agent.session.stored").SessionDatabase
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,236 @@
+"""What the record of a session is made of: a header, and entries that hang on one another.
+
+A record is a list of lines, each a JSON object with a `type`. The first is the header; every other
+has an `id` and the id of its `parent`, the entry that was the last one said before it. So a record
+is a tree: who goes on from an earlier entry grows a branch, and nothing is ever rewritten.
+
+Records outlive versions, in both directions. A line that this version does not understand is a
+`Foreign` entry: it keeps its place in the tree and its bytes, and is passed over. A line of an
+older version is brought up to date by `STEPS` as it is read. A header that comes again says that
+the lines behind it are of its version, so that a newer penstock can go on with an older file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from penstock import _json
+from penstock.errors import JSONParseError
+from penstock.requests import Message
+
+VERSION: Final = 1
+"""The version of the records that are written."""
+
+MAX_FAULTS: Final = 100
+"""How many unreadable lines are told one by one: a file that is no record has nothing else."""
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes of a line of one version a line of the next."""
+
+STEPS: Final[Mapping[int, Upgrade]] = {}
+"""What to do with a line of each older version; there is none yet."""
+
+
+class Header(Struct, frozen=True, omit_defaults=True, tag="session", tag_field="type"):
+    """What a session is: *parent* is the id of the session that it was forked from."""
+
+    version: int
+    id: str
+    created: float = 0.0
+    cwd: str = ""
+    title: str = ""
+    parent: str = ""
+
+
+class Entry(Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    """Something that happened in a session, behind *parent*, at *time* in seconds."""
+
+    id: str
+    parent: str = ""
+    time: float = 0.0
+
+    @property
+    def type(self) -> str:
+        """The wire name, such as ``message``."""
+        return str(self.__struct_config__.tag)
+
+
+class MessageEntry(Entry, frozen=True, tag="message", kw_only=True):
+    """A message; one that is not *kept* is no part of what the model is shown again.
+
+    *number* counts the messages of the record, this one too: who lists sessions reads their ends.
+    """
+
+    message: Message
+    kept: bool = True
+    number: int = 0
+
+
+class CompactionEntry(Entry, frozen=True, tag="compaction", kw_only=True):
+    """What was said before the entry *first_kept* is now *summary*.
+
+    *tokens* is how long the context was. Without *first_kept*, nothing from before is kept.
+    """
+
+    summary: str
+    first_kept: str = ""
+    tokens: int = 0
+
+
+class FindingEntry(Entry, frozen=True, tag="finding", kw_only=True):
+    """Rules or guards of these *names* have spoken."""
+
+    source: str
+    names: list[str] = field(default_factory=list)
+
+
+class ModelEntry(Entry, frozen=True, tag="model_change", kw_only=True):
+    """From here on another model answers."""
+
+    model: str
+
+
+class LabelEntry(Entry, frozen=True, tag="label", kw_only=True):
+    """The entry *target* has a name; an empty *label* takes it away."""
+
+    target: str
+    label: str = ""
+
+
+class TitleEntry(Entry, frozen=True, tag="title", kw_only=True):
+    """The session has a title, or another one."""
+
+    title: str
+
+
+class CustomEntry(Entry, frozen=True, tag="custom", kw_only=True):
+    """Something that an extension keeps here; the model never sees it."""
+
+    name: str
+    data: Any = None
+
+
+class Foreign(Entry, frozen=True, tag="foreign", kw_only=True):
+    """An entry of a kind that this version does not know: *line* is all of it, as it was read."""
+
+    kind: str
+    line: bytes
+
+
+Known = (
+    MessageEntry
+    | CompactionEntry
+    | FindingEntry
+    | ModelEntry
+    | LabelEntry
+    | TitleEntry
+    | CustomEntry
+)
+"""Any entry that this version understands."""
+
+
+class Fault(Struct, frozen=True):
+    """A line that is no entry at all; it stays where it is."""
+
+    line: int
+    reason: str
+
+
+class Contents(Struct):
+    """What a record holds: *unread* counts the lines that *faults* tells the first of."""
+
+    header: Header | None = None
+    entries: list[Entry] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    unread: int = 0
+
+
+class Line(Struct, frozen=True):
+    """An item of a record, and the bytes that say it."""
+
+    item: Header | Entry
+    data: bytes
+
+
+def write_line(item: Header | Entry) -> Line:
+    """Write *item*; raise `UsageError` if something in it has no JSON form."""
+    data = item.line if isinstance(item, Foreign) else _json.encode(item)
+    return Line(item, data)
+
+
+def read_lines(lines: Iterable[bytes], steps: Mapping[int, Upgrade] = STEPS) -> Contents:
+    """Read a record; never raises, whatever the lines are."""
+    contents = Contents()
+    version = VERSION
+    for number, line in enumerate(lines, 1):
+        data = line.strip()
+        if not data:
+            continue
+        try:
+            item = read_line(data, version, steps)
+        except JSONParseError as exc:
+            contents.unread += 1
+            if len(contents.faults) < MAX_FAULTS:
+                contents.faults.append(Fault(number, str(exc)))
+        else:
+            if isinstance(item, Entry):
+                contents.entries.append(item)
+            else:
+                version = item.version
+                contents.header = contents.header or item
+    return contents
+
+
+def read_line(
+    data: bytes, version: int = VERSION, steps: Mapping[int, Upgrade] = STEPS
+) -> Header | Entry:
+    """Read one line; raise `JSONParseError` if it is no JSON object with an id."""
+    if version in steps:
+        return _read_older(data, version, steps)
+    try:
+        item: Header | Entry = _json.decode_as(data, Header | Known)
+    except JSONParseError:
+        item = _read_foreign(data)
+    return item
+
+
+def _read_older(data: bytes, version: int, steps: Mapping[int, Upgrade]) -> Header | Entry:
+    """Take a line step by step to today's version; a header is the same in all of them."""
+    value = _read_object(data)
+    if value.get("type") == "session":
+        return read_line(data, steps={})
+    try:
+        while version in steps:
+            value = steps[version](value)
+            version += 1
+    except (LookupError, TypeError, ValueError, AttributeError):  # it is not what a step expects
+        return _read_foreign(data)
+    return read_line(_json.encode(value), steps={})
+
+
+def _read_foreign(data: bytes) -> Foreign:
+    value = _read_object(data)
+    kind, id_, parent, time = map(value.get, ("type", "id", "parent", "time"))
+    if not isinstance(kind, str) or not isinstance(id_, str) or not id_ or kind == "session":
+        raise JSONParseError("a line without a type and an id")
+    return Foreign(
+        id=id_,
+        parent=parent if isinstance(parent, str) else "",
+        time=time if isinstance(time, float) else 0.0,
+        kind=kind,
+        line=data,
+    )
+
+
+def _read_object(data: bytes) -> dict[str, Any]:
+    try:
+        value = _json.decode(data)
+    except (JSONParseError, msgspec.MsgspecError, UnicodeError) as exc:
+        raise JSONParseError(f"not JSON: {type(exc).__name__}") from exc
+    if not isinstance(value, dict):
+        raise JSONParseError("not a JSON object")
+    return value

@@ -1,0 +1,46 @@
+"""Who looks on while an answer comes, and may stop it: stream rules and guards."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from penstock.events import Event
+from penstock.messages import ToolResult
+
+
+class Finding(Struct, frozen=True):
+    """What a watch found: *text* is what the model is told of it.
+
+    One that *interrupts* stops the answer at once; any other is told after the turn. *keep* says
+    that what had arrived of the answer stays in what the model is shown again.
+    """
+
+    source: Literal["rule", "guard"]
+    names: list[str]
+    text: str
+    interrupts: bool = True
+    keep: bool = False
+
+
+class Watch(Protocol):
+    """Sees the events of every answer as they come; must be quick, and never waits."""
+
+    def prompt_started(self) -> None:
+        """Begin a prompt: budgets are full again."""
+
+    def turn_started(self) -> None:
+        """Begin a turn."""
+
+    def answer_started(self) -> None:
+        """Begin an answer: nothing of it was seen yet."""
+
+    def see(self, event: Event) -> Finding | None:
+        """Look at *event*, before anybody else sees it."""
+
+    def tool_ended(self, result: ToolResult) -> None:
+        """See that a tool gave *result*: files may have changed."""
+
+    def turn_ended(self) -> None:
+        """End the turn."""

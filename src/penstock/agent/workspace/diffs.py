@@ -1,0 +1,135 @@
+"""Diffs as models write them: hunks of context, removed and added lines.
+
+The numbers in ``@@ -12,3 +12,4 @@`` are often wrong and mostly left out, so a hunk is found by its
+lines, which must be in the file once; a number only decides between places that are alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import Final
+
+from penstock.agent.workspace.finding import line_at, nearest, only_place, places_of
+from penstock.errors import ToolError
+
+_HUNK: Final = re.compile(r"@@(?: -(\d+)(?:,(\d+))?(?: \+\d+(?:,\d+)?)? ?@@.*|.*)")
+_HEADERS: Final = ("diff ", "index ", "new file mode", "old mode", "new mode", "similarity ")
+_NO_END: Final = "\\ No newline"
+
+
+@dataclass
+class Hunk:
+    """Lines, each with its sign (a space, - or +); *line* is where they say that they are."""
+
+    line: int | None = None
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def old(self) -> list[str]:
+        """The lines that have to be in the file, one after the other."""
+        return [body for sign, body in self.lines if sign != "+"]
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is removed or added."""
+        return any(sign != " " for sign, _ in self.lines)
+
+
+def read_diff(diff: str) -> list[Hunk]:
+    """Read the hunks of *diff*, or raise `ToolError` with what is wrong about it."""
+    lines = diff.replace("\r\n", "\n").split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    hunks = [Hunk()]
+    for at, line in enumerate(_without_headers(lines), 1):
+        match = _HUNK.fullmatch(line) if line.startswith("@@") else None
+        if match is not None:
+            hunks.append(Hunk(int(match[1]) if match[1] else None))
+        elif not line.startswith(_NO_END):
+            _add(hunks[-1], line, at)
+    hunks = [hunk for hunk in hunks if hunk.changes]
+    if not hunks:
+        raise ToolError("The diff changes nothing: it has no line that begins with - or +.")
+    return hunks
+
+
+def changes_of(hunks: list[Hunk], text: str) -> list[tuple[int, int, str]]:
+    """Find every hunk in *text*; give the pieces to change as (start, end, new text).
+
+    Lines that stay are in no piece.
+    """
+    whole = text if text.endswith("\n") or not text else text + "\n"
+    pieces = [piece for hunk in hunks for piece in _pieces(hunk, _start_of(hunk, whole))]
+    pieces.sort(key=lambda piece: piece[:2])
+    for (_, end, _), (start, _, _) in pairwise(pieces):
+        if start < end:
+            raise ToolError(f"Two parts of the diff change line {line_at(text, start)}.")
+    return pieces if whole == text else [_without_end(piece, text) for piece in pieces]
+
+
+def _without_headers(lines: list[str]) -> list[str]:
+    """Leave out what stands before the first hunk: names of files, and what git says of them."""
+    at = 0
+    while at < len(lines):
+        if lines[at].startswith("--- ") and "".join(lines[at + 1 : at + 2]).startswith("+++ "):
+            at += 2
+        elif lines[at].startswith(_HEADERS):
+            at += 1
+        else:
+            break
+    return lines[at:]
+
+
+def _add(hunk: Hunk, line: str, at: int) -> None:
+    sign = line[:1] or " "  # an empty line that stays often loses its space
+    if sign not in {" ", "-", "+"}:
+        raise ToolError(
+            f"Line {at} of the diff begins with {sign!r}: lines begin with a space, with - or"
+            " with +."
+        )
+    hunk.lines.append((sign, line[1:]))
+
+
+def _start_of(hunk: Hunk, text: str) -> int:
+    """Find where in *text* the lines of *hunk* begin."""
+    if not hunk.old:
+        return _insertion(hunk, text)
+    old = "".join(f"{line}\n" for line in hunk.old)
+    starts = [at for at in places_of(text, old) if at == 0 or text[at - 1] == "\n"]
+    if not starts:
+        raise ToolError(f"These lines of the diff are not in the file:\n{old}{nearest(text, old)}")
+    return only_place(starts, text, hunk.line)
+
+
+def _insertion(hunk: Hunk, text: str) -> int:
+    """Place added lines that stand alone: by their number, or in a file that is empty."""
+    if not text:
+        return 0
+    if hunk.line is None:
+        raise ToolError("Added lines need lines around them that say where they go.")
+    ends = [match.end() for match in re.finditer("\n", text)]
+    if hunk.line > len(ends):
+        raise ToolError(f"The file has no line {hunk.line}.")
+    return 0 if hunk.line == 0 else ends[hunk.line - 1]
+
+
+def _pieces(hunk: Hunk, at: int) -> Iterator[tuple[int, int, str]]:
+    """Cut the lines of *hunk*, which begin *at*, into the runs that change."""
+    for stays, run in groupby(hunk.lines, key=lambda line: line[0] == " "):
+        lines = list(run)
+        end = at + sum(len(body) + 1 for sign, body in lines if sign != "+")
+        if not stays:
+            yield at, end, "".join(f"{body}\n" for sign, body in lines if sign == "+")
+        at = end
+
+
+def _without_end(change: tuple[int, int, str], text: str) -> tuple[int, int, str]:
+    """Make *change* fit a *text* whose last line has no end: it will have none afterwards."""
+    start, end, new = change
+    if end <= len(text):
+        return change
+    new = new.removesuffix("\n")
+    return (len(text), len(text), f"\n{new}") if start > len(text) else (start, len(text), new)

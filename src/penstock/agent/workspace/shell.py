@@ -1,0 +1,226 @@
+"""The tool that runs commands, and the child processes behind it.
+
+A shell is not confined: it starts in the working folder and can go anywhere its user can. So each
+call asks for approval, where there is somebody to ask.
+
+Every command is a process group of its own. When the command ends, when its time is up and when the
+call is cancelled, the whole group is ended: first asked, then killed. Only a process that leaves
+its group on purpose (`setsid`) stays. The output goes through a pipe of ours, not one of asyncio's
+process, since that one is only done when the last heir of the pipe is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import signal
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from penstock.agent.tools.base import ToolContext, ToolOutput
+from penstock.agent.tools.waiting import to_the_end
+from penstock.agent.workspace.folder import explained
+from penstock.agent.workspace.groups import end_group, signal_group
+from penstock.errors import ToolError
+
+MAX_OUTPUT_CHARS: Final = 30_000
+"""How much output is kept: the first half of it and the last; tests and compilers say it there."""
+
+SHELL_SECONDS: Final = 120.0
+"""How long a command may run."""
+
+DRAIN_SECONDS: Final = 0.2
+"""How long output is waited for once the command itself has ended: the pipe may have heirs."""
+
+UPDATE_SECONDS: Final = 0.1
+"""How often the output so far is shown: faster than people read, slower than programs print."""
+
+_CHUNK: Final = 1 << 16
+
+
+class Output:
+    """What a command printed: its beginning and its end, and how much between is gone."""
+
+    def __init__(self, limit: int = MAX_OUTPUT_CHARS) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._room = limit - limit // 2
+        self._tail_limit = limit // 2
+        self._head: list[str] = []
+        self._tail: deque[str] = deque()
+        self._tail_length = 0
+        self._gone = 0
+
+    def add(self, data: bytes, *, final: bool = False) -> None:
+        """Take more of the output."""
+        text = self._decoder.decode(data, final)
+        head, rest = text[: self._room], text[self._room :]
+        if head:
+            self._head.append(head)
+            self._room -= len(head)
+        if rest:
+            self._tail.append(rest)
+            self._tail_length += len(rest)
+        # What is surely gone leaves whole; the rest of the cut is made when it is shown.
+        while self._tail and self._tail_length - len(self._tail[0]) >= self._tail_limit:
+            gone = len(self._tail.popleft())
+            self._tail_length -= gone
+            self._gone += gone
+
+    @property
+    def text(self) -> str:
+        """All that is kept, with a note where something is missing."""
+        tail = "".join(self._tail)
+        over = max(0, len(tail) - self._tail_limit)
+        gone = self._gone + over
+        note = f"\n[… {gone:,} characters are left out here …]\n" if gone else ""
+        return "".join(self._head) + note + tail[over:]
+
+
+class Shell:
+    """The tool that runs commands in *folder*, each for up to *seconds*."""
+
+    def __init__(
+        self, folder: Path, seconds: float = SHELL_SECONDS, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = folder
+        self._seconds = seconds
+        self._env = env
+
+    async def run_bash(
+        self,
+        context: ToolContext,
+        command: str,
+        seconds: Annotated[float, Meta(gt=0)] | None = None,
+    ) -> ToolOutput:
+        """Run a command in bash, in the working folder, and give what it prints.
+
+        It has no input to read from. Whatever it starts is ended with it, in the background too.
+
+        :param command: The command line; may be several lines.
+        :param seconds: How long it may run, if shorter than usual.
+        """
+        if "\0" in command:
+            raise ToolError("A command cannot hold a null character.")
+        patience = min(seconds or self._seconds, self._seconds)
+        job = _Job(context)
+        return await to_the_end(
+            job.run(command, self._folder, patience, self._env), job.cancelled.set
+        )
+
+
+class _Job:
+    """One command, from its start until its last process is gone."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._output = Output()
+        self._shown_at = 0.0
+        self._will_show: asyncio.TimerHandle | None = None
+        self.cancelled = asyncio.Event()
+
+    async def run(
+        self, command: str, folder: Path, seconds: float, env: Mapping[str, str] | None
+    ) -> ToolOutput:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        try:
+            try:
+                process = await _start(command, folder, writing, env)
+            finally:
+                os.close(writing)
+            in_time = await self._follow(process, reading, seconds)
+        finally:
+            os.close(reading)
+        return self._result(process.returncode, None if in_time else seconds)
+
+    async def _follow(
+        self, process: asyncio.subprocess.Process, reading: int, seconds: float
+    ) -> bool:
+        """Read until the command has ended; tell whether it did so in time."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.create_task(process.wait())
+        stopped = asyncio.create_task(self.cancelled.wait())
+        drained = asyncio.Event()
+        loop.add_reader(reading, self._read, reading, drained)
+        try:
+            await asyncio.wait([ended, stopped], timeout=seconds, return_when="FIRST_COMPLETED")
+            in_time = ended.done() or stopped.done()
+            if in_time and not stopped.done():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(drained.wait(), DRAIN_SECONDS)
+            await end_group(process.pid)
+            await ended
+            self._read(reading, drained)  # what it said in dying
+        except asyncio.CancelledError:  # the loop itself is being closed: there is no time to ask
+            signal_group(process.pid, signal.SIGKILL)
+            await process.wait()
+            raise
+        finally:
+            loop.remove_reader(reading)
+            stopped.cancel()
+            if self._will_show is not None:
+                self._will_show.cancel()
+        return in_time
+
+    def _read(self, reading: int, drained: asyncio.Event) -> None:
+        try:
+            data = os.read(reading, _CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            asyncio.get_running_loop().remove_reader(reading)
+            drained.set()
+            return
+        self._output.add(data)
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._shown_at >= UPDATE_SECONDS:
+            self._show()
+        elif self._will_show is None:
+            self._will_show = loop.call_at(self._shown_at + UPDATE_SECONDS, self._show)
+
+    def _show(self) -> None:
+        self._will_show = None
+        self._shown_at = asyncio.get_running_loop().time()
+        if not self.cancelled.is_set():
+            self._context.update(self._output.text)
+
+    def _result(self, code: int | None, seconds: float | None) -> ToolOutput:
+        self._output.add(b"", final=True)
+        text = self._output.text
+        end = "" if not text or text.endswith("\n") else "\n"
+        if seconds is not None:
+            note = f"(Ended after {seconds:g} s: the time was up.)"
+        elif code:
+            note = f"(Exit code {code}.)"
+        else:
+            note = "" if text else "(No output.)"
+        return ToolOutput(
+            text + (end + note if note else ""),
+            is_error=bool(code) or seconds is not None,
+            details={"exit_code": code, "timed_out": seconds is not None},
+        )
+
+
+async def _start(
+    command: str, folder: Path, output: int, env: Mapping[str, str] | None
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as exc:  # no bash, no folder any more, a line that is too long
+        raise ToolError(f"The command cannot be started: {explained(exc)}.") from exc

@@ -1,0 +1,60 @@
+"""Random conditions and texts over a small alphabet, so that they often meet."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from hypothesis import strategies as st
+
+from penstock.agent.rules.rule import compile_condition
+
+_ONES = st.sampled_from(["a", "b", "A", "\\.", ".", "[ab]", "[^a]", "\\w", "\\s", "[]b]", "\\x61"])
+_BORDERS = st.sampled_from(["\\b", "\\B", "^", "$", "\\A", "\\Z"])
+
+
+def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.tuples(inner, inner).map("(?:{0[0]}|{0[1]})".format),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{,2}", "*?"])).map(
+            lambda pair: f"(?:{pair[0]}){pair[1]}"
+        ),
+        inner.map("(?i:{})".format),
+        inner.map("({})".format),
+    )
+
+
+def _compiles(source: str) -> bool:
+    return not isinstance(compile_condition(source), str)
+
+
+EXACT = st.recursive(_ONES, _grown, max_leaves=8).filter(_compiles)
+"""Conditions that an automaton can say."""
+
+LOOKING = st.recursive(
+    st.one_of(_ONES, _BORDERS),
+    lambda inner: st.one_of(
+        _grown(inner),
+        inner.map("(?={})".format),
+        inner.map("(?!{})".format),
+        _ONES.map("(?<={})".format),
+        _ONES.map("(?<!{})".format),
+    ),
+    max_leaves=8,
+).filter(_compiles)
+"""Conditions that look around, too."""
+
+TEXTS = st.text("abA. \n]", max_size=30)
+CUTS = st.lists(st.integers(0, 30), max_size=8)
+
+
+def chunks(text: str, cuts: list[int]) -> list[str]:
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    return [text[a:b] for a, b in pairwise(edges)]
+
+
+def compiled(*sources: str) -> list[re.Pattern[str]]:
+    patterns = [compile_condition(source) for source in sources]
+    assert not any(isinstance(pattern, str) for pattern in patterns), patterns
+    return [pattern for pattern in patterns if not isinstance(pattern, str)]

@@ -1,0 +1,48 @@
+"""What must end is waited for, whoever is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from models.loopback_servers import run
+from penstock.agent.tools.waiting import to_the_end
+
+
+def test_a_result_and_an_error_come_through() -> None:
+    async def fail() -> None:
+        raise LookupError("no boat")
+
+    async def main() -> None:
+        assert await to_the_end(asyncio.sleep(0, "done")) == "done"
+        with pytest.raises(LookupError, match="no boat"):
+            await to_the_end(fail())
+
+    run(main())
+
+
+@pytest.mark.parametrize("ends", ["well", "badly"])
+def test_a_cancellation_waits_for_the_work(ends: str) -> None:
+    async def main() -> None:
+        may_end = asyncio.Event()
+        seen: list[str] = []
+
+        async def work() -> None:
+            await may_end.wait()
+            seen.append("ended")
+            if ends == "badly":
+                raise LookupError("no boat")
+
+        task = asyncio.create_task(to_the_end(work(), lambda: seen.append("asked to end")))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen == ["asked to end", "asked to end", "ended"]
+
+    run(main())
