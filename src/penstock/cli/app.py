@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from penstock.cli import config, formats, key, parse, repair, serve
+from penstock.cli import chat, config, formats, key, parse, repair, serve
+from penstock.gateway.openapi import own_version
 
 app = typer.Typer(
     name="penstock",
-    help="Tool calls from any model, streamed correctly, to any client.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - so typer calls it
+    if wanted:
+        typer.echo(f"penstock {own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Tool calls from any model, streamed correctly, to any client."""
 
 
 @app.command(
@@ -25,13 +44,14 @@ def _serve(context: typer.Context) -> None:
     serve.command(context.args)
 
 
+app.command("chat")(chat.command)
 app.command("parse")(parse.command)
 app.command("formats")(formats.command)
 app.command("repair")(repair.command)
 app.add_typer(config.app, name="config")
 app.add_typer(key.app, name="key")
 try:
-    from penstock.cli import db, doctor, logs, replay
+    from penstock.cli import db, doctor, inspect, logs, replay
 except ModuleNotFoundError as exc:  # They read a database, for which the extra `server` is there.
     if exc.name is None or exc.name.startswith("penstock"):
         raise
@@ -39,4 +59,5 @@ else:
     app.command("doctor")(doctor.command)
     app.add_typer(logs.app, name="logs")
     app.command("replay")(replay.command)
+    app.command("inspect")(inspect.command)
     app.add_typer(db.app, name="db")

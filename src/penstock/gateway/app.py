@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from logging import getLogger
@@ -17,9 +18,11 @@ from penstock.gateway.admission import Allowance, Door
 from penstock.gateway.answering import Answering
 from penstock.gateway.caller import Caller, ClientGoneError, Receive, Scope, Send
 from penstock.gateway.conversations import Conversations
+from penstock.gateway.inspector.board import Board
 from penstock.gateway.journal import Journal
-from penstock.gateway.metrics import Metrics
+from penstock.gateway.metrics import DIRECTORY, Metrics
 from penstock.gateway.paths import find
+from penstock.gateway.reachability import Reachability
 from penstock.gateway.refusals import Refusal
 from penstock.gateway.routing import Directory
 from penstock.gateway.secrecy import Secrets
@@ -29,6 +32,9 @@ from penstock.store import Store
 _LOG: Final = getLogger("penstock.gateway")
 RETRY_AFTER: Final = 5.0
 """After how many seconds a client may come back that found the gateway full or closing."""
+
+NOTICE: Final = 1.0
+"""After how many seconds a worker brings its figures of the log up to date for the others."""
 
 PATIENCE: Final = 15.0
 """After how many seconds of silence a client gets a sign of life."""
@@ -67,13 +73,16 @@ class Gateway:
         self.bodies = bodies
         self.patience = patience
         self.metrics = Metrics()
+        self.reachability = Reachability()
         kept = inf if store is None else store.keep_seconds
         self.conversations = Conversations(store, bodies=bodies, keep_seconds=kept)
         self.is_draining = False
+        self.board = Board()
         self._inside = 0  # requests, those whose body is still coming too
         self._open: set[Answering] = set()
         self._left = asyncio.Event()  # an answer has ended
         self._retiring: asyncio.Task[None] | None = None
+        self._noting: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one exchange, or the life of the server."""
@@ -135,11 +144,13 @@ class Gateway:
     def answering(self, answering: Answering, journal: Journal, api: str) -> Iterator[None]:
         """Count an answer in, and what it came to when it is over."""
         self._open.add(answering)
+        self.board.open[journal.started.id] = journal
         self.metrics.streams.set(len(self._open))
         try:
             yield
         finally:
             self._open.discard(answering)
+            del self.board.open[journal.started.id]
             self.metrics.streams.set(len(self._open))
             self._count(answering, journal, api)
             self._left.set()
@@ -148,6 +159,12 @@ class Gateway:
         """Bring the figures of the log up to date."""
         if self.store is not None:
             self.metrics.note_log(self.store.health)
+
+    def _note_log_for_others(self) -> None:
+        """Bring the figures up to date now and then: a page may be written by another worker."""
+        self.note_log()
+        loop = asyncio.get_running_loop()
+        self._noting = loop.call_later(NOTICE, self._note_log_for_others)
 
     def _count(self, answering: Answering, journal: Journal, api: str) -> None:
         self.note_log()
@@ -159,6 +176,8 @@ class Gateway:
             metrics.first_token.labels(upstream).observe(journal.first_token)
         if end is None:
             return
+        has_spoken, hide = journal.first_byte is not None, self.secrets.text
+        self.reachability.note(upstream, end, has_spoken=has_spoken, hide=hide)
         if isinstance(end, Failed):
             metrics.errors.labels(end.error.kind).inc()
         for (format_, complete), number in journal.tally.formats.items():
@@ -200,6 +219,8 @@ class Gateway:
             if message["type"] == "lifespan.startup":
                 if self.store is not None:
                     self.store.start()
+                    if DIRECTORY in os.environ:
+                        self._note_log_for_others()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.close()
@@ -225,6 +246,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Let go of the upstreams and the store."""
+        if self._noting is not None:
+            self._noting.cancel()
         if self._retiring is not None:
             await self._retiring
         await self.directory.close()

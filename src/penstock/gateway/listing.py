@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.gateway import body
 from penstock.gateway.caller import Caller
+from penstock.gateway.inspector import files
 from penstock.gateway.metrics import CONTENT_TYPE
 from penstock.gateway.refusals import Refusal
 from penstock.gateway.routing import described
@@ -73,6 +74,10 @@ async def metrics(gateway: Gateway, caller: Caller) -> None:
 
 
 async def welcome(gateway: Gateway, caller: Caller) -> None:
-    """Say what this is; some clients look here before they ask."""
+    """Show the inspector to a browser, and say to others what this is."""
     del gateway
+    caller.extra.append((b"vary", b"accept"))
+    if files.wants_page(caller):
+        await files.answer(caller, files.INDEX)
+        return
     await caller.answer(200, WELCOME, (b"content-type", b"text/plain"), is_json=False)

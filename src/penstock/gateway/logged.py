@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NUMBERS: Final = {"limit": int, "since": float, "until": float}
-_FLAGS: Final = {"count", "live"}
+_FLAGS: Final = {"count", "live", "repairs"}
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _STATES: Final = get_args(State)
 _RESPONSES: Final = "/v1/responses/"
@@ -35,16 +35,16 @@ _RESPONSES_API: Final = "openai-responses"
 
 async def requests(gateway: Gateway, caller: Caller) -> None:
     """List requests, the newest first."""
-    store, scope = _store(gateway), gateway.scope_of(caller)
+    store, scope = store_of(gateway), gateway.scope_of(caller)
     query = _query(RequestQuery, caller.query, scope)
-    await caller.answer(200, _page(await _read(store.requests(query))))
+    await caller.answer(200, _page(await read_from(store.requests(query))))
 
 
 async def request(gateway: Gateway, caller: Caller) -> None:
     """Show one request: all of it, or what stands behind its id (``/raw``, ``/events``, …)."""
-    store, scope = _store(gateway), gateway.scope_of(caller)
+    store, scope = store_of(gateway), gateway.scope_of(caller)
     id_, _, part = caller.path.removeprefix("/v1/requests/").partition("/")
-    detail = await _read(store.request(id_))
+    detail = await read_from(store.request(id_))
     if detail is None or scope not in (None, detail.row.scope):
         raise Refusal(404, f"there is no request {id_!r}")
     if not part:
@@ -58,16 +58,16 @@ async def request(gateway: Gateway, caller: Caller) -> None:
 
 async def sessions(gateway: Gateway, caller: Caller) -> None:
     """List the conversations that upstreams keep, the newest first."""
-    store, scope = _store(gateway), gateway.scope_of(caller)
+    store, scope = store_of(gateway), gateway.scope_of(caller)
     query = _query(SessionQuery, caller.query, scope)
-    await caller.answer(200, _page(await _read(store.sessions(query))))
+    await caller.answer(200, _page(await read_from(store.sessions(query))))
 
 
 async def session(gateway: Gateway, caller: Caller) -> None:
     """Show one conversation."""
-    store, scope = _store(gateway), gateway.scope_of(caller)
+    store, scope = store_of(gateway), gateway.scope_of(caller)
     id_ = caller.path.removeprefix("/v1/sessions/")
-    found = await _read(store.session(scope=scope, id=id_))
+    found = await read_from(store.session(scope=scope, id=id_))
     if found is None:
         raise Refusal(404, f"there is no session {id_!r}")
     await caller.answer(200, msgspec.to_builtins(found))
@@ -75,9 +75,9 @@ async def session(gateway: Gateway, caller: Caller) -> None:
 
 async def forget_session(gateway: Gateway, caller: Caller) -> None:
     """Forget one conversation: the next request of it begins anew."""
-    store, scope = _store(gateway), gateway.scope_of(caller)
+    store, scope = store_of(gateway), gateway.scope_of(caller)
     id_ = caller.path.removeprefix("/v1/sessions/")
-    if not await _read(forget(store, scope, id_)):
+    if not await read_from(forget(store, scope, id_)):
         raise Refusal(404, f"there is no session {id_!r}")
     await caller.answer(200, {"id": id_, "object": "session.deleted", "deleted": True})
 
@@ -134,13 +134,15 @@ def _items(id_: str, items: list[Any], order: str) -> dict[str, Any]:
 # --- what is asked of the store ---
 
 
-def _store(gateway: Gateway) -> Store:
+def store_of(gateway: Gateway) -> Store:
+    """Give the store; raise `Refusal` where there is none."""
     if gateway.store is None:
         raise Refusal(404, "nothing is logged here: the store is switched off")
     return gateway.store
 
 
-async def _read(reading: Awaitable[T]) -> T:
+async def read_from(reading: Awaitable[T]) -> T:
+    """Give what *reading* the store gives; raise `Refusal` where it cannot be read."""
     try:
         return await reading
     except UsageError as exc:  # a filter that the store cannot read

@@ -27,7 +27,10 @@ _ASKED: Final[dict[str, dict[str, Any]]] = {
 }
 """What the bodies of requests have in them, beside the model; all else is the API's own."""
 
-_OPEN: Final = ("/health/live", "/health/ready", "/", "/docs", "/openapi.json")
+_OPEN: Final = (
+    *("/health/live", "/health/ready", "/", "/docs", "/openapi.json"),
+    "/inspector/{id}",
+)
 """What needs no key."""
 
 _PAGE: Final = """<!doctype html>
@@ -75,7 +78,7 @@ def described() -> dict[str, Any]:
         paths.setdefault(path, {})[method.lower()] = _operation(path, what)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "penstock", "version": _version()},
+        "info": {"title": "penstock", "version": own_version()},
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -127,7 +130,8 @@ def _listed() -> list[tuple[str, str, str]]:
     ]
 
 
-def _version() -> str:
+def own_version() -> str:
+    """Give the version of penstock; 0 where it runs without having been installed."""
     try:
         return version("penstock")
     except PackageNotFoundError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.gateway import asking, listing, logged, openapi
 from penstock.gateway.caller import Caller
 from penstock.gateway.completions import CompletionAsked
+from penstock.gateway.inspector import files, handlers
 from penstock.gateway.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ PATHS: Final[dict[str, dict[str, Handler]]] = {
     "/metrics": {"GET": listing.metrics},
     "/openapi.json": {"GET": openapi.document},
     "/docs": {"GET": openapi.page},
+    "/inspector/api/about": {"GET": handlers.about},
+    "/inspector/api/overview": {"GET": handlers.overview},
+    "/inspector/api/live": {"GET": handlers.live},
+    "/inspector/api/parse": {"POST": handlers.parse},
+    "/inspector/api/formats": {"POST": handlers.formats},
     "/": {"GET": listing.welcome, "HEAD": listing.welcome},
 }
 """Every path, and what is done there by each method."""
@@ -47,6 +53,8 @@ BELOW: Final[dict[str, dict[str, Handler]]] = {
     "/v1/requests/": {"GET": logged.request},
     "/v1/sessions/": {"GET": logged.session, "DELETE": logged.forget_session},
     "/v1/responses/": {"GET": logged.response, "DELETE": logged.delete_response},
+    handlers.STREAMS: {"GET": handlers.stream, "POST": handlers.replay},
+    files.PREFIX: {"GET": files.file, "HEAD": files.file},
 }
 """What lies below a path: the rest of it is an id."""
 

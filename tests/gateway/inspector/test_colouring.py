@@ -1,0 +1,228 @@
+"""Every character of a model's text has one colour, and the right one, however the text was cut."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laws import cut_at
+from penstock.events import (
+    Done,
+    Event,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.formats import Parser
+from penstock.gateway.inspector.colouring import NATIVE, NOBODY, Coloured, colour
+from penstock.gateway.inspector.offsets import clipped, width
+from penstock.messages import AssistantMessage, ToolCall
+
+HERE: Final = Path(__file__).parents[2] / "vectors"
+TOOLSETS: Final = json.loads((HERE / "toolsets.json").read_text("utf-8"))
+TOOL: Final = {
+    "name": "save",
+    "parameters": {
+        "type": "object",
+        "properties": {"body": {"type": "string"}, "count": {"type": "integer"}},
+    },
+}
+
+
+def one_of_each_format() -> list[dict[str, Any]]:
+    lines = (HERE / "formats.jsonl").read_text("utf-8").splitlines()
+    found: dict[str, dict[str, Any]] = {}
+    for vector in map(json.loads, lines):
+        weight = len(vector["expect"]["calls"]), not vector["text"].isascii()
+        best = found.get(vector["format"])
+        if best is None or weight > (len(best["expect"]["calls"]), not best["text"].isascii()):
+            found[vector["format"]] = vector
+    return list(found.values())
+
+
+VECTORS: Final = one_of_each_format()
+
+
+def read(text: str, format_: str, tools: Any, chunks: list[str], **options: Any) -> Coloured:
+    """Read *chunks* and colour them; calls that came whole are read again, live."""
+    parser = Parser(format_, tools, **options)
+    events = [event for chunk in chunks for event in parser.feed(chunk)]
+    events += parser.finish(cut=False)
+
+    def again(call: str) -> list[Event]:
+        live = Parser(format_, tools, arguments="live")
+        return [*live.feed(call), *live.finish(cut=False)]
+
+    coloured = colour(events, parser.rest, reread=again)
+    assert coloured.text == text
+    return coloured
+
+
+def shown(coloured: Coloured) -> list[tuple[str, str]]:
+    """Give what stands in each colour; neighbours of one colour are one."""
+    units = coloured.text.encode("utf-16-le", "surrogatepass")
+    found: list[tuple[str, str]] = []
+    for span in coloured.spans:
+        text = units[span.start * 2 : span.end * 2].decode("utf-16-le", "surrogatepass")
+        if found and found[-1][0] == span.kind:
+            found[-1] = (span.kind, found[-1][1] + text)
+        else:
+            found.append((span.kind, text))
+    return found
+
+
+def of_kind(coloured: Coloured, kind: str) -> list[str]:
+    return [text for one, text in shown(coloured) if one == kind]
+
+
+def check_cover(coloured: Coloured) -> None:
+    """The spans begin at the beginning, end at the end, and none is empty or over another."""
+    edges = [(span.start, span.end) for span in coloured.spans]
+    assert all(start < end for start, end in edges)
+    assert all(one[1] == other[0] for one, other in pairwise(edges))
+    assert [0, width(coloured.text)] == ([edges[0][0], edges[-1][1]] if edges else [0, 0])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    vector=st.sampled_from(VECTORS),
+    mode=st.sampled_from(["live", "whole"]),
+    cuts=st.lists(st.integers(0, 400), max_size=12),
+    end=st.integers(1, 1200),
+)
+def test_spans_cover_the_text_of_every_format_at_any_cut(
+    vector: dict[str, Any], mode: str, cuts: list[int], end: int
+) -> None:
+    text = vector["text"][:end]
+    tools = TOOLSETS.get(vector["tools"], [])
+    coloured = read(text, vector["format"], tools, cut_at(text, cuts), arguments=mode)
+    check_cover(coloured)
+    assert sum(coloured.parts) <= len(text)
+
+
+@pytest.mark.parametrize("mode", ["live", "whole"])
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["format"])
+def test_names_and_values_of_every_format_are_found(vector: dict[str, Any], mode: str) -> None:
+    text, calls = vector["text"], vector["expect"]["calls"]
+    tools = TOOLSETS.get(vector["tools"], [])
+    chunks = [text[at : at + 16] for at in range(0, len(text), 16)]
+    coloured = read(text, vector["format"], tools, chunks, arguments=mode)
+    assert of_kind(coloured, "name") == [call["name"] for call in calls]
+    values = "".join(of_kind(coloured, "arguments"))
+    for call in calls:
+        for value in call["arguments"].values():
+            if isinstance(value, str) and value.isalnum():
+                assert value in values
+    assert not any("<tool_call>" in one for one in of_kind(coloured, "arguments"))
+
+
+def test_a_tag_in_a_value_is_a_value_and_a_tag_around_it_is_none() -> None:
+    text = "<function=save>\n<parameter=body>\n<b>5</b>\n</parameter>\n</function>"
+    coloured = read(text, "qwen3_coder", [TOOL], [*text], arguments="live")
+    assert "".join(of_kind(coloured, "arguments")).strip() == "<b>5</b>"
+    assert of_kind(coloured, "name") == ["save"]
+
+
+def test_keys_of_json_belong_to_the_arguments_and_its_frame_does_not() -> None:
+    text = '<tool_call>{"name": "save", "arguments": {"body": "a \\"b\\" \\u00e9", "count": 3}}'
+    text += "</tool_call>"
+    for mode in ("live", "whole"):
+        coloured = read(text, "hermes", [TOOL], [text], arguments=mode)
+        assert of_kind(coloured, "arguments") == ['"body": "a \\"b\\" \\u00e9", "count": 3']
+
+
+def test_thoughts_markers_and_blanks_have_their_colours() -> None:
+    text = "<think>Hm.</think>Well. \n<tool_call>{}"
+    coloured = read(text, "hermes", [TOOL], [*text], trim=True)
+    assert ("thinking", "Hm.") in shown(coloured)
+    assert of_kind(coloured, "marker") == ["<think>", "</think>"]
+    text = 'Well. \n\n<tool_call>{"name": "save", "arguments": {}}</tool_call>\n'
+    coloured = read(text, "hermes", [TOOL], [text], trim=True)
+    assert of_kind(coloured, "dropped") == [" \n\n", "\n"]
+
+
+def test_what_was_mended_is_seen_where_it_stands_with_the_words_for_it() -> None:
+    text = "<tool_call>{'name': 'save', 'arguments': {'count': 3,}"
+    coloured = read(text, "hermes", [TOOL], [text], repair=True)
+    assert any("3" in one for one in of_kind(coloured, "repaired"))
+    notes = [span.note for span in coloured.spans if span.kind == "repaired"]
+    assert notes[0]
+    assert not any(notes[1:])
+
+
+def test_a_call_that_was_cut_says_so_at_its_name() -> None:
+    text = '<tool_call>{"name": "save", "arguments": {"body": "ab'
+    parser = Parser("hermes", [TOOL], arguments="live")
+    events = [*parser.feed(text), *parser.finish(cut=True)]
+    notes = [span.note for span in colour(events, parser.rest).spans if span.kind == "name"]
+    assert notes == ["not complete"]
+
+
+def test_what_came_natively_is_seen_too() -> None:
+    call = ToolCall("1", "save", {"count": 3})
+    events: list[Event] = [
+        ThinkingStart(0),
+        ThinkingDelta(0, "Hm. "),
+        ThinkingEnd(0, "Hm. "),
+        ToolCallStart(1, "1", "save"),
+        ToolCallDelta(1, '{"count":'),
+        ToolCallDelta(1, "3}"),
+        ToolCallEnd(1, call),
+        TextStart(2),
+        TextDelta(2, "Yes.", "Yes."),
+        TextEnd(2, "Yes."),
+        Done("tool_use", AssistantMessage()),
+    ]
+    coloured = colour(events)
+    check_cover(coloured)
+    assert shown(coloured) == [
+        ("thinking", "Hm. "),
+        ("name", "save"),
+        ("arguments", '{"count":3}'),
+        ("text", "Yes."),
+    ]
+    assert [span.note for span in coloured.spans] == [NATIVE, NATIVE, "", "", ""]
+
+
+def test_a_call_that_nobody_can_read_again_is_searched() -> None:
+    text = '<tool_call>{"name": "save", "arguments": {"count": 3, "body": "ab"}}</tool_call>'
+    parser = Parser("hermes", [TOOL])
+    events = [*parser.feed(text), *parser.finish(cut=False)]
+    coloured = colour(events, parser.rest)
+    check_cover(coloured)
+    assert of_kind(coloured, "name") == ["save"]
+    assert of_kind(coloured, "arguments")[0].startswith("3")
+    assert of_kind(coloured, "arguments")[-1].endswith("ab")
+    assert coloured.spans[-1].event == NOBODY
+
+
+def test_offsets_are_those_of_a_browser() -> None:
+    coloured = colour([TextStart(0), TextDelta(0, "a🐟", "a🐟"), TextDelta(0, "\ud83d", "\ud83d")])
+    assert [(span.start, span.end) for span in coloured.spans] == [(0, 3), (3, 4)]
+
+
+@given(text=st.text(max_size=30), units=st.integers(0, 40))
+def test_a_clipped_text_is_as_long_as_can_be(text: str, units: int) -> None:
+    kept = clipped(text, units)
+    assert text.startswith(kept)
+    assert width(kept) <= units
+    assert kept == text or width(text[: len(kept) + 1]) > units
+
+
+@pytest.mark.parametrize("text", ["", "🐟" * 3, "\udcff", "a\x00b"])
+def test_odd_text_is_coloured_like_any_other(text: str) -> None:
+    coloured = read(text, "auto", [TOOL], [*text])
+    check_cover(coloured)
+    assert {span.kind for span in coloured.spans} <= {"text"}

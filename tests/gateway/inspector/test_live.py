@@ -1,0 +1,157 @@
+"""What is on its way is seen while it is, by those who may see it, and no longer than they look."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from gateway.inspector.scene import asked, said
+from gateway.serving import (
+    CLIENTS,
+    Actor,
+    Served,
+    Stage,
+    ask,
+    asking,
+    request_of,
+    until,
+    upstream_table,
+)
+from models.loopback_servers import STALL, Reply, stream_of
+from penstock.gateway.inspector import board
+from penstock.gateway.inspector.board import GAP, MAX_QUEUED, Board, Watcher
+from penstock.messages import AssistantMessage, Text
+
+MINE, YOURS = "my-key-is-a-long-secret", "your-key-is-another-one"
+
+
+@pytest.fixture(scope="module")
+def served(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    text = '[keys.me]\nenv = "ME"\n[keys.you]\nenv = "YOU"\n' + upstream_table(actor, retries=0)
+    return stage.gateway(tmp_path_factory.mktemp("gateway"), text, {"ME": MINE, "YOU": YOURS})
+
+
+def key(name: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {name}"}
+
+
+class Watch:
+    """A page that watches."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        assert response.status == 200
+        assert (response.getheader("content-type") or "").startswith("text/event-stream")
+        self._response = response
+
+    def told(self) -> Iterator[tuple[str, Any]]:
+        name = ""
+        while line := self._response.readline():
+            if line.startswith(b"event: "):
+                name = line[7:].strip().decode()
+            elif line.startswith(b"data: "):
+                yield name, json.loads(line[6:])
+
+    def until(self, is_it: Callable[[str, Any], object]) -> list[tuple[str, Any]]:
+        """Read until something was told, and give all that was."""
+        seen = []
+        for name, data in self.told():
+            seen.append((name, data))
+            if is_it(name, data):
+                return seen
+        raise AssertionError(f"it was never told: {seen}")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def watch(stack: ExitStack, served: Served, who: str, query: str = "") -> Watch:
+    response = stack.enter_context(asking(served, f"/inspector/api/live{query}", **key(who)))
+    return Watch(response)
+
+
+def has_ended(id_: str) -> Callable[[str, Any], bool]:
+    return lambda name, data: name == "row" and data["id"] == id_ and data["state"] != "started"
+
+
+def test_an_answer_is_seen_to_begin_to_go_on_and_to_end(
+    served: Served, actor: Actor, stack: ExitStack
+) -> None:
+    data = stream_of("openai-chat", AssistantMessage("m", "m", [Text("At six.")], "stop"))
+    actor.play(Reply([data[:-20], STALL]))
+    mine, yours = watch(stack, served, MINE), watch(stack, served, YOURS)
+    body = request_of("openai-chat", "m")
+    with asking(served, CLIENTS["openai-chat"], body, **key(MINE)) as response:
+        id_ = response.getheader("x-request-id") or ""
+        response.read(5)
+        seen = mine.until(lambda name, data: name == "progress" and data["chunks"])
+        assert ("row", "started") in [(name, data.get("state")) for name, data in seen]
+        assert {data["id"] for _, data in seen} == {id_}
+        late = watch(stack, served, MINE)
+        name, row = next(late.told())
+        assert (name, row["id"], row["state"]) == ("row", id_, "started")
+    (*_, (_, ended)) = mine.until(has_ended(id_))
+    assert ended["state"] == "aborted"
+    other = said(actor, served, "Yes.", headers=key(YOURS))
+    seen = yours.until(has_ended(other))
+    assert {data["id"] for _, data in seen} == {other}
+
+
+def test_rows_that_were_missed_are_told_first(
+    served: Served, actor: Actor, stack: ExitStack
+) -> None:
+    first = said(actor, served, "One.", headers=key(MINE))
+    second = asked(served, "m", headers=key(MINE))
+    name, row = next(watch(stack, served, MINE, f"?after={first}").told())
+    assert (name, row["id"], row["state"]) == ("row", second, "done")
+
+
+def test_whoever_leaves_is_not_kept(served: Served) -> None:
+    with ExitStack() as stack:
+        watch(stack, served, MINE)
+        until(lambda: served.gateway.board._watchers)
+        assert served.gateway.board._looking is not None
+    until(lambda: not served.gateway.board._watchers)
+    assert served.gateway.board._looking is None
+
+
+def test_one_page_too_many_is_told_so(
+    served: Served, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "MAX_WATCHERS", 1)
+    watch(stack, served, MINE)
+    until(lambda: served.gateway.board._watchers)
+    assert ask(served, "/inspector/api/live", **key(MINE)).status == 503
+
+
+def test_a_gateway_that_ends_ends_the_watching(
+    stage: Stage, actor: Actor, stack: ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    served = stage.gateway(tmp_path_factory.mktemp("gateway"), upstream_table(actor))
+    response = stack.enter_context(asking(served, "/inspector/api/live"))
+    assert response.readline() == b": penstock\n"
+    served.stop()
+    assert response.read() is not None  # to its end, which a cut would not be
+    until(lambda: served.has_ended)
+
+
+def test_who_does_not_read_misses_rows_and_is_told() -> None:
+    watcher = Watcher("me")
+    for number in range(MAX_QUEUED + 1):
+        watcher.tell([("me", b"%d" % number), ("you", b"secret")])
+    assert watcher._queue.qsize() == MAX_QUEUED
+    assert watcher._queue.get_nowait() == b"0"
+    watcher.tell([("me", b"new")])
+    last = [watcher._queue.get_nowait() for _ in range(MAX_QUEUED)][-1]
+    assert last == GAP + b"new"
+
+
+def test_a_board_that_nobody_watches_does_nothing() -> None:
+    assert Board()._looking is None

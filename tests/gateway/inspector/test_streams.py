@@ -1,0 +1,270 @@
+"""A stream that passed through a real gateway, as its page shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from gateway.inspector.scene import (
+    HERMES,
+    answer_of,
+    asked,
+    in_colour,
+    joined,
+    page,
+    refused,
+    said,
+    slowly,
+)
+from gateway.serving import CLIENTS, UPSTREAMS, Actor, Served, Stage, ask, upstream_table
+from models.loopback_servers import Reply, refusal, stream_of
+from penstock import apis
+from penstock.gateway.inspector import analysis, showing
+from penstock.gateway.inspector.heavy import encode
+from penstock.messages import Text, Thinking, ToolCall
+
+
+@pytest.fixture(scope="module")
+def actors(stage: Stage) -> dict[str, Actor]:
+    return {api: stage.actor(api) for api in UPSTREAMS}
+
+
+@pytest.fixture(scope="module")
+def served(
+    stage: Stage, actors: dict[str, Actor], tmp_path_factory: pytest.TempPathFactory
+) -> Served:
+    tables = "".join(upstream_table(actor, retries=1) for actor in actors.values())
+    models = "".join(f'[models."{api}"]\nupstream = "{api}"\n' for api in UPSTREAMS)
+    models += '[models.words]\nupstream = "openai-chat"\ntools = "prompt"\narguments = "whole"\n'
+    models += '[models.strict]\nupstream = "openai-chat"\ntools = "prompt"\nsend_back = true\n'
+    demo = (
+        '[upstreams.demo]\napi = "demo"\ndemo = { pace = 0.0 }\n[models.demo]\nupstream = "demo"\n'
+    )
+    return stage.gateway(tmp_path_factory.mktemp("gateway"), tables + models + demo)
+
+
+@pytest.fixture(scope="module")
+def actor(actors: dict[str, Actor]) -> Actor:
+    return actors["openai-chat"]
+
+
+@pytest.fixture(scope="module")
+def logged(served: Served, actor: Actor) -> str:
+    """A stream with a call in it, for those who look at it in many ways."""
+    return said(actor, served, f"Now.\nLook: {HERMES}", "openai-chat")
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_a_stream_of_every_api_is_shown_with_its_times_and_colours(
+    served: Served, actors: dict[str, Actor], upstream: str
+) -> None:
+    call = "<get_weather><city>Paris</city></get_weather>" if upstream == "qwen" else HERMES
+    id_ = said(actors[upstream], served, f"Let me look. {call}", upstream)
+    found = page(served, f"streams/{id_}")
+    assert joined(found) == f"Let me look. {call}"
+    assert in_colour(found, "name") == ["get_weather"]
+    assert "Paris" in "".join(in_colour(found, "arguments"))
+    assert found["timed"] is True
+    times = [ms for ms, _ in found["events"]]
+    assert times == sorted(times)
+    assert len({ms for ms, _ in found["upstream"]["timeline"]}) > 1
+    assert found["row"]["id"] == id_
+    assert "get_weather" in [block.get("name") for block in found["message"]["content"]]
+    assert found["replayable"] == ""
+    assert found["truncated"] == {}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_bytes_of_the_client_are_what_it_got(served: Served, actor: Actor, client: str) -> None:
+    actor.play(slowly("openai-chat", answer_of(Text(f"Let me look. {HERMES}"))))
+    body = {"model": "openai-chat", "stream": True}
+    given = {"input": "Hi"} if client == "openai-responses" else {}
+    if client != "openai-responses":
+        given = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}  # type: ignore[dict-item]
+    answer = ask(served, CLIENTS[client], {**body, **given})
+    id_ = answer.headers["x-request-id"]
+    asked(served, "openai-chat")  # whose end is behind it in the log
+    told = page(served, f"streams/{id_}")["client"]
+    assert told["stream"] is True
+    assert apis.check(client, told["body"].encode()) == []
+    assert _undated(told["body"]) == _undated(answer.body.decode())
+    edges = [(start, end) for _, start, end in told["pieces"]]
+    assert edges[0][0] == 0
+    assert all(one[1] == other[0] for one, other in pairwise(edges))
+
+
+def _undated(text: str) -> str:
+    """Leave out the moment at which an answer was made, and the ids that are new every time."""
+    return re.sub(r'"created(_at)?":[\d.]+', "", text)
+
+
+def test_a_whole_answer_is_the_response_that_was_stored(served: Served, actor: Actor) -> None:
+    id_ = said(actor, served, "At six.", "openai-chat", stream=False)
+    found = page(served, f"streams/{id_}")
+    assert found["client"]["stream"] is False
+    assert "At six." in found["client"]["body"]
+    assert found["response"]["choices"][0]["message"]["content"] == "At six."
+
+
+def test_what_came_natively_is_shown_and_named_so(served: Served, actor: Actor) -> None:
+    call = ToolCall("c1", "get_weather", {"city": "Paris"})
+    actor.play(slowly("openai-chat", answer_of(Thinking("Two cities."), Text("Both."), call)))
+    found = page(served, f"streams/{asked(served, 'openai-chat')}")
+    assert in_colour(found, "thinking")
+    assert "".join(in_colour(found, "thinking")) == "Two cities."
+    assert in_colour(found, "name") == ["get_weather"]
+    assert found["timed"] is True
+    assert "native" in {span[4] for span in found["upstream"]["spans"]}
+
+
+def test_a_model_in_the_process_has_events_and_no_times(served: Served) -> None:
+    found = page(served, f"streams/{asked(served, 'demo')}")
+    assert found["timed"] is False
+    assert [ms for ms, _ in found["events"]] == list(range(len(found["events"])))
+    assert joined(found)
+    assert "a model in the process" in found["replayable"]
+
+
+def test_repairs_failures_and_limits_are_said_in_words(served: Served, actor: Actor) -> None:
+    id_ = said(
+        actor, served, "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'P'}", "words"
+    )
+    found = page(served, f"streams/{id_}")
+    (mended, *_) = [one for one in found["remarks"] if one["kind"] == "repair"]
+    assert "get_weather" in mended["text"]
+    assert mended["at"] == 0
+    assert in_colour(found, "repaired")
+
+    actor.play(refusal(400, {"error": {"message": "no such thing"}}))
+    (failed,) = page(served, f"streams/{asked(served, 'openai-chat')}")["remarks"]
+    assert failed["kind"] == "error"
+    assert failed["text"] == "The upstream refused, or failed (status 400): no such thing"
+
+    data = stream_of("openai-chat", answer_of(Text(f"Look: {HERMES[:70]}")))
+    actor.play(Reply([data[: data.index(b'"stop"')], "cut"]))
+    remarks = page(served, f"streams/{asked(served, 'openai-chat')}")["remarks"]
+    assert [one["kind"] for one in remarks] == ["cut", "error", "error"]
+    assert "is not complete" in remarks[0]["text"]
+
+
+def test_a_call_that_was_sent_back_is_shown_with_the_answer_behind_it(
+    served: Served, actor: Actor
+) -> None:
+    wrong = '<tool_call>{"name": "get_weather", "arguments": {"days": "many"}}</tool_call>'
+    actor.play(*(slowly("openai-chat", answer_of(Text(text))) for text in (wrong, HERMES)))
+    found = page(served, f"streams/{asked(served, 'strict')}")
+    assert found["upstream"]["answers"] == 2
+    assert any("answered 2 times" in one["text"] for one in found["remarks"])
+    assert in_colour(found, "name") == ["get_weather"]
+    assert joined(found) == wrong + HERMES
+    assert found["timed"] is True
+
+
+def test_each_of_several_choices_is_a_stream_of_its_own(served: Served, actor: Actor) -> None:
+    id_ = said(actor, served, f"One. {HERMES}", "openai-chat", n=2)
+    asked(served, "openai-chat")
+    found = page(served, f"streams/{id_}.1")
+    assert in_colour(found, "name") == ["get_weather"]
+    assert any("choice 1 of several" in one["text"] for one in found["remarks"])
+    assert "several choices" in found["client"]["note"]
+
+
+# --- again ---
+
+
+def test_a_replay_with_another_format_says_what_is_different(served: Served, logged: str) -> None:
+    again = page(served, f"streams/{logged}/replay", {"format": "pythonic"})
+    assert [one["path"] for one in again["differences"]] == ["text", "call 1", "end"]
+    assert again["differences"][2]["words"] == "- tool_use\n+ stop"
+    assert in_colour(again["analysis"], "name") == []
+    same = page(served, f"streams/{logged}/replay", {})
+    assert same["differences"] == []
+    whole = page(served, f"streams/{logged}/replay", {"arguments": "whole", "reasoning": None})
+    assert whole["differences"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"format": "hermez"},
+        {"arguments": "later"},
+        {"repair": "yes"},
+        {"reasoning": 3},
+        {"x": 1},
+        [],
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(served: Served, logged: str, body: Any) -> None:
+    assert refused(served, f"streams/{logged}/replay", body).status == 400
+
+
+def test_what_cannot_be_read_again_says_why(served: Served) -> None:
+    answer = refused(served, f"streams/{asked(served, 'demo')}/replay", {})
+    assert "a model in the process" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["streams/nobody", "streams/..%2f..", "streams/nobody/vector"])
+def test_what_is_not_there_is_not_found(served: Served, path: str) -> None:
+    assert refused(served, path).status == 404
+
+
+def test_a_stream_has_no_other_parts(served: Served, logged: str) -> None:
+    assert refused(served, f"streams/{logged}/passwd").status == 404
+    assert refused(served, f"streams/{logged}", {}).status == 404
+    assert ask(served, f"/inspector/api/streams/{logged}", method="DELETE").status == 405
+
+
+# --- long and spoiled ones ---
+
+
+def test_a_long_stream_is_cut_and_says_so(
+    served: Served, logged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = page(served, f"streams/{logged}")
+    monkeypatch.setattr(showing, "MAX_TEXT", 50)
+    monkeypatch.setattr(showing, "MAX_EVENTS", 4)
+    monkeypatch.setattr(showing, "MAX_STRING", 10)
+    found = page(served, f"streams/{logged}")
+    text = joined(found)
+    assert joined(whole).startswith(text)
+    assert found["upstream"]["spans"][-1][1] == len(text) <= 50
+    assert found["truncated"]["upstream.text"] == [len(text), len(joined(whole))]
+    assert found["truncated"]["events"] == [4, len(whole["events"])]
+    assert len(found["events"]) == 4
+    assert len(found["client"]["body"]) == 50
+    assert found["truncated"]["strings"][0] == 10
+    assert found["request"] == json.dumps(whole["request"])[:50]
+    full = page(served, f"streams/{logged}?full=1")
+    assert full["truncated"] == {}
+    assert full["events"] == whole["events"]
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"raw": b"\xff\x00 no stream", "timeline": b"\x01\x02\x03"},
+        {"events": b'{"type":"text_delta"}\n{nonsense'},
+        {"events": b'{"type":"text_end","index":3,"text":""}\n'},
+        {"request": b"["},
+        {"notes": {"options": {"format": "of nobody"}, "answers": ["x"], "complaints": 3}},
+        {"raw": b"", "events": b"", "request": b"", "response": b"", "timeline": b""},
+        {"timeline": b"\xff" * 80},
+        {"response": b"\xff{", "upstream_request": b"\xff"},
+    ],
+)
+def test_a_log_that_was_spoiled_is_shown_as_far_as_it_can_be(
+    served: Served, logged: str, spoiled: dict[str, Any]
+) -> None:
+    store = served.gateway.store
+    assert store is not None
+    detail = served.stage.do(store.request(logged))
+    assert detail is not None
+    found = json.loads(encode(analysis.analyse(structs.replace(detail, **spoiled))))
+    spans = found["upstream"]["spans"]
+    assert all(one[1] == other[0] for one, other in pairwise(spans))
+    assert found["row"]["id"] == logged
