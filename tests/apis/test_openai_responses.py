@@ -10,6 +10,7 @@ import pytest
 from laws import check_monotone
 from laws.checks import check_bytes_chunk_free, check_honest_end, read
 from penstock import MessageBuilder, apis
+from penstock.apis.openai_responses.response import write_response
 from penstock.apis.replay import events_of
 from penstock.events import (
     Done,
@@ -27,6 +28,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall, Usage
+from penstock.requests import Request
 
 API = apis.get("openai-responses")
 NAME = "openai-responses"
@@ -705,6 +707,25 @@ def test_a_call_of_a_tool_with_free_text_is_written_as_one() -> None:
     first, second = events[-1]["response"]["output"]
     assert (first["type"], first["input"]) == ("custom_tool_call", "*** Begin")
     assert (second["id"], second["input"]) == ("ctc_1", "")
+
+
+def test_a_call_of_a_tool_with_free_text_is_written_as_one_in_a_whole_answer_too() -> None:
+    asked = ToolCall("call_a", "patch", {"input": "*** Begin"})
+    written = write_response(AssistantMessage("r", "m", [asked], "tool_use"), custom=["patch"])
+    (item,) = written["output"]
+    assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin")
+    assert item["id"].startswith("ctc_")
+    assert API.read_response(written).tool_calls[0].arguments == asked.arguments
+
+
+def test_arguments_that_json_has_no_word_for_are_told_as_json_everywhere() -> None:
+    odd = ToolCall("c", "f", {"number": float("nan"), "text": "\ud800"})
+    message = AssistantMessage("r", "m", [odd], "tool_use")
+    whole = API.write_response(message)["output"][0]["arguments"]
+    history = API.write_request(Request(model="m", messages=[message]))["input"][0]["arguments"]
+    streamed = next(e for e in events_of(message) if isinstance(e, ToolCallDelta)).arguments
+    for told in (whole, history, streamed):
+        assert told == '{"number":null,"text":"\\ufffd"}'
 
 
 def test_annotations_and_items_of_the_provider_go_through() -> None:

@@ -239,10 +239,31 @@ def test_what_the_api_has_no_word_for_is_named() -> None:
     assert API.left_out(request) == ["temperature", "stop", "other"]
 
 
-@pytest.mark.parametrize("body", [{}, {"messages": [1]}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"messages": {}},
+        {"messages": [1]},
+        {"messages": [{"content": "Hi"}]},
+        {"messages": [{"role": "judge", "content": "Hi"}]},
+        {"messages": [], "timestamp": "now"},
+        {"messages": [], "timestamp": 0.5},
+        {"messages": [], "chat_id": ["c"]},
+        {"messages": [], "parent_id": 7},
+    ],
+)
 def test_what_is_no_request_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         API.read_request(body)
+
+
+def test_everybody_who_speaks_in_a_chat_is_told_apart() -> None:
+    roles = ("system", "user", "assistant", "user")
+    said = [{"role": role, "content": role} for role in roles]
+    body = API.write_request(API.read_request({"messages": said}))
+    (message,) = body["messages"]
+    assert message["content"] == "system\n\nUser: user\n\nAssistant: assistant\n\nUser: user"
 
 
 @pytest.mark.parametrize(

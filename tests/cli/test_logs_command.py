@@ -253,3 +253,21 @@ def test_a_time_that_cannot_be_is_a_dash() -> None:
     assert Clock(utc=True).show(0.0) == "1970-01-01 00:00:00"
     assert Clock().show(1e300) == "-"
     assert Clock(utc=True).zone == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("store", "named"),
+    [
+        ("absent.db", "(sqlite:///absent.db)"),
+        ("postgresql://me:hush@127.0.0.1:1/log?sslkey=hush", "(postgresql://***@127.0.0.1:1/log?"),
+    ],
+)
+def test_a_database_that_is_not_there_is_named_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(logs.app, ["list", "--store", store])
+    assert result.exit_code == 2
+    assert named in result.stderr
+    assert "hush" not in result.stderr
+    assert not list(tmp_path.iterdir())

@@ -223,3 +223,30 @@ def test_claude_code_is_told_the_same_model_as_curl(
     told = capsys.readouterr().err
     assert '"model":"tide 7b"' in told
     assert "ANTHROPIC_API_KEY=none ANTHROPIC_MODEL='tide 7b' claude\n" in told
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_while_it_still_begins_ends_it_without_a_word(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    file = tmp_path / "penstock.toml"
+    os.mkfifo(file)  # so that it is still reading the configuration when the signal comes
+    begun = Process(tmp_path, "--config", str(file), "--port", "0", "--no-store")
+    written = -1
+
+    def is_reading() -> bool:
+        nonlocal written
+        try:
+            written = os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return begun.child.poll() is not None
+        return True
+
+    try:
+        until(is_reading)
+        assert begun.end(number) == code
+        assert begun.text == ""
+    finally:
+        begun.end()
+        if written != -1:
+            os.close(written)

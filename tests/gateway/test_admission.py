@@ -28,8 +28,9 @@ from gateway.serving import (
 )
 from models.loopback_servers import STALL, Reply, refusal, stream_of
 from penstock.gateway.admission import Allowance, Door, Guest
+from penstock.gateway.building import build
 from penstock.gateway.caller import Caller
-from penstock.gateway.config import hash_key
+from penstock.gateway.config import hash_key, load
 from penstock.gateway.refusals import Refusal
 
 ONE, TWO, NARROW = ("psk_one_" + "1" * 40, "psk_two_" + "2" * 40, "psk_nar_" + "3" * 40)
@@ -201,6 +202,62 @@ def test_what_is_open_counts_when_the_keys_are_read_anew() -> None:
     assert door.is_open
 
 
+def test_a_request_counts_for_as_many_answers_as_it_wants() -> None:
+    guest, _ = guest_of(concurrency=3)
+    with guest.asking(0.0) as first:
+        first.widen(2)
+        with guest.asking(0.0) as second:
+            with pytest.raises(Refusal) as refused:
+                second.widen(2)
+            assert refused.value.status == 429
+        with pytest.raises(Refusal) as refused:
+            first.widen(4)
+        assert refused.value.status == 400  # To come back later would not help.
+        first.widen(3)
+        with pytest.raises(Refusal), guest.asking(0.0):
+            pass
+    with guest.asking(0.0):
+        pass
+
+
+def test_choices_are_counted_against_the_key(served: Served, actor: Actor) -> None:
+    actor.play(Reply([STREAM]))
+    body = request_of("openai-chat", "m", n=2)
+    answer = ask(served, CHAT, body, authorization=f"Bearer {TWO}")
+    assert answer.status == 400
+    assert "1 answers at a time" in answer.json["error"]["message"]
+    assert ask(served, CHAT, body, authorization=f"Bearer {ONE}").status == 200
+
+
+def test_workers_share_what_a_key_may_have() -> None:
+    door = Door({"one": Allowance(b"h", concurrency=3, rate=6)}, clock=lambda: 0.0, workers=2)
+    guest = door._guests["one"]
+    shared = pytest.raises(Refusal, match="3 answers at a time, 2 of one worker")
+    with guest.asking(0.0), guest.asking(0.0), shared, guest.asking(0.0):
+        pass
+    with guest.asking(0.0) as stay:
+        stay.widen(3)  # Nothing else is open: all that the key allows.
+    with pytest.raises(Refusal, match="6 times a minute") as refused, guest.asking(0.0):
+        pass
+    assert refused.value.retry_after == pytest.approx(20.0)
+    door.renew({"one": Allowance(b"h", rate=1), "new": Allowance(b"n", concurrency=2)})
+    with guest.asking(0.0), pytest.raises(Refusal, match="1 times a minute"), guest.asking(0.0):
+        pass
+    new = door._guests["new"]
+    with new.asking(0.0), pytest.raises(Refusal, match="2 answers"), new.asking(0.0):
+        pass
+
+
+def test_a_worker_knows_how_many_share_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(f'[keys.one]\nhash = "{hash_key(ONE)}"\nconcurrency = 2\n')
+    door = build(load(file, {}, workers=2, no_store=True)).door
+    guest = door.admit(caller_of(x_api_key=ONE))
+    shared = pytest.raises(Refusal, match="1 of one worker")
+    with guest.asking(0.0), shared, guest.asking(0.0):
+        pass
+
+
 # --- a door without keys, and web pages ---
 
 HERE = ["localhost", "LocalHost:8787", "127.0.0.1", "127.8.9.1:80", "[::1]", "[::1]:8787"]
@@ -228,7 +285,10 @@ async def _never(*_: object) -> Any:
 
 
 def caller_of(**headers: str) -> Caller:
-    named = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    named = [
+        (name.replace("_", "-").encode(), value.encode("latin-1"))
+        for name, value in headers.items()
+    ]
     return Caller({"method": "POST", "path": CHAT, "headers": named}, _never, _never)
 
 

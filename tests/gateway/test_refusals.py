@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from gateway.serving import CLIENTS, Actor, Served, Stage, ask, request_of, upstream_table
+from gateway.serving import (
+    CLIENTS,
+    Actor,
+    Served,
+    Stage,
+    ask,
+    request_of,
+    tools_of,
+    upstream_table,
+)
 from models.loopback_servers import Reply, refusal
+from penstock import apis
 from penstock.gateway import refusals
 from penstock.messages import ErrorInfo
 
@@ -16,6 +29,13 @@ INSIDE = "http://10.1.2.3/internal"
 @pytest.fixture(scope="module")
 def served(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
     return stage.gateway(tmp_path_factory.mktemp("gateway"), upstream_table(actor, retries=0))
+
+
+@pytest.fixture(scope="module")
+def in_words(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A gateway that tells its models of tools in words."""
+    table = upstream_table(actor, tools="prompt", retries=0)
+    return stage.gateway(tmp_path_factory.mktemp("in_words"), table)
 
 
 @pytest.mark.parametrize("api", [*CLIENTS, ""])
@@ -53,3 +73,39 @@ def test_an_odd_status_of_the_upstream_is_a_bad_gateway(
     assert answer.status == 502
     assert answer.json["error"]["message"]
     assert b"10.1.2.3" not in answer.body
+
+
+CHOICES: dict[str, tuple[Any, Any]] = {
+    "openai-chat": ("required", {"type": "function", "function": {"name": "fly"}}),
+    "openai-responses": ("required", {"type": "function", "name": "fly"}),
+    "anthropic": ({"type": "any"}, {"type": "tool", "name": "fly"}),
+}
+"""A demand for some call, and for a call of a tool that is not offered."""
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_choice_that_words_cannot_make_is_refused_before_anybody_is_asked(
+    in_words: Served, actor: Actor, client: str, *, stream: bool
+) -> None:
+    seen = len(actor.seen)
+    some, named = CHOICES[client]
+    without = request_of(client, "m", stream=stream, tool_choice=some, tools=[])
+    with_another = request_of(client, "m", stream=stream, tool_choice=named, tools=tools_of(client))
+    for request in (without, with_another):
+        answer = ask(in_words, CLIENTS[client], request)
+        assert answer.status == 400, answer.body
+        error = apis.get(client).read_error(answer.status, answer.headers, answer.body)
+        assert error.type == "invalid_request_error"
+        assert "tool" in error.message
+    assert len(actor.seen) == seen
+
+
+def test_a_model_that_reads_its_own_calls_is_asked_for_no_choice_that_cannot_be_made(
+    stage: Stage, tmp_path: Path
+) -> None:
+    qwen = stage.actor("qwen")
+    served = stage.gateway(tmp_path, upstream_table(qwen, key="k", retries=0))
+    request = request_of("openai-chat", "m", tool_choice="required", tools=[])
+    assert ask(served, CLIENTS["openai-chat"], request).status == 400
+    assert qwen.seen == []

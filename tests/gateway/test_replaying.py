@@ -228,6 +228,20 @@ def test_a_refusal_of_the_upstream_is_the_same_refusal(
     assert read(detail).differences == []
 
 
+@pytest.mark.parametrize("api", ["openai-chat", "ollama"])
+def test_a_refusal_in_no_words_of_the_api_is_the_same_refusal(
+    served: Served, actors: dict[str, Actor], api: str
+) -> None:
+    page = b"<html><body><h1>502 Bad Gateway</h1>\n{nginx}</body></html>"
+    actors[api].play(Reply([], 502, {"content-type": "text/html"}, page))
+    detail = asked(served, api)
+    assert (detail.row.state, detail.row.status) == ("failed", 502)
+    again = read(detail)
+    assert again.differences == []
+    assert again.now.error is not None
+    assert "Bad Gateway" in again.now.error.message
+
+
 def test_a_stream_that_was_cut_ends_in_the_same_way(
     served: Served, actors: dict[str, Actor]
 ) -> None:

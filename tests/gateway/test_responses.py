@@ -27,7 +27,7 @@ from gateway.serving import (
 from models.loopback_servers import CUT, Reply, stream_of
 from penstock.gateway.conversations import KEPT_SECONDS, Conversations
 from penstock.gateway.secrecy import Secrets
-from penstock.messages import AssistantMessage, Text
+from penstock.messages import AssistantMessage, Text, ToolCall
 from penstock.store import ResponseRow, Store
 from store.databases import with_store
 
@@ -83,6 +83,22 @@ def look(served: Served, path: str, key: str = ANNA, method: str = "GET") -> Ans
 
 
 # --- what an answer says of itself ---
+
+
+@both
+def test_a_call_of_a_tool_with_free_text_is_told_as_one(
+    served: Served, actor: Actor, *, stream: bool
+) -> None:
+    asked = ToolCall("call_1", "patch", {"input": "*** Begin"})
+    actor.say(AssistantMessage("m", "m", [asked], "tool_use"))
+    tools = [{"type": "custom", "name": "patch"}]
+    request = request_of(API, "m", stream=stream, tools=tools)
+    try:
+        answer = ask(served, PATH, request, authorization=f"Bearer {ANNA}")
+    finally:
+        actor.say(RAIN)
+    (item,) = responses_of(answer, stream=stream)[-1]["output"]
+    assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin")
 
 
 @both

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -247,6 +247,7 @@ def _long() -> dict[str, object]:
 
 KEY = "psk_" + "k" * 40
 KEYS = f'[keys.one]\nhash = "{hash_key(KEY)}"\n'
+LOG_FIGURES = ("penstock_log_queue", "penstock_log_written_total")
 DEMO = '[upstreams.demo]\napi = "demo"\n[upstreams.demo.demo]\npace = 0.005\n'
 FAR = '[server]\nhost = "0.0.0.0"\n'
 OPENED = {
@@ -277,7 +278,7 @@ def test_a_worker_that_begins_later_does_not_open_it_either(
 ) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text(text or DEMO)
-    post = Post([], 0, 0, "0.0.0.0", insecure=False)  # noqa: S104 - what the sockets are bound to
+    post = Post([], 0, 0, "0.0.0.0", insecure=False, workers=2)  # noqa: S104 - as they are bound
     held = post.held_to(load(file, {}))
     with pytest.raises(ConfigError, match=r"0\.0\.0\.0.* no key is left"):
         check_door(held, held)
@@ -320,6 +321,24 @@ def test_ctrl_c_in_a_terminal_cuts_no_stream_of_a_worker(tmp_path: Path) -> None
         assert one.process.wait(DEADLINE) == 0
         assert not list(one.figures.iterdir())
         assert "Traceback" not in one.said()
+
+
+def test_no_worker_leaves_old_figures_of_the_log_behind(tmp_path: Path) -> None:
+    with Process(tmp_path, DEMO.replace("0.005", "0"), "--workers", "2") as one:
+        # One connection is one worker: what it says of the other, the other has told it.
+        page = http.client.HTTPConnection("127.0.0.1", one.port, timeout=DEADLINE)
+        with closing(page):
+
+            def figures() -> list[float]:
+                page.request("GET", "/metrics")
+                text = page.getresponse().read().decode()
+                found = [re.search(rf"^{name} (\S+)$", text, re.MULTILINE) for name in LOG_FIGURES]
+                return [float(one[1]) for one in found if one]
+
+            figures()
+            for _ in range(8):
+                assert one.ask(CHAT, _long())[0] == 200
+            until(lambda: figures() == [0.0, 16.0])
 
 
 def test_workers_finish_and_end_when_the_process_that_began_them_is_gone(tmp_path: Path) -> None:

@@ -289,8 +289,13 @@ def test_what_is_no_call_is_read_again_a_limited_number_of_times() -> None:
     text = '<tool_call>{"a": "' * 200
     message = parse(text)
     assert message.text == text
-    calls = "<tool_call>{" * (MAX_READ_AGAIN + 5) + '<tool_call>{"name": "ping"}</tool_call>'
-    assert parse(calls).text.startswith("<tool_call>{")
+    # A call inside a string is found when what holds the string turns out to be no call.
+    call = "<tool_call>{'name': 'ping'}</tool_call>"
+    broken = f'<tool_call>{{"a": "{call}" oops '
+    for times in (MAX_READ_AGAIN, MAX_READ_AGAIN + 5):
+        found = parse(broken * times)
+        assert len(found.tool_calls) == MAX_READ_AGAIN
+        assert found.text.endswith(broken if times > MAX_READ_AGAIN else '"" oops ')
 
 
 def test_a_call_over_its_limit_is_text_or_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:

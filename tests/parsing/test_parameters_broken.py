@@ -22,6 +22,7 @@ from parsing.parameter_samples import (
 )
 from parsing.samples import complete_calls, message_of
 from penstock.parsing import Segment
+from penstock.tools import Tool
 
 EVERY = pytest.mark.parametrize("name", DISTINCT)
 
@@ -168,3 +169,23 @@ def test_what_was_forgotten_is_added(name: str, text: str, arguments: dict[str, 
 def test_nothing_is_mended_for_a_tool_that_nobody_knows() -> None:
     text = "<tool_call><function=other><parameter=path>a"
     assert parse("qwen3_coder", text, cut=False, repair=True).text == text
+
+
+NAMELESS: dict[str, dict[str, Any]] = {
+    "no word about properties": {"type": "object"},
+    "no property": {"type": "object", "properties": {}},
+    "any property": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+
+
+@pytest.mark.parametrize("schema", NAMELESS.values(), ids=NAMELESS)
+def test_a_forgotten_end_is_seen_though_the_schema_names_no_parameter(
+    schema: dict[str, Any],
+) -> None:
+    text = (
+        "<tool_call>\n<function=note>\n<parameter=path>\na.txt\n<parameter=content>\nHello\n"
+        "</parameter>\n</function>\n</tool_call>"
+    )
+    parser = partial(FORMATS["qwen3_coder"].parser, [Tool("note", "", schema)])
+    message = message_of(read_at_every_cut(parser, text))
+    assert complete_calls(message) == [("note", {"path": "a.txt", "content": "Hello"})]

@@ -49,7 +49,7 @@ def _events_of_block(index: int, block: Content) -> Iterator[Event]:
         yield ThinkingEnd(index, block.text, block.signature)
     elif isinstance(block, ToolCall):
         yield ToolCallStart(index, block.id, block.name)
-        arguments = _json.encode(block.arguments).decode()
+        arguments = _json.encode_wire(block.arguments).decode()
         yield ToolCallDelta(index, arguments if block.complete else arguments[:-1])
         yield ToolCallEnd(index, block)
     else:

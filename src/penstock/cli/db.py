@@ -5,9 +5,8 @@ from __future__ import annotations
 import typer
 from rich.console import Console
 
-from penstock.cli.logs import Url, address_of
-from penstock.cli.screen import refuse, say
-from penstock.errors import PenstockError
+from penstock.cli.logs import Url, using
+from penstock.cli.screen import say
 from penstock.store import upgrade as upgrade_store
 
 app = typer.Typer(help="Look after the gateway's database.", no_args_is_help=True)
@@ -21,8 +20,6 @@ def _group() -> None:
 @app.command()
 def upgrade(store: Url = None) -> None:
     """Make the tables, or bring them up to date; done twice, it changes nothing."""
-    try:
-        upgrade_store(address_of(store))
-    except PenstockError as exc:
-        refuse(str(exc), exc)
+    with using(store) as address:
+        upgrade_store(address)
     say(Console(), "the database is up to date", "green")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, TypeVar, get_args
 
@@ -18,6 +19,7 @@ from penstock.cli.log_times import Clock, moment
 from penstock.cli.screen import refuse, say
 from penstock.errors import PenstockError, UsageError
 from penstock.gateway.config import find_file, load
+from penstock.gateway.config.addresses import masked
 from penstock.gateway.config.rules import store_url
 from penstock.store import (
     MAX_PAGE,
@@ -26,6 +28,7 @@ from penstock.store import (
     RequestRow,
     State,
     Store,
+    StoreError,
 )
 
 app = typer.Typer(help="Look at what passed through the gateway.", no_args_is_help=True)
@@ -159,15 +162,29 @@ def follow(  # noqa: PLR0913 - each is an option of the command
 def reading(url: str | None, read: Callable[[Store], Awaitable[Result]]) -> Result:
     """Ask the store at *url*, or the one that the configuration names."""
 
-    async def ask() -> Result:
-        found = Store(address_of(url), create=False)
+    async def ask(address: str) -> Result:
+        found = Store(address, create=False)
         try:
             return await read(found)
         finally:
             await found.close()
 
+    with using(url) as address:
+        return asyncio.run(ask(address))
+
+
+@contextmanager
+def using(url: str | None) -> Iterator[str]:
+    """Give the address of the database at *url*, as `address_of` does.
+
+    Where the database cannot be used, the command ends and says which one that is.
+    """
+    address = ""
     try:
-        return asyncio.run(ask())
+        address = address_of(url)
+        yield address
+    except StoreError as exc:
+        refuse(f"{exc} ({masked(address)})", exc)
     except PenstockError as exc:
         refuse(str(exc), exc)
 

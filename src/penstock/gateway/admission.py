@@ -7,11 +7,16 @@ any key everybody may ask, which the configuration allows on this machine only.
 A web page is not on this machine, though the browser that runs it is. So while there is no key, who
 asks must have meant this machine by name: a page elsewhere sends its own name as ``Origin``, and
 one whose name was made to point here (DNS rebinding) sends that as ``Host``.
+
+Several workers know nothing of each other, so each of them gives out its share of what a key may
+have: together they keep to what is set, but for a share that is no whole number. What that costs: a
+client that keeps to one connection keeps to one worker, and has its share alone.
 """
 
 from __future__ import annotations
 
 import hmac
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +38,7 @@ BUSY: Final = 1.0
 
 
 class Allowance(Struct, frozen=True):
-    """What one key may have: these models, so many requests at a time, so many a minute.
+    """What one key may have: these models, so many answers at a time, so many requests a minute.
 
     No models are all models, and 0 is no limit. *hash* is the SHA-256 of the key.
     """
@@ -45,13 +50,14 @@ class Allowance(Struct, frozen=True):
 
 
 class Guest:
-    """A client that may ask, by the *name* of its key."""
+    """A client that may ask, by the *name* of its key: for its share, where there are *workers*."""
 
-    def __init__(self, name: str, allowance: Allowance, now: float) -> None:
+    def __init__(self, name: str, allowance: Allowance, now: float, workers: int = 1) -> None:
         self.name = name
         self.allowance = allowance
+        self._workers = workers
         self._open = 0
-        self._left = allowance.rate
+        self._left = self._turns
         self._at = now
 
     def may_use(self, model: str) -> bool:
@@ -60,45 +66,89 @@ class Guest:
         return not models or any(is_match(name, model) for name in models)
 
     @contextmanager
-    def asking(self, now: float) -> Iterator[None]:
+    def asking(self, now: float) -> Iterator[Stay]:
         """Count one request in, and out again; raise `Refusal` for one too many.
 
         One that comes while too many are open takes none of the turns of its minute.
         """
-        limit = self.allowance.concurrency
-        if limit and self._open >= limit:
-            raise Refusal(429, f"this key may have {limit} requests at a time", retry_after=BUSY)
+        self._check_room(1, 0)
         self._take_turn(now)
+        stay = Stay(self)
         self._open += 1
         try:
-            yield
+            yield stay
         finally:
-            self._open -= 1
+            self._open -= stay.answers
+
+    def widen(self, stay: Stay, answers: int) -> None:
+        """Count all *answers* of a request in, once it is known how many it wants.
+
+        Raises `Refusal` where there is no room for them.
+        """
+        self._check_room(answers, stay.answers)
+        self._open += answers - stay.answers
+        stay.answers = answers
+
+    def _check_room(self, answers: int, counted: int) -> None:
+        """See that a request may have *answers*, of which some are *counted* already.
+
+        Who has nothing else open may have as many as the key allows, whatever the share.
+        """
+        limit = self.allowance.concurrency
+        if not limit:
+            return
+        if answers > limit:
+            raise Refusal(400, f"this key may have {limit} answers at a time, not {answers} (`n`)")
+        others, share = self._open - counted, math.ceil(limit / self._workers)
+        if others and others + answers > share:
+            shared = f", {share} of one worker" if share < limit else ""
+            message = f"this key may have {limit} answers at a time{shared}"
+            raise Refusal(429, message, retry_after=BUSY)
 
     def renew(self, allowance: Allowance, now: float) -> None:
         """Allow something else from now on; what is open stays open, and counts."""
-        if allowance.rate != self.allowance.rate:
-            self._left, self._at = allowance.rate, now
+        is_new = allowance.rate != self.allowance.rate
         self.allowance = allowance
+        if is_new:
+            self._left, self._at = self._turns, now
+
+    @property
+    def _turns(self) -> float:
+        """How many turns there can be at once: one at least, however many workers share them."""
+        return max(1.0, self.allowance.rate / self._workers)
 
     def _take_turn(self, now: float) -> None:
         """Take one of the requests of this minute; they come back evenly."""
-        rate = self.allowance.rate
-        if not rate:
+        share = self.allowance.rate / self._workers
+        if not share:
             return
-        self._left = min(rate, self._left + (now - self._at) * rate / _MINUTE)
+        self._left = min(self._turns, self._left + (now - self._at) * share / _MINUTE)
         self._at = now
         if self._left < 1:
-            wait = (1 - self._left) * _MINUTE / rate
-            raise Refusal(429, f"this key may ask {rate:g} times a minute", retry_after=wait)
+            wait = (1 - self._left) * _MINUTE / share
+            message = f"this key may ask {self.allowance.rate:g} times a minute"
+            raise Refusal(429, message, retry_after=wait)
         self._left -= 1
+
+
+class Stay:
+    """A request that is inside: its *guest*, and how many answers it counts for."""
+
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
+        self.answers = 1
+
+    def widen(self, answers: int) -> None:
+        """Count for so many *answers*; raise `Refusal` where there is no room for them."""
+        self._guest.widen(self, answers)
 
 
 class Door:
     """Lets clients in by their keys.
 
     Without any key it lets in whoever asks for this machine, or for the *host* that the gateway
-    listens on, and no web page from elsewhere; with *insecure*, everybody.
+    listens on, and no web page from elsewhere; with *insecure*, everybody. It is one of as many
+    doors as there are *workers*.
     """
 
     def __init__(
@@ -108,11 +158,13 @@ class Door:
         *,
         host: str = "localhost",
         insecure: bool = False,
+        workers: int = 1,
     ) -> None:
         self._clock = clock
+        self._workers = workers
         self._host = host.lower()
         self._is_insecure = insecure
-        self._guests = {name: Guest(name, one, clock()) for name, one in keys.items()}
+        self._guests = {name: Guest(name, one, clock(), workers) for name, one in keys.items()}
         self._everybody = Guest("", Allowance(), clock())
 
     @property
@@ -160,7 +212,7 @@ class Door:
         now = self._clock()
         guests: dict[str, Guest] = {}
         for name, one in keys.items():
-            guests[name] = self._guests.get(name) or Guest(name, one, now)
+            guests[name] = self._guests.get(name) or Guest(name, one, now, self._workers)
             guests[name].renew(one, now)
         self._guests = guests
 

@@ -13,7 +13,7 @@ from penstock import apis
 from penstock.apis.encoding import ending_of
 from penstock.errors import UsageError
 from penstock.gateway import body, dialects
-from penstock.gateway.admission import Guest, presented_keys
+from penstock.gateway.admission import Guest, Stay, presented_keys
 from penstock.gateway.answering import Answering, Dialect, Keep
 from penstock.gateway.caller import Caller
 from penstock.gateway.choices import Choosing
@@ -70,12 +70,16 @@ class Asked:
         self._previous = ""
         self._secrets = gateway.secrets.with_keys(presented_keys(caller))
 
-    async def plan(self) -> Planned:
-        """Read the request, and plan its answer; raise `Refusal` for one that cannot be."""
+    async def plan(self, stay: Stay) -> Planned:
+        """Read the request, and plan its answer; raise `Refusal` for one that cannot be.
+
+        In *stay* it is counted for as many answers as it wants.
+        """
         request = await self._read()
         way = self._way(request)
         self._tell(way)
         if request.n is not None and request.n > 1:
+            stay.widen(request.n)
             return self._choices(request, way, request.n)
         return self._one(request, way)
 
@@ -139,6 +143,10 @@ class Asked:
         way = self._gateway.directory.way(request.model, self._guest.name)
         if not self._guest.may_use(way.name):
             raise Refusal(403, f"this key is not for the model {way.name!r}")
+        try:
+            way.check(request)
+        except UsageError as exc:
+            raise Refusal(400, str(exc)) from None
         request.model = way.name
         return way
 
@@ -205,8 +213,8 @@ def endpoint(
     async def handle(gateway: Gateway, caller: Caller) -> None:
         caller.api = api
         guest = gateway.door.admit(caller)
-        with gateway.entered(), guest.asking(gateway.door.now()):
-            planned = await kind(gateway, caller, api, guest).plan()
+        with gateway.entered(), guest.asking(gateway.door.now()) as stay:
+            planned = await kind(gateway, caller, api, guest).plan(stay)
             with gateway.answering(planned.answering, planned.journal, api):
                 await planned.answering.run(*planned.sources, stream=planned.stream)
 

@@ -36,6 +36,7 @@ def build(settings: Settings) -> Gateway:
             allowances(settings.keys),
             host=settings.server.host,
             insecure=settings.server.insecure,
+            workers=settings.server.workers,
         ),
         store,
         limits=limits_of(settings),

@@ -13,10 +13,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock import _json, apis
-from penstock.apis.encoding import BlockEvent, Ending, StreamEncoder, ending_of
+from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder, ending_of
 from penstock.apis.openai_chat import tables
 from penstock.errors import UsageError
-from penstock.events import Done, Failed, MessageStart, TextDelta
+from penstock.events import Done, Failed, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.gateway.answering import Dialect
 from penstock.gateway.asking import Asked
 from penstock.gateway.routing import Way
@@ -99,12 +99,18 @@ class CompletionEncoder(StreamEncoder):
     def __init__(self, dialect: CompletionDialect) -> None:
         super().__init__()
         self._dialect = dialect
+        self._texts = OneByOne()
 
     def _write_start(self, event: MessageStart) -> bytes:
         del event
         return b""
 
     def _write(self, event: BlockEvent) -> bytes:
+        if not isinstance(event, TextStart | TextDelta | TextEnd):
+            return b""
+        return b"".join(map(self._write_text, self._texts.put(event)))
+
+    def _write_text(self, event: BlockEvent) -> bytes:
         if not isinstance(event, TextDelta) or not event.text:
             return b""
         return _frame(self._dialect.object(event.text, None))

@@ -19,6 +19,9 @@ from penstock.requests import Request
 PREFIXES: Final = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_"}
 """How the id of an answer begins in each API."""
 
+_OF_WHOLE: Final = ("custom",)
+"""The options of a stream that a whole answer has too."""
+
 
 class ApiDialect(Struct, frozen=True):
     """Tells answers as *api* does, under the name of the model that the client asked for."""
@@ -38,7 +41,8 @@ class ApiDialect(Struct, frozen=True):
     def whole(self, message: AssistantMessage) -> dict[str, Any]:
         """Write the whole answer."""
         told = structs.replace(message, id=self.id, model=self.model)
-        written = apis.get(self.api).write_response(told, created=self.created)
+        own = {name: self.options[name] for name in _OF_WHOLE if name in self.options}
+        written = apis.get(self.api).write_response(told, created=self.created, **own)
         if "fields" not in self.options:
             return written
         is_kept = {"store": False} if message.error is not None else {}

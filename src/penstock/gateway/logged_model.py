@@ -3,6 +3,9 @@
 The bytes of a request are kept in one row, whatever they were: the answer, a refusal before it that
 was tried again, a chat that was begun, a second answer that the middleware asked for. Here they are
 taken apart, and each is given in the pieces in which it came.
+
+The status of an answer is not among the bytes. A page that no decoder of the API reads is what a
+server refused with, if the client was told of a status.
 """
 
 from __future__ import annotations
@@ -28,13 +31,18 @@ MAX_LEADING: Final = 16
 """How many pieces the short bodies before an answer may have: refusals, a chat that is begun."""
 
 _LINE: Final = 8  # bytes of the timeline for one piece: when it came, and how long it was
+_UNREADABLE: Final = ("truncated", "malformed")
 _UNTOLD: Final = ErrorInfo("the log holds no further answer of the upstream", "truncated")
 
 
 class LoggedModel:
-    """A model that gives the answers of *detail*, one for each time that it is asked."""
+    """A model that gives the answers of *detail*, one for each time that it is asked.
 
-    def __init__(self, detail: RequestDetail) -> None:
+    *status* is the one of the refusal that the last of them was, where it was one.
+    """
+
+    def __init__(self, detail: RequestDetail, status: int | None = None) -> None:
+        self._status = status
         self.name = detail.row.upstream_model
         self.api: Api = apis.get(detail.row.upstream_api)
         self._answers = answers_of(detail, self.api)
@@ -59,13 +67,27 @@ class LoggedModel:
         if not self._answers:
             yield [Failed("error", _UNTOLD, AssistantMessage(error=_UNTOLD))]
             return
+        answer = self._answers.pop(0)
+        if (refused := self._refusal(answer)) is not None:
+            yield [refused]
+            return
         decoder = self.api.decoder(ids=Ids(request))
-        for piece in self._answers.pop(0):
+        for piece in answer:
             events = decoder.feed(piece)
             yield events
             if events and isinstance(events[-1], Done | Failed):
                 return
         yield decoder.finish()
+
+    def _refusal(self, answer: list[bytes]) -> Failed | None:
+        """Give *answer* as the refusal that it was, if it was one that the API has no words for."""
+        if self._status is None or self._answers:
+            return None
+        failed = _failure_of(answer, self.api)
+        if failed is None or failed.error.kind not in _UNREADABLE:
+            return None
+        error = self.api.read_error(self._status, {}, b"".join(answer))
+        return Failed("error", error, AssistantMessage(error=error))
 
 
 def answers_of(detail: RequestDetail, api: Api) -> list[list[bytes]]:
@@ -79,7 +101,7 @@ def answers_of(detail: RequestDetail, api: Api) -> list[list[bytes]]:
     starts = detail.notes.get(ANSWERS)
     answers = _cut_at(starts, pieces) if isinstance(starts, list) else _guessed(pieces, api)
     *earlier, last = answers or [[]]
-    return [*(one for one in earlier if not _is_failure(one, api)), last]
+    return [*(one for one in earlier if _failure_of(one, api) is None), last]
 
 
 def pieces_of(detail: RequestDetail) -> list[bytes]:
@@ -131,8 +153,9 @@ def _is_body(data: bytes, api: Api) -> bool:
     return isinstance(value, dict) and (api.name != "ollama" or "error" in value)
 
 
-def _is_failure(answer: list[bytes], api: Api) -> bool:
+def _failure_of(answer: list[bytes], api: Api) -> Failed | None:
+    """Give the failure that is all that *answer* says, if it is."""
     decoder = api.decoder()
     events = [*decoder.feed(b"".join(answer)), *decoder.finish()]
     last = events[-1] if events else None
-    return isinstance(last, Failed) and not last.message.content
+    return last if isinstance(last, Failed) and not last.message.content else None

@@ -57,10 +57,11 @@ async def replay(detail: RequestDetail, **changes: str | bool | None) -> Replaye
     check_replayable(detail)
     options = changed(options_of(detail), changes)
     complaints: list[str] = []
-    asked = _asked(detail, options, lambda why, _: complaints.append(why))
+    then, is_whole = logged_message(detail)
+    model = LoggedModel(detail, _status_of(then))
+    asked = _asked(model, request_of(detail), options, lambda why, _: complaints.append(why))
     # Whatever a parser of today falls over is a difference like any other: a failed answer.
     events = [event async for event in one_by_one(unfailing(asked))]
-    then, is_whole = logged_message(detail)
     now = folded(events)
     found = differences(then, now, is_whole=is_whole)
     return Replayed(events, then, now, found, complaints)
@@ -86,9 +87,8 @@ def check_replayable(detail: RequestDetail) -> None:
         raise UsageError(f"the stream of request {row.id} was too long to be kept whole")
 
 
-def _asked(detail: RequestDetail, options: Options, on_error: OnError) -> Batches:
+def _asked(model: LoggedModel, request: Request, options: Options, on_error: OnError) -> Batches:
     """Ask the log as the gateway asked the upstream."""
-    model, request = LoggedModel(detail), request_of(detail)
     if model.api.name == "qwen" and (options.format, options.tools) == _QWEN:
         # Its model reads calls by itself, in its own way.
         tools = qwen_tools(
@@ -151,6 +151,11 @@ def logged_message(detail: RequestDetail) -> tuple[AssistantMessage, bool]:
     except (JSONParseError, ValidationError, UsageError):
         return AssistantMessage(), False
     return record.message, record.ended
+
+
+def _status_of(then: AssistantMessage) -> int | None:
+    """Give the status that the upstream refused with, if that is all that it said."""
+    return None if then.error is None or then.content else then.error.status
 
 
 def folded(events: list[Event]) -> AssistantMessage:

@@ -13,6 +13,7 @@ from penstock.gateway.config.routes import Options, options_of
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.refusals import Refusal
 from penstock.models.base import Batches, Model, Tap
+from penstock.models.middleware.choice import demand_of
 from penstock.parsing import OnError
 from penstock.requests import Request
 
@@ -33,9 +34,19 @@ class Way(Struct, frozen=True):
     model: Model
     options: Options
 
+    def check(self, request: Request) -> None:
+        """Raise `UsageError` for a choice of tools that cannot be made.
+
+        A server that is given tools as they are refuses such a choice itself. Where a model is told
+        of them in words, nobody but us would.
+        """
+        if self.options.tools == "prompt" or getattr(self.model, "reads_calls", False):
+            demand_of(request)
+
     def batches(self, request: Request, tap: Tap, on_error: OnError) -> Batches:
         """Ask the upstream, and give what comes with its text read."""
-        asked = structs.replace(request, model=self.asked)
+        reasoning = request.reasoning if self.options.effort else None
+        asked = structs.replace(request, model=self.asked, reasoning=reasoning)
         return manners.ask(self.options, self.model, asked, tap, on_error)
 
 

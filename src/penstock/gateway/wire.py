@@ -25,10 +25,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from penstock.gateway.unframed import unframe
+
 MAX_UNACKNOWLEDGED: Final = 65_536
 """How many bytes of an answer the system holds for a client: a window that long distances fill."""
 
-MAX_UNSENT: Final = 65_536
+MAX_UNSENT: Final = 32_768
 """How many bytes wait for a client before whoever writes has to wait."""
 
 LINGER: Final = 5.0
@@ -71,6 +73,18 @@ def protocol_of(max_bytes: int, seconds: float) -> type[HttpToolsProtocol]:
 class GuardedProtocol(HttpToolsProtocol):
     """One connection of a client."""
 
+    # Beside uvicorn's own they would be too many for the small kind of dict.
+    __slots__ = (
+        "_answering",
+        "_body_size",
+        "_framing",
+        "_head_size",
+        "_is_deaf",
+        "_place",
+        "_timer",
+        "_unparsed",
+    )
+
     head_limits = HeadLimits()
 
     def __init__(
@@ -105,6 +119,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Tell whoever answers, and wait for nothing any more."""
         self._end_wait()
         self._give_up()
+        self._let_go()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -176,7 +191,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def _begin_answer(self) -> None:
         is_first = not self._is_busy
         super().on_headers_complete()
-        self.cycle.transport = _Parting(self, self.cycle)  # type: ignore[assignment]
+        self.cycle.transport = _Parting(self)  # type: ignore[assignment]
+        if self.parser.get_http_version() == "1.0":
+            unframe(self.cycle)
         if is_first:
             self._answering = self.cycle
         elif len(self.pipeline) < MAX_PIPELINE:
@@ -201,6 +218,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next of the pipeline; what is still coming has some time left."""
+        self._let_go()
         self._answering = self.pipeline[-1][0] if self.pipeline else None
         if self._place != "between" and not self._is_busy:
             self._wait(LINGER if self._place == "body" else self.head_limits.seconds)
@@ -216,6 +234,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
+
+    def _let_go(self) -> None:
+        """Forget an answer that is over; it and the connection would hold each other for long."""
+        if self._answering is not None:
+            self._answering.transport = self.transport
+            self._answering = None
 
     # --- waiting and refusing ---
 
@@ -252,6 +276,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.write(b"\r\n".join(lines))
         self.part()
 
+    def close(self) -> None:
+        """Close now, or when the client has had time to read what answers half a request."""
+        cycle = self._answering
+        if cycle is not None and cycle.more_body and cycle.response_complete:
+            self.part()
+        else:
+            self.transport.close()
+
     def part(self) -> None:
         """Say no more, and let the client read what was said before the connection is closed."""
         if self.transport.is_closing():
@@ -267,19 +299,10 @@ class GuardedProtocol(HttpToolsProtocol):
 class _Parting:
     """The connection as an answer sees it: closed in peace where the request is still coming."""
 
-    def __init__(self, connection: GuardedProtocol, cycle: RequestResponseCycle) -> None:
-        transport = connection.transport
-        self._connection = connection
-        self._cycle = cycle
-        self.write = transport.write
-        self.is_closing = transport.is_closing
-
-    def close(self) -> None:
-        """Close now, or when the client has had time to read."""
-        if self._cycle.more_body and self._cycle.response_complete:
-            self._connection.part()
-        else:
-            self._connection.transport.close()
+    def __init__(self, connection: GuardedProtocol) -> None:
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+        self.close = connection.close
 
 
 def _is_ambiguous(headers: list[tuple[bytes, bytes]], version: str) -> bool:

@@ -50,6 +50,7 @@ class Post(Struct, frozen=True):
     ready: int
     host: str
     insecure: bool
+    workers: int
 
     @classmethod
     def take(cls) -> Self | None:
@@ -59,9 +60,11 @@ class Post(Struct, frozen=True):
         return found
 
     def held_to(self, settings: Settings) -> Settings:
-        """Give *settings* with the host of the sockets, and no more trust than at the start."""
+        """Give *settings* with the host and the workers that there are, and no more trust."""
         insecure = self.insecure and settings.server.insecure
-        server = structs.replace(settings.server, host=self.host, insecure=insecure)
+        server = structs.replace(
+            settings.server, host=self.host, insecure=insecure, workers=self.workers
+        )
         return structs.replace(settings, server=server)
 
 
@@ -75,7 +78,9 @@ class Workers:
         self._heard, self._ready = os.pipe()
         numbers = [one.fileno() for one in sockets]
         server = settings.server
-        self._post = Post(numbers, self._life, self._ready, server.host, server.insecure)
+        self._post = Post(
+            numbers, self._life, self._ready, server.host, server.insecure, self._count
+        )
         self._processes: dict[int, tuple[subprocess.Popen[bytes], float]] = {}
         self._due: dict[int, float] = {}
         self._told: list[int] = []

@@ -116,7 +116,11 @@ _NOTHING: Final = object()
 
 def _quoted(text: str) -> str:
     """Write a string as JSON that can be sent: half a surrogate pair only as an escape."""
-    written = encode_basestring(text)
+    return sendable(encode_basestring(text))
+
+
+def sendable(written: str) -> str:
+    """Give a piece of JSON text as it can be sent: half a surrogate pair only as an escape."""
     if written.isascii():
         return written
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)

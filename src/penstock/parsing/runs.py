@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from penstock.parsing.arguments import sendable
 from penstock.parsing.bodies.base import Run
 from penstock.parsing.scanner import Markers
 
@@ -125,6 +126,8 @@ class CallRun:
             if not text:
                 return []
             self._pieces.append(value)
+        if not written.isascii():
+            written = sendable(written)
         self.size += len(text)
         if self._copies is not None:
             self._copies.append(text)

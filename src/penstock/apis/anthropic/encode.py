@@ -206,7 +206,7 @@ class Encoder(StreamEncoder):
         if block["type"] not in STREAMED:
             return self._open(-1, block, "", "")
         start = self._open(-1, {**block, "input": {}}, "input_json_delta", "partial_json")
-        return start + self._write_delta(_json.encode(block["input"]).decode())
+        return start + self._write_delta(_json.encode_wire(block["input"]).decode())
 
     # --- the end ---
 

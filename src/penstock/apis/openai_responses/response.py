@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from penstock.apis.encoding import ending_of
@@ -65,17 +65,20 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
     return Decoder().read_whole(data)
 
 
-def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
+def write_response(
+    message: AssistantMessage, *, created: int = 0, custom: Iterable[str] = ()
+) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed.
 
     A refusal is a message of its own, and an answer that the limit or a filter cut is incomplete.
+    *custom* names the client's tools that take free text: calls of them are written as such.
     """
     ending = ending_of(message)
     if isinstance(ending, ErrorInfo):
         raise UsageError(f"an answer that failed has no whole form: {ending.message}")
     id_ = message.id or "resp_1"
     ids = ItemIds(id_)
-    output = write_output(message, ids)
+    output = write_output(message, ids, frozenset(custom))
     if ending == "refusal" and message.error is not None:
         part = {"type": "refusal", "refusal": message.error.message}
         output.append(message_item(ids.give(REFUSAL), [part]))
@@ -85,7 +88,9 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     return without_lone_surrogates(response_of(id_, message.model, created, status, **fields))
 
 
-def write_output(message: AssistantMessage, ids: ItemIds) -> list[dict[str, Any]]:
+def write_output(
+    message: AssistantMessage, ids: ItemIds, custom: frozenset[str]
+) -> list[dict[str, Any]]:
     """Write the blocks of *message* as items; a call that is not complete says so."""
     output: list[dict[str, Any]] = []
     for block in message.content:
@@ -95,8 +100,8 @@ def write_output(message: AssistantMessage, ids: ItemIds) -> list[dict[str, Any]
         elif isinstance(block, Thinking):
             output.append(reasoning_item(ids.give("rs"), block.text, block.signature))
         elif isinstance(block, ToolCall):
-            custom = is_custom(block.id, block.name, frozenset())
-            item = call_item(ids, block.id, block.name, is_custom=custom)
+            is_free = is_custom(block.id, block.name, custom)
+            item = call_item(ids, block.id, block.name, is_custom=is_free)
             output.append(filled(item, block))
         elif (item_ := foreign_item(block)) is not None:
             output.append(ids.keep(item_))

@@ -90,7 +90,7 @@ class SpokenItem(OpenItem):
         super().__init__(pen, item)
         type_ = f"response.{self.kind}.delta"
         data = {"type": type_, "item_id": item["id"], "output_index": self._place, **self.index}
-        head = _json.encode(data).removesuffix(b"}")
+        head = _json.encode_wire(data).removesuffix(b"}")
         self._head = b'event: %b\ndata: %b,"delta":' % (type_.encode(), head)
 
     def add(self, text: str) -> bytes:

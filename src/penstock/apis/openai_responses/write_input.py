@@ -97,7 +97,7 @@ class _Writer:
         text = call.arguments.get("input")
         if call.id in self._free and isinstance(text, str):
             return {**item, "input": clean(text)}
-        arguments = _json.encode(call.arguments).decode()
+        arguments = _json.encode_wire(call.arguments).decode()
         field = "input" if call.id in self._free else "arguments"
         return {**item, field: arguments}
 

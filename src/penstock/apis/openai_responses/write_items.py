@@ -114,7 +114,7 @@ def call_item(
 def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, Any]:
     """Give the item of *call* with its arguments: as they were *said*, unless they were mended."""
     if call.complete and (call.repairs or not said):
-        said = _json.encode(call.arguments).decode()
+        said = _json.encode_wire(call.arguments).decode()
     if item["type"] == "custom_tool_call":
         text = call.arguments.get("input")
         is_text = isinstance(text, str) and len(call.arguments) == 1

@@ -17,7 +17,7 @@ from typing import Any, Final
 from penstock.apis.efforts import effort_of
 from penstock.apis.history import lost_content, text_of
 from penstock.apis.qwen import tables
-from penstock.apis.reading import object_at, text_at
+from penstock.apis.reading import integer, object_at, text_at
 from penstock.apis.surrogates import without_lone_surrogates
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Text, ToolResult
@@ -26,7 +26,8 @@ from penstock.requests import Message, ReasoningOptions, Request, SystemMessage,
 NO_OUTPUT: Final = "(Command completed successfully with no output)"
 """What a tool that gave nothing back is said to have done."""
 
-_SESSION: Final = ("chat_id", "parent_id", "fid", "timestamp", "chat_mode", "chat_type")
+_MOMENT: Final = "timestamp"
+_SESSION: Final = ("chat_id", "parent_id", "fid", _MOMENT, "chat_mode", "chat_type")
 _LEFT_OUT: Final = (
     "tool_choice", "parallel_tool_calls", "max_tokens", "temperature", "top_p", "top_k", "seed",
     "presence_penalty", "frequency_penalty", "n", "response_format",
@@ -37,7 +38,7 @@ def write_request(request: Request) -> dict[str, Any]:
     """Write *request*; what the API has no word for is left out."""
     session = {key: value for key, value in request.extra.items() if key in _SESSION}
     parent, kind = session.get("parent_id"), session.get("chat_type", "t2t")
-    moment = session.get("timestamp", 0)
+    moment = session.get(_MOMENT, 0)
     effort = effort_of(request.reasoning)
     message = {
         "fid": session.get("fid", ""),
@@ -82,22 +83,47 @@ def left_out(request: Request) -> list[str]:
 def read_request(data: Mapping[str, Any]) -> Request:
     """Read what a client sent; raise `UsageError` for what is no request."""
     messages = data.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in messages):
-        raise UsageError("`messages` must be a list of objects")
+    if not isinstance(messages, list):
+        raise UsageError("`messages` must be a list")
+    said = [_read_message(message) for message in messages]
     last = messages[-1] if messages else {}
-    extra = {key: data[key] for key in _SESSION if data.get(key) is not None}
+    extra = _read_session(data)
     if text_at(last, "fid"):
         extra["fid"] = last["fid"]
     thinks = object_at(last, "feature_config").get("thinking_enabled") is True
     return Request(
         model=text_at(data, "model"),
-        messages=[UserMessage([Text(text_at(message, "content"))]) for message in messages],
+        messages=said,
         reasoning=ReasoningOptions("medium") if thinks else None,
         stream=data.get("stream") is not False,
         source=tables.NAME,
         extra=extra,
         raw=dict(data),
     )
+
+
+def _read_message(data: object) -> Message:
+    """Read a message; it is the user's, but for a chat that is told from its beginning."""
+    if not isinstance(data, Mapping):
+        raise UsageError("a message is a JSON object")
+    role, text = data.get("role"), text_at(data, "content")
+    if role == "user":
+        return UserMessage([Text(text)])
+    if role == "assistant":
+        return AssistantMessage(content=[Text(text)])
+    if role == "system":
+        return SystemMessage(text)
+    raise UsageError(f"a message has the role {role!r}")
+
+
+def _read_session(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Read which chat goes on, and where; raise `UsageError` for what names none."""
+    integer(data, _MOMENT)  # which raises for what is no number
+    given = {key: data[key] for key in _SESSION if data.get(key) is not None}
+    for key, value in given.items():
+        if key != _MOMENT and not isinstance(value, str):
+            raise UsageError(f"`{key}` must be text")
+    return given
 
 
 def _text(request: Request, *, is_new: bool) -> str:

@@ -15,7 +15,7 @@ from penstock.gateway.config.upstreams import ModelSettings, ReadingSettings, Up
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How the answers of a model are read: `ReadingSettings` with nothing left open."""
+    """How a model is asked, and its answers are read: `ReadingSettings` with nothing left open."""
 
     format: str = "auto"
     reasoning: str | None = None
@@ -26,6 +26,7 @@ class Options(Struct, frozen=True, kw_only=True):
     constrain: Literal["json_schema", "grammar", "structural_tag"] | None = None
     send_back: bool = False
     prompt_suffix: str = ""
+    effort: bool = True
 
 
 USUAL: Final = Options()

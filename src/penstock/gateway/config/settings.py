@@ -124,11 +124,11 @@ class KeySettings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
     concurrency: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(description="How many answers it may have open at once."),
+        Meta(description="How many answers it may have open at once; workers share it."),
     ] = None
     rate: Annotated[
         Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-        Meta(description="How many requests it may make a minute."),
+        Meta(description="How many requests it may make a minute; workers share it."),
     ] = None
 
 

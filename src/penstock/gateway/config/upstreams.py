@@ -48,7 +48,7 @@ NO_KEY = Key("")
 
 
 class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How calls and reasoning are read out of a model's answers; each may be left open."""
+    """How a model is told of tools, and calls and reasoning are read; each may be left open."""
 
     format: Annotated[
         FormatName | None,
@@ -86,6 +86,13 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     prompt_suffix: Annotated[
         str | None,
         Meta(description="What the upstream puts at the end of the prompt, such as `<think>`."),
+    ] = None
+    effort: Annotated[
+        bool | None,
+        Meta(
+            description="Pass on how much a client wants the model to think "
+            "(`reasoning_effort` and its like); some servers refuse the field."
+        ),
     ] = None
 
 

@@ -99,8 +99,11 @@ class ParameterWriter:
                 self._writer.write(key, list_of(texts, self._writer.child(key), prefix))
 
     def is_missing(self, key: str, open_parameter: Parameter) -> bool:
-        """Tell whether *key* is a parameter that was not given; of an unknown tool any is one."""
-        if self._schema is None or self._schema.free:
+        """Tell whether *key* is a parameter that was not given.
+
+        Of a tool that nobody knows, or whose schema names none, any is one.
+        """
+        if self._schema is None or not self._schema.properties:
             return True
         is_given = key in self._given or key == open_parameter.key
         return key in self._schema.properties and not is_given
