@@ -12,8 +12,8 @@ import pytest
 
 from agent.order import check_order
 from agent.scenes import calls, of, reply, talk, talking, text, watched
-from models.loopback_servers import STALL, Reply, run, stream_of
-from penstock.agent import Agent, AgentTool, ToolContext, tool
+from models.loopback_servers import CUT, STALL, Reply, run, stream_of
+from penstock.agent import Agent, AgentRetry, AgentRun, AgentTool, Defer, ToolContext, tool
 from penstock.agent.events import AgentEnded, AgentEvent, TurnEnded
 from penstock.messages import AssistantMessage, ToolResult
 from penstock.requests import UserMessage
@@ -342,3 +342,58 @@ def test_an_abort_at_every_event_leaves_no_task_and_no_socket() -> None:
     assert total > 50
     for at in range(1, total, 2):
         run(count(lambda n, at=at: n == at, eager=at % 4 == 1))  # type: ignore[misc]
+
+
+def test_a_call_that_was_cut_keeps_its_place_among_eager_ones() -> None:
+    async def main() -> None:
+        whole = calls(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}), words="")
+        data = stream_of("openai-chat", whole).replace(rb"{\"a\":1", rb"[\"a\",1")
+        async with talking(Reply([data]), text("Done.")) as (model, _):
+            agent = Agent(model, [add], eager=True)
+            await watched(agent.run("Go."))
+            given = [one for one in agent.messages if isinstance(one, ToolResult)]
+            assert [(one.id, one.is_error) for one in given] == [("c1", True), ("c2", False)]
+
+    run(main())
+
+
+def test_calls_of_a_dropped_answer_have_no_results() -> None:
+    async def main() -> None:
+        data = stream_of("openai-chat", calls(("add", {"a": 1, "b": 1})))
+        at = data.index(b"\n\n", data.index(b'"c1"')) + 2
+        async with talking(Reply([data[:at], CUT])) as (model, _):
+            agent = Agent(model, [add], retry=AgentRetry(base=60.0))
+            going = agent.run("Go.")
+            async for event in going:
+                if event.type == "auto_retry_start":
+                    break
+            await agent.abort()
+            assert [type(one).__name__ for one in agent.messages] == ["UserMessage"]
+            assert not await watched_rest(going)
+
+    run(main())
+
+
+async def watched_rest(going: AgentRun) -> list[AgentEvent]:
+    """Give the results that are told in what is left of a run."""
+    rest = [event async for event in going]
+    return [event for event in rest if event.type.startswith("tool_")]
+
+
+def test_a_deferred_call_is_answered_when_its_answer_is_stopped() -> None:
+    async def main() -> None:
+        data = stream_of("openai-chat", calls(("add", {"a": 1, "b": 1}), ("look", {})))
+        at = data.index(b"\n\n", data.index(b'"look"')) + 2
+        async with talking(Reply([data[:at], STALL])) as (model, upstream):
+            agent = Agent(model, [add], eager=True, approve=lambda _call, _tool: Defer())
+            going = agent.run("Go.")
+            await upstream.stalls.wait()
+            async for event in going:
+                if event.type == "tool_approval_requested":
+                    break
+            await agent.abort()
+            assert not agent.deferred
+            given = [one.id for one in agent.messages if isinstance(one, ToolResult)]
+            assert given == ["c1", "c2"]
+
+    run(main())

@@ -43,6 +43,8 @@ class Asking:
         """Findings that stopped nothing; the model is told of them after the turn."""
         self.calls = Calls(policy)
         """The calls of the answer that came last."""
+        self.is_kept = True
+        """Whether that answer is part of the conversation."""
         self._setup = setup
         self._conversation = conversation
         self._interrupt = interrupt
@@ -67,7 +69,8 @@ class Asking:
                     continue
                 return message
             remedy = self._remedy(message)
-            await self._conversation.close(message, kept=remedy is None)
+            self.is_kept = remedy is None
+            await self._conversation.close(message, kept=self.is_kept)
             if remedy is not None and await remedy():
                 continue
             if remedy is not None:  # no part of the conversation, but what the run came to
@@ -112,9 +115,9 @@ class Asking:
         """Drop or keep what had come, tell the model what was found, and let it try again."""
         conversation = self._conversation
         keep = finding.keep or self.calls.started  # what tools have done cannot be undone
+        self.is_kept = keep
         await conversation.close(message, kept=keep)
-        if keep:
-            await self.settle(message, f"Stopped by {', '.join(finding.names)}.")
+        await self.settle(message, f"Stopped by {', '.join(finding.names)}.")
         conversation.emit(FindingMade(finding.source, finding.names, finding.text, True))
         await conversation.note(finding)
         await conversation.say(UserMessage([Text(finding.text)]))
@@ -123,16 +126,19 @@ class Asking:
             self._reader.interrupts = False
 
     async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
-        """Answer every call of *message* that has not run with *reason*."""
-        self.calls.stop(reason)
-        for call in message.tool_calls:
-            if not self.calls.has(call):
-                self.calls.refuse(call, reason)
-        return await self.collect()
+        """Answer every call of *message* that has not run with *reason*; say all results.
 
-    async def collect(self) -> list[ToolResult]:
-        """Wait for the calls that were started; say their results, in the order of the calls."""
-        results = await self.calls.results()
+        Of an answer that is no part of the conversation there is nothing to say.
+        """
+        if not self.is_kept:
+            return []
+        return await self._say(await self.calls.settle(message, reason))
+
+    async def collect(self, message: AssistantMessage) -> list[ToolResult]:
+        """Wait for the calls of *message*; say their results, in the order of the calls."""
+        return await self._say(await self.calls.results(message))
+
+    async def _say(self, results: list[ToolResult]) -> list[ToolResult]:
         for result in results:
             for watch in self._setup.watches:
                 watch.tool_ended(result)

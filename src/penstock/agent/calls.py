@@ -17,7 +17,7 @@ from typing import Final
 
 from penstock.agent.approval import Decision
 from penstock.agent.executing import Execution, Policy
-from penstock.messages import ToolCall, ToolResult
+from penstock.messages import AssistantMessage, ToolCall, ToolResult
 
 SKIPPED: Final = "Skipped due to queued user message."
 CUT: Final = "The call was cut off before its arguments were complete, so it was not run."
@@ -60,17 +60,25 @@ class Calls:
         for run in self._runs:
             run.stop(reason)
 
-    async def results(self) -> list[ToolResult]:
+    async def results(self, message: AssistantMessage) -> list[ToolResult]:
         """Wait for all that was started; give what came of it, in the order of the calls."""
-        try:
-            while open_ := [run.task for run in self._runs if not run.task.done()]:
-                await asyncio.wait(open_)
-        except asyncio.CancelledError:
-            await self._end()
-            raise
-        for run in self._runs:
-            run.task.result()
-        return [run.result for run in self._runs if run.result is not None]
+        await self._wait()
+        place = {call.id: number for number, call in enumerate(message.tool_calls)}
+        results = [run.result for run in self._runs if run.result is not None]
+        # With eager tools a call that was cut is refused behind those that have run.
+        return sorted(results, key=lambda result: place.get(result.id, len(place)))
+
+    async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
+        """Run nothing more: every call of *message* without a result is answered with *reason*."""
+        self.stop(reason)
+        await self._wait()
+        for call in message.tool_calls:
+            run = self._find(call)
+            if run is None:
+                self.refuse(call, reason)
+            elif run.is_deferred:
+                run.refuse(reason)
+        return await self.results(message)
 
     @property
     def deferred(self) -> list[ToolCall]:
@@ -79,7 +87,20 @@ class Calls:
 
     def has(self, call: ToolCall) -> bool:
         """Tell whether *call* was started."""
-        return any(run.call.id == call.id for run in self._runs)
+        return self._find(call) is not None
+
+    def _find(self, call: ToolCall) -> Execution | None:
+        return next((run for run in self._runs if run.call.id == call.id), None)
+
+    async def _wait(self) -> None:
+        try:
+            while open_ := [run.task for run in self._runs if not run.task.done()]:
+                await asyncio.wait(open_)
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        for run in self._runs:
+            run.task.result()
 
     async def _end(self) -> None:
         """End everything: whoever waited for the results is gone."""

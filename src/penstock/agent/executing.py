@@ -86,7 +86,8 @@ class Execution:
         self.task = self._loop.create_task(self._go(waits))
 
     def refuse(self, reason: str) -> None:
-        """End without running."""
+        """End without running, and without waiting for a decision any more."""
+        self.is_deferred = False
         self.task = self._loop.create_task(self._end(ToolOutput(reason, is_error=True)))
 
     def stop(self, reason: str) -> None:

@@ -142,7 +142,7 @@ class Loop:
                 calls.refuse(call, CUT)
             elif not calls.has(call):
                 calls.start(call)
-        return await self._asking.collect()
+        return await self._asking.collect(answer)
 
     # --- what comes first, and next ---
 

@@ -3,8 +3,9 @@
 Node runs `client.mjs` against our server, which says one answer of each kind, and what the client
 saw has to be what the answer's message says: texts, thoughts, calls with their arguments (and in
 the stream their pieces), how it ended, the tokens. What the SDK sent has to be what our reader of
-requests read. Then it asks the gateway, behind which a model says the like in text alone. It prints
-a row for each answer; the exit code is the number of those that failed.
+requests read. Then it asks the gateway, behind which a model says the like in text alone. Last,
+pages of the SDK talk to our agents (`ui_run`). It prints a row for each answer and each scene; the
+exit code is the number of those that failed.
 
 Node has to be there; `AI_SDK=skip` passes without a look, for machines that have none.
 """
@@ -28,6 +29,8 @@ from e2e.agents.gateway import Gateway
 from e2e.ai_sdk.answers import answers, message_of
 from e2e.ai_sdk.printed import printed
 from e2e.ai_sdk.server import MODEL, Server, serving
+from e2e.ai_sdk.ui_run import compare_chats
+from e2e.ai_sdk.ui_scenes import SCENES
 from penstock.messages import AssistantMessage
 from penstock.requests import Request
 
@@ -47,10 +50,10 @@ def main() -> int:
     began = time.monotonic()
     npm.install(program, HERE)
     installed = time.monotonic()
-    failed = compare(node) + compare_printed(node)
+    failed = compare(node) + compare_printed(node) + compare_chats(node)
     took = f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to run"
-    number = len(answers()) + len(printed())
-    print(f"{number - failed} of {number} answers read by the AI SDK ({took})")
+    number = len(answers()) + len(printed()) + len(SCENES)
+    print(f"{number - failed} of {number} answers and scenes read by the AI SDK ({took})")
     return failed
 
 

@@ -2,7 +2,7 @@
 
 from penstock.agent.views.segments import AgentSegments
 from penstock.agent.views.ui_chunks import DONE, UI_HEADERS, encode
-from penstock.agent.views.ui_messages import decisions_of, read_ui_messages
+from penstock.agent.views.ui_messages import decisions_of, prompt_of, read_ui_messages
 from penstock.agent.views.ui_stream import UIStream, ui_stream
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "UIStream",
     "decisions_of",
     "encode",
+    "prompt_of",
     "read_ui_messages",
     "ui_stream",
 ]
