@@ -14,7 +14,7 @@ from agent.order import check_order
 from agent.scenes import calls, of, reply, talk, talking, text, watched
 from models.loopback_servers import CUT, STALL, Reply, run, stream_of
 from penstock.agent import Agent, AgentRetry, AgentRun, AgentTool, Defer, ToolContext, tool
-from penstock.agent.events import AgentEnded, AgentEvent, TurnEnded
+from penstock.agent.events import AgentEnded, AgentEvent, ToolEnded, TurnEnded
 from penstock.messages import AssistantMessage, ToolResult
 from penstock.requests import UserMessage
 
@@ -346,13 +346,19 @@ def test_an_abort_at_every_event_leaves_no_task_and_no_socket() -> None:
 
 def test_a_call_that_was_cut_keeps_its_place_among_eager_ones() -> None:
     async def main() -> None:
-        whole = calls(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}), words="")
-        data = stream_of("openai-chat", whole).replace(rb"{\"a\":1", rb"[\"a\",1")
-        async with talking(Reply([data]), text("Done.")) as (model, _):
+        whole = calls(*[("add", {"a": n, "b": n}) for n in (1, 2, 3)])
+        broken = stream_of("openai-chat", whole).replace(rb"{\"a\":1", rb"[\"a\",1")
+        at = broken.index(b"\n\n", broken.index(b'"c3"')) + 2  # the second call is complete
+        async with talking(Reply([broken[:at], STALL])) as (model, _):
             agent = Agent(model, [add], eager=True)
-            await watched(agent.run("Go."))
+            going = agent.run("Go.")
+            async for event in going:
+                if isinstance(event, ToolEnded):
+                    break
+            await agent.abort()
             given = [one for one in agent.messages if isinstance(one, ToolResult)]
-            assert [(one.id, one.is_error) for one in given] == [("c1", True), ("c2", False)]
+            assert [one.id for one in given] == ["c1", "c2", "c3"]
+            assert [one.is_error for one in given] == [True, False, True]
 
     run(main())
 
