@@ -1,0 +1,142 @@
+/**
+ * A message as its reader has it: text, thinking and calls; and one that is still under way.
+ */
+
+import { fill, h } from "./dom.js";
+import { TextView } from "./text.js";
+import { count } from "./words.js";
+
+/** Texts up to this long are shown at once; longer ones in a view that scrolls. */
+const SHORT = 4000;
+
+/** The longest value that is written out as JSON in a card before it is asked for. */
+const MAX_CARD = 100_000;
+
+/** Show `message`. */
+export function messageView(message) {
+  const { content = [], stop_reason: reason, error, usage } = message ?? {};
+  const parts = content.map(part);
+  const end =
+    reason &&
+    h("p", { class: "end" }, "ends with ", h("span", { class: "pill", text: reason }), usageLine(usage));
+  return h(
+    "div",
+    { class: "message" },
+    parts.length ? parts : h("p", { class: "quiet" }, "Nothing yet."),
+    error &&
+      h("p", { class: "wrong", role: "note", text: `${error.kind ?? "error"}: ${error.message ?? ""}` }),
+    end,
+  );
+}
+
+function usageLine(usage) {
+  const known = Object.entries(usage ?? {}).filter(([, value]) => Number.isFinite(value) && value > 0);
+  return known.length
+    ? h(
+        "span",
+        { class: "quiet" },
+        ` ${known.map(([name, value]) => `${count(value)} ${name.replace("_", " ")}`).join(" · ")}`,
+      )
+    : null;
+}
+
+function part(one) {
+  switch (one.type) {
+    case "text":
+      return h("section", { class: "part", "aria-label": "Text" }, longText(one.text ?? "", "Text"));
+    case "thinking":
+      return h(
+        "details",
+        { class: "part thinking", open: true },
+        h("summary", {}, "thinking"),
+        longText(one.text ?? "", "Thinking"),
+      );
+    case "tool_call":
+      return call(one);
+    default:
+      return h("section", { class: "part", "aria-label": "Part of the provider" }, jsonText(one, "Part"));
+  }
+}
+
+function call({ id, name, arguments: given, text, complete, repairs = [] }) {
+  const state = complete === undefined ? "under way" : complete ? "complete" : "not complete: never run";
+  return h(
+    "section",
+    { class: `part call ${complete === false ? "cut" : ""}`, "aria-label": "Call" },
+    h(
+      "header",
+      {},
+      h("b", { class: "k-name", text: name || "?" }),
+      h("span", { class: "pill" }, state),
+      h("code", { class: "quiet", text: id ?? "" }),
+    ),
+    text === undefined ? jsonText(given ?? {}, "Arguments") : longText(text, "Arguments"),
+    repairs.map((words) => h("p", { class: "mended", text: `✎ ${words}` })),
+  );
+}
+
+/** Show a text of any length. */
+export function longText(text, label) {
+  if (text.length <= SHORT) return h("div", { class: "prose", text });
+  const view = new TextView({ label });
+  view.show(text);
+  view.element.classList.add("boxed");
+  return view.element;
+}
+
+/** Show a value as JSON with its lines set in; a very large one when it is asked for. */
+export function jsonText(value, label) {
+  const text = JSON.stringify(value, null, 2) ?? "";
+  if (text.length <= MAX_CARD) return longText(text, label);
+  const place = h("div", { class: "prose" }, `${count(text.length)} characters `);
+  const show = () =>
+    fill(
+      place.parentNode,
+      ...[...place.parentNode.children].map((one) => (one === place ? longText(text, label) : one)),
+    );
+  place.append(h("button", { type: "button", on: { click: show } }, "Show"));
+  return place;
+}
+
+/** Fold the first `number` events into a message that is under way. */
+export function folded(events, number) {
+  const content = [];
+  for (let at = 0; at < number; at += 1) {
+    const event = events[at][1];
+    const block = content[event.index];
+    switch (event.type) {
+      case "text_start":
+        content[event.index] = { type: "text", pieces: [] };
+        break;
+      case "thinking_start":
+        content[event.index] = { type: "thinking", pieces: [] };
+        break;
+      case "toolcall_start":
+        content[event.index] = { type: "tool_call", id: event.id, name: event.name, pieces: [] };
+        break;
+      case "text_delta":
+      case "thinking_delta":
+        block?.pieces?.push(event.text);
+        break;
+      case "toolcall_delta":
+        block?.pieces?.push(event.arguments);
+        break;
+      case "toolcall_end":
+        content[event.index] = event.call;
+        break;
+      case "part":
+        content[event.index] = event.part;
+        break;
+      case "done":
+      case "error":
+        return event.message?.content
+          ? event.message
+          : { content: finished(content), stop_reason: event.reason, error: event.error };
+      default:
+    }
+  }
+  return { content: finished(content) };
+}
+
+const finished = (content) =>
+  content.filter(Boolean).map((one) => (one.pieces ? { ...one, text: one.pieces.join("") } : one));

@@ -1,0 +1,324 @@
+/**
+ * The playground: any text, read by any format, in chunks of any size, while one types.
+ */
+
+import { about, askJSON, askLong } from "./api.js";
+import { brief, copy, field, fill, h, say, select, written } from "./dom.js";
+import { Panes } from "./panes.js";
+import { pack, unpack } from "./share.js";
+import { later } from "./slices.js";
+import { count, many } from "./words.js";
+
+const CHUNKS = [0, 4096, 1024, 256, 64, 16, 8, 4, 2, 1];
+const MAX_LINK = 300_000;
+/** The longest text: in one line of more, the field that it is typed into is slow by itself. */
+const MAX_TEXT = 500_000;
+const LAWS = {
+  lossless: ["Lossless", "the raw text of all events, joined, is the text"],
+  chunk_free: ["Chunk-free", "whole, in these chunks and by single characters the same is read"],
+  monotone: ["Monotone", "nothing that was said is taken back"],
+};
+const SAMPLE =
+  'Let me look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}\n</tool_call>\n';
+
+/** Show the playground, with the state that stands in the address if there is one. */
+export async function playground(main, rest, signal) {
+  const place = new Playground(main, signal, await about());
+  place.set((rest && (await unpack(rest))) || { text: SAMPLE, format: "hermes", chunk: 8 });
+  place.parse();
+  return { ...place.panes.keys, "/": () => place.text.focus() };
+}
+
+class Playground {
+  constructor(main, signal, { formats = [], reasoning = [], tools = [] }) {
+    Object.assign(this, { signal, formats, usual: JSON.stringify(tools, null, 2) });
+    this.running = new AbortController();
+    this.comparing = new AbortController();
+    this.panes = new Panes();
+    const soon = later(180, () => this.parse());
+    const change = () => soon();
+    this.text = h("textarea", {
+      rows: 12,
+      maxlength: MAX_TEXT,
+      class: "code",
+      spellcheck: "false",
+      "aria-label": "What the model printed",
+      on: { input: change },
+    });
+    this.tools = h("textarea", {
+      rows: 8,
+      class: "code",
+      spellcheck: "false",
+      "aria-label": "Tools as JSON",
+      "aria-describedby": "tools-wrong",
+      on: { input: change },
+    });
+    this.wrong = h("p", { class: "wrong", id: "tools-wrong", role: "status" });
+    const names = formats.map((one) => one.name);
+    this.format = select(["auto", ...names.filter((name) => name !== "auto")], "hermes", change, "Format");
+    this.sample = select(
+      [["", "Pick a sample …"], ...formats.filter((one) => one.sample).map((one) => one.name)],
+      "",
+      (name) => this.#pick(name),
+      "Sample of a format",
+    );
+    this.arguments = select(
+      [
+        ["live", "live: as they come"],
+        ["whole", "whole: once complete"],
+      ],
+      "live",
+      change,
+      "Arguments",
+    );
+    this.reasoning = select([["", "as usual for the format"], ...reasoning], "", change, "Reasoning");
+    this.repair = h("input", { type: "checkbox", on: { change } });
+    this.trim = h("input", { type: "checkbox", on: { change } });
+    this.size = h("output", { class: "told" });
+    this.chunk = h("input", {
+      type: "range",
+      min: 0,
+      max: CHUNKS.length - 1,
+      value: 0,
+      "aria-label": "Size of chunks",
+      on: { input: () => (this.#tellSize(), change()) },
+    });
+    this.laws = h("ul", { class: "laws", "aria-label": "Laws" });
+    this.failure = h("p", { class: "wrong", role: "status" });
+    this.table = h("div", {
+      class: "scroll formats",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "What each format reads",
+    });
+    this.compare = h(
+      "details",
+      { class: "compare", on: { toggle: () => this.#compare() } },
+      h("summary", {}, "What would each format read in this?"),
+      this.table,
+    );
+    fill(
+      main,
+      h("h1", { class: "hidden" }, "Playground"),
+      h(
+        "div",
+        { class: "bench" },
+        this.#form(),
+        h(
+          "section",
+          { class: "result", "aria-label": "What is read" },
+          h("div", { class: "verdict" }, this.laws, this.failure),
+          this.panes.element,
+          this.compare,
+        ),
+      ),
+    );
+  }
+
+  #form() {
+    const check = (input, words) => h("label", { class: "check" }, input, words);
+    return h(
+      "form",
+      { class: "stack", on: { submit: (event) => event.preventDefault() } },
+      h("div", { class: "pair" }, field("Sample", this.sample), field("Read as", this.format)),
+      field("Text", this.text),
+      field(h("span", {}, "Chunks of ", this.size), this.chunk),
+      h("div", { class: "pair" }, field("Arguments", this.arguments), field("Reasoning", this.reasoning)),
+      h("div", { class: "checks" }, check(this.repair, "repair"), check(this.trim, "trim")),
+      field("Tools", this.tools),
+      this.wrong,
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "button", on: { click: () => this.#share() } }, "Copy link"),
+      ),
+    );
+  }
+
+  /** Take a state, such as one from a link; what does not fit is left as it is. */
+  set(state) {
+    const word = (value, usual) => (typeof value === "string" ? value : usual);
+    this.text.value = word(state.text, "").slice(0, MAX_TEXT);
+    this.tools.value = word(state.tools, this.usual);
+    for (const name of ["format", "arguments", "reasoning"]) {
+      const options = [...this[name].options].map((one) => one.value);
+      if (options.includes(state[name])) this[name].value = state[name];
+    }
+    this.repair.checked = state.repair === true;
+    this.trim.checked = state.trim === true;
+    this.chunk.value = Math.max(0, CHUNKS.indexOf(state.chunk));
+    this.#tellSize();
+  }
+
+  get state() {
+    return {
+      text: this.text.value,
+      format: this.format.value,
+      tools: this.tools.value,
+      arguments: this.arguments.value,
+      reasoning: this.reasoning.value,
+      repair: this.repair.checked,
+      trim: this.trim.checked,
+      chunk: CHUNKS[Number(this.chunk.value)],
+    };
+  }
+
+  /** Read the text as things stand; what was asked before is given up. */
+  async parse() {
+    const tools = this.#readTools();
+    if (!tools) return;
+    this.running.abort();
+    this.running = new AbortController();
+    const signal = AbortSignal.any([this.signal, this.running.signal]);
+    const { reasoning, ...state } = this.state;
+    try {
+      const analysis = await askLong("/inspector/api/parse", {
+        method: "POST",
+        signal,
+        body: { ...state, tools, reasoning: reasoning || null },
+      });
+      this.failure.textContent =
+        this.text.value.length < MAX_TEXT
+          ? ""
+          : `A text has at most ${count(MAX_TEXT)} characters here; penstock inspect FILE takes longer ones.`;
+      this.#showLaws(analysis.laws ?? {}, analysis.complaints ?? []);
+      this.panes.show(analysis);
+      this.#keep(signal);
+      this.#compare();
+    } catch (error) {
+      if (!signal.aborted) this.failure.textContent = error.message;
+    }
+  }
+
+  #readTools() {
+    try {
+      const tools = this.tools.value.trim() ? JSON.parse(this.tools.value) : [];
+      if (!Array.isArray(tools)) throw new Error("tools are a list: [ … ]");
+      const bad = tools.findIndex((one) => !(one?.name ?? one?.function?.name));
+      if (bad !== -1) throw new Error(`tool ${bad + 1} has no name`);
+      this.wrong.textContent = "";
+      this.tools.removeAttribute("aria-invalid");
+      return tools;
+    } catch (error) {
+      this.wrong.textContent = error.message;
+      this.tools.setAttribute("aria-invalid", "true");
+      return null;
+    }
+  }
+
+  #tellSize() {
+    const size = CHUNKS[Number(this.chunk.value)];
+    this.size.textContent = size ? many(size, "character") : "the whole text";
+    this.chunk.setAttribute("aria-valuetext", this.size.textContent);
+  }
+
+  #pick(name) {
+    const found = this.formats.find((one) => one.name === name);
+    if (!found) return;
+    this.text.value = found.sample;
+    this.format.value = name;
+    this.tools.value = this.usual;
+    this.parse();
+  }
+
+  #showLaws(laws, complaints) {
+    const one = ([name, [title, words]]) => {
+      const holds = laws[name];
+      const look = holds === true ? "good" : holds === false ? "bad" : "gone";
+      return h(
+        "li",
+        { class: `law ${look}`, title: words },
+        { good: "✓ ", bad: "✕ ", gone: "– " }[look],
+        title,
+      );
+    };
+    fill(
+      this.laws,
+      Object.entries(LAWS).map(one),
+      (laws.notes ?? []).map((words) => h("li", { class: "quiet", text: String(words) })),
+      complaints.slice(0, 5).map((words) => h("li", { class: "mended", text: brief(words, 200) })),
+    );
+  }
+
+  // --- links ---
+
+  async #keep(signal) {
+    if (this.text.value.length > MAX_LINK) return;
+    const packed = await pack(this.state);
+    if (!signal.aborted && location.hash.startsWith("#/playground"))
+      history.replaceState(null, "", `#/playground?${packed}`);
+  }
+
+  async #share() {
+    if (this.text.value.length > MAX_LINK) say("The text is too long for a link");
+    else await copy(`${location.origin}${location.pathname}#/playground?${await pack(this.state)}`, "link");
+  }
+
+  // --- all formats ---
+
+  async #compare() {
+    if (!this.compare.open) return;
+    this.comparing.abort();
+    this.comparing = new AbortController();
+    const signal = AbortSignal.any([this.signal, this.comparing.signal]);
+    try {
+      const body = { text: this.text.value, tools: this.#readTools() ?? [] };
+      const answer = await askJSON("/inspector/api/formats", { method: "POST", signal, body });
+      fill(this.table, this.#compared(answer.formats ?? [], answer.detected));
+    } catch (error) {
+      if (!signal.aborted) fill(this.table, h("p", { class: "wrong", text: error.message }));
+    }
+  }
+
+  #compared(list, detected) {
+    const ranked = [...list].sort((a, b) => (b.calls?.length ?? 0) - (a.calls?.length ?? 0));
+    const use = (name) => {
+      this.format.value = name;
+      this.parse();
+    };
+    const line = ({ format, calls = [], text = "", complaints = [] }) =>
+      h(
+        "tr",
+        { class: calls.length ? "" : "none" },
+        h(
+          "th",
+          { scope: "row" },
+          h("button", { type: "button", class: "link", on: { click: () => use(format) } }, written(format)),
+          format === detected && h("span", { class: "pill" }, "detected"),
+        ),
+        h(
+          "td",
+          {},
+          calls.length
+            ? calls
+                .slice(0, 5)
+                .map((call) =>
+                  h(
+                    "div",
+                    {},
+                    h("b", { text: call.name ?? "?" }),
+                    " ",
+                    h("code", { text: brief(JSON.stringify(call.arguments) ?? "", 120) }),
+                  ),
+                )
+            : h("span", { class: "quiet" }, "no call"),
+        ),
+        h("td", {}, h("code", { text: brief(text, 80) })),
+        h("td", { class: "mended", text: brief(complaints.join("; "), 120) }),
+      );
+    return h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["Format", "Calls", "Text", "Complaint"].map((name) => h("th", { scope: "col" }, name)),
+        ),
+      ),
+      h("tbody", {}, ranked.map(line)),
+    );
+  }
+}

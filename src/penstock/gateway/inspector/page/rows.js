@@ -1,0 +1,162 @@
+/**
+ * A list of any length: only the rows that can be seen are in the page.
+ *
+ * Every row has the same height, so where a row stands is a multiplication, and 100,000 of them
+ * cost as much as fifty. The current row is moved with the arrow keys, Home, End, and Page keys.
+ */
+
+import { h } from "./dom.js";
+import { eachFrame } from "./slices.js";
+
+/** How many rows are drawn above and below those that are seen. */
+const SPARE = 8;
+
+/** The tallest that a browser lets an element be, with room to spare. */
+const MAX_HEIGHT = 15_000_000;
+
+export class Rows {
+  /**
+   * `draw(at)` makes the row at a place; `height` is that of each, in pixels. `role` is "listbox"
+   * (one element has the focus) or "list" (each row holds a link). `move(at)` and `pick(at)` are
+   * told which row became current, and which was chosen; `near()` that the end is in sight.
+   */
+  constructor({ label, height, draw, role = "listbox", move, pick, near, point }) {
+    Object.assign(this, { height, draw, role, move, pick, near });
+    this.count = 0;
+    this.current = -1;
+    this.drawn = new Map();
+    this.room = h("div", { class: "rows-room", role: "presentation" });
+    this.element = h("div", { class: "rows", role, "aria-label": label, tabindex: 0 }, this.room);
+    this.name = `rows-${(Rows.made = (Rows.made ?? 0) + 1)}`;
+    this.update = eachFrame(() => this.#update());
+    this.element.addEventListener("scroll", this.update, { passive: true });
+    this.element.addEventListener("keydown", (event) => this.#key(event));
+    this.element.addEventListener("click", (event) => this.#click(event));
+    if (point) {
+      this.element.addEventListener("pointerover", (event) => point(this.#at(event)));
+      this.element.addEventListener("pointerleave", () => point(-1));
+    }
+    new ResizeObserver(this.update).observe(this.element);
+  }
+
+  /** Say how many rows there are; `anew` draws those again that are there already. */
+  resize(count, anew = true) {
+    this.count = count;
+    this.room.style.setProperty("height", `${Math.min(count * this.height, MAX_HEIGHT)}px`);
+    if (this.current >= count) this.current = count - 1;
+    if (anew) this.clear();
+    this.update();
+  }
+
+  /** Draw again what is seen. */
+  clear() {
+    for (const row of this.drawn.values()) row.remove();
+    this.drawn.clear();
+    this.update();
+  }
+
+  /** Draw one row again, if it is seen. */
+  redraw(at) {
+    this.drawn.get(at)?.remove();
+    this.drawn.delete(at);
+    this.update();
+  }
+
+  /** Make the row at a place the current one, and bring it into sight. */
+  go(at, quietly = false) {
+    if (!this.count) return;
+    const old = this.current;
+    this.current = Math.max(0, Math.min(at, this.count - 1));
+    this.reveal(this.current);
+    this.#mark(old);
+    this.#mark(this.current);
+    this.#update();
+    if (!quietly) this.move?.(this.current);
+  }
+
+  /** Bring a row into sight. */
+  reveal(at) {
+    const [top, view] = [at * this.height, this.element.clientHeight];
+    if (top < this.element.scrollTop) this.element.scrollTop = top;
+    else if (top + this.height > this.element.scrollTop + view)
+      this.element.scrollTop = top + this.height - view;
+  }
+
+  /** Give the element of a row, if it is drawn. */
+  row(at) {
+    return this.drawn.get(at);
+  }
+
+  #update() {
+    const { scrollTop, clientHeight } = this.element;
+    const first = Math.max(0, Math.floor(scrollTop / this.height) - SPARE);
+    const last = Math.min(this.count, Math.ceil((scrollTop + clientHeight) / this.height) + SPARE);
+    for (const [at, row] of this.drawn) {
+      if (at < first || at >= last) {
+        row.remove();
+        this.drawn.delete(at);
+      }
+    }
+    for (let at = first; at < last; at += 1) if (!this.drawn.has(at)) this.#add(at);
+    this.#active();
+    if (this.near && last >= this.count) this.near();
+  }
+
+  #add(at) {
+    const row = this.draw(at);
+    row.classList.add("row");
+    row.id = `${this.name}-${at}`;
+    row.dataset.at = at;
+    row.style.setProperty("transform", `translateY(${at * this.height}px)`);
+    row.style.setProperty("height", `${this.height}px`);
+    row.setAttribute("role", this.role === "listbox" ? "option" : "listitem");
+    row.setAttribute("aria-setsize", this.count);
+    row.setAttribute("aria-posinset", at + 1);
+    this.drawn.set(at, row);
+    this.room.append(row);
+    this.#mark(at);
+  }
+
+  #mark(at) {
+    const row = this.drawn.get(at);
+    if (!row) return;
+    row.classList.toggle("current", at === this.current);
+    if (this.role === "listbox") row.setAttribute("aria-selected", at === this.current);
+  }
+
+  #active() {
+    if (this.role !== "listbox") return;
+    const row = this.drawn.get(this.current);
+    if (row) this.element.setAttribute("aria-activedescendant", row.id);
+    else this.element.removeAttribute("aria-activedescendant");
+  }
+
+  #at(event) {
+    return Number(event.target.closest?.(".row")?.dataset.at ?? -1);
+  }
+
+  #click(event) {
+    const at = this.#at(event);
+    if (at < 0) return;
+    this.go(at);
+    this.pick?.(at);
+  }
+
+  #key(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1);
+    const steps = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -Infinity,
+      End: Infinity,
+    };
+    if (event.key in steps)
+      this.go(steps[event.key] === Infinity ? this.count - 1 : this.current + steps[event.key]);
+    else if (event.key === "Enter" && this.current >= 0) this.pick?.(this.current);
+    else return;
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,256 @@
+/**
+ * The scrubber: a stream stepped through, chunk by chunk, or played as it came.
+ *
+ * Above it is a plot of time: what came when, how much of it, the longest silences, the first token.
+ */
+
+import { fill, h, select, svg } from "./dom.js";
+import { countWhile } from "./slices.js";
+import { bytes, count, seconds } from "./words.js";
+
+const WIDTH = 1000;
+const TALL = 64;
+const COLUMNS = 400;
+const MAX_GAPS = 5;
+/** How long a step is played where nothing is known of times, in milliseconds. */
+const PACE = 40;
+
+export class Scrubber {
+  /** `steps` is told of with `show`; `reach(number)` is called with how many of them have come. */
+  constructor(reach) {
+    this.reach = reach;
+    this.steps = [];
+    this.at = 0;
+    this.speed = 1;
+    this.range = h("input", {
+      type: "range",
+      min: 0,
+      value: 0,
+      class: "range",
+      "aria-label": "Chunk",
+      on: { input: () => this.go(Number(this.range.value)) },
+    });
+    this.told = h("output", { class: "told" });
+    this.button = h(
+      "button",
+      { type: "button", class: "play", "aria-label": "Play", on: { click: () => this.toggle() } },
+      icon("play"),
+    );
+    const button = (sign, label, act) =>
+      h(
+        "button",
+        { type: "button", class: "plain", "aria-label": label, title: label, on: { click: act } },
+        icon(sign),
+      );
+    const speed = select(
+      [
+        ["0.25", "¼×"],
+        ["1", "1×"],
+        ["4", "4×"],
+        ["16", "16×"],
+      ],
+      "1",
+      (value) => this.#pace(Number(value)),
+      "Speed",
+    );
+    this.plot = h("div", { class: "plot" });
+    this.element = h(
+      "section",
+      { class: "scrubber", "aria-label": "Steps in time" },
+      this.plot,
+      h(
+        "div",
+        { class: "steps" },
+        button("first", "To the beginning", () => this.go(0)),
+        button("back", "One chunk back", () => this.step(-1)),
+        this.button,
+        button("on", "One chunk on", () => this.step(1)),
+        button("last", "To the end", () => this.go(this.steps.length)),
+        this.range,
+        this.told,
+        speed,
+      ),
+    );
+  }
+
+  /** Show a stream: `steps` are the milliseconds of each, `timeline` its `[ms, bytes]`; `marks` has the first token. */
+  show(steps, timeline = null, marks = {}) {
+    this.pause();
+    this.steps = steps;
+    this.isTimed = timeline !== null;
+    this.range.max = steps.length;
+    fill(this.plot, timeline?.length ? this.#drawn(timeline, marks) : []);
+    this.go(steps.length);
+  }
+
+  /** Show the state after `at` steps. */
+  go(at, isPlaying = false) {
+    if (!isPlaying) this.pause();
+    this.at = Math.max(0, Math.min(at, this.steps.length));
+    this.range.value = this.at;
+    const time = this.isTimed && this.at ? ` · ${seconds(this.#time() / 1000)}` : "";
+    this.told.textContent = `chunk ${count(this.at)} of ${count(this.steps.length)}${time}`;
+    this.range.setAttribute("aria-valuetext", this.told.textContent);
+    const x = String(this.at >= this.steps.length && this.end ? WIDTH : this.#x(this.at ? this.#time() : 0));
+    this.cursor?.setAttribute("x1", x);
+    this.cursor?.setAttribute("x2", x);
+    this.reach(this.at);
+  }
+
+  step(by) {
+    this.go(this.at + by);
+  }
+
+  toggle() {
+    if (this.frame) this.pause();
+    else this.play();
+  }
+
+  /** Play on in real time. */
+  play() {
+    if (this.at >= this.steps.length) this.go(0);
+    this.#label("pause", "Pause");
+    this.#clock();
+    const tick = () => {
+      const now = (performance.now() - this.began) * this.speed;
+      const at = this.isTimed
+        ? countWhile(this.steps.length, (one) => this.steps[one] <= now)
+        : Math.floor(now / PACE);
+      if (at !== this.at) this.go(at, true);
+      if (this.at >= this.steps.length) this.pause();
+      else this.frame = requestAnimationFrame(tick);
+    };
+    this.frame = requestAnimationFrame(tick);
+  }
+
+  pause() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    this.#label("play", "Play");
+  }
+
+  #label(sign, words) {
+    if (this.button.getAttribute("aria-label") === words) return;
+    fill(this.button, icon(sign));
+    this.button.setAttribute("aria-label", words);
+  }
+
+  #pace(speed) {
+    this.speed = speed;
+    if (this.frame) this.#clock();
+  }
+
+  #clock() {
+    const played = this.isTimed ? (this.at ? this.#time() : 0) : this.at * PACE;
+    this.began = performance.now() - played / this.speed;
+  }
+
+  #time() {
+    return this.steps[this.at - 1] ?? 0;
+  }
+
+  #x(time) {
+    return this.end ? Math.round((time / this.end) * WIDTH) : 0;
+  }
+
+  // --- the plot of time ---
+
+  #drawn(timeline, { first, end }) {
+    this.end = Math.max(1, end ?? 0, timeline.at(-1)[0]);
+    this.cursor = svg("line", { class: "cursor", y1: 0, y2: TALL, x1: WIDTH, x2: WIDTH });
+    const gaps = longest(timeline);
+    const total = timeline.reduce((sum, [, size]) => sum + size, 0);
+    const words = [
+      many(timeline.length),
+      bytes(total),
+      first != null && `first token after ${seconds(first / 1000)}`,
+      gaps.length && `longest silence ${seconds((gaps[0][1] - gaps[0][0]) / 1000)}`,
+      `${seconds(this.end / 1000)} in all`,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    const drawing = svg(
+      "svg",
+      {
+        viewBox: `0 0 ${WIDTH} ${TALL}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `What came when: ${words}`,
+      },
+      gaps.map(([from, to]) =>
+        svg("rect", {
+          class: "gap",
+          x: this.#x(from),
+          width: this.#x(to) - this.#x(from),
+          y: 0,
+          height: TALL,
+        }),
+      ),
+      svg("path", { class: "bars", d: this.#bars(timeline) }),
+      first != null &&
+        svg("line", { class: "first", x1: this.#x(first), x2: this.#x(first), y1: 0, y2: TALL }),
+      this.cursor,
+    );
+    drawing.addEventListener("click", (event) => {
+      const box = drawing.getBoundingClientRect();
+      const time = ((event.clientX - box.left) / box.width) * this.end;
+      this.go(countWhile(this.steps.length, (one) => this.steps[one] <= time));
+    });
+    return [
+      drawing,
+      h(
+        "p",
+        { class: "quiet" },
+        h("span", { class: "swatch bars" }),
+        "chunks ",
+        gaps.length ? [h("span", { class: "swatch gap" }), "silence "] : [],
+        first != null ? [h("span", { class: "swatch first" }), "first token "] : [],
+        h("span", { class: "words" }, words),
+      ),
+    ];
+  }
+
+  #bars(timeline) {
+    const sums = new Float64Array(COLUMNS + 1);
+    for (const [time, size] of timeline)
+      sums[Math.min(COLUMNS, Math.floor((time / this.end) * COLUMNS))] += size;
+    const most = Math.max(1, ...sums);
+    const step = WIDTH / (COLUMNS + 1);
+    let path = "";
+    sums.forEach((sum, at) => {
+      if (!sum) return;
+      const tall = 6 + Math.sqrt(sum / most) * (TALL - 8);
+      path += `M${(at * step).toFixed(1)} ${TALL}v-${tall.toFixed(1)}h${(step * 0.8).toFixed(1)}v${tall.toFixed(1)}z`;
+    });
+    return path;
+  }
+}
+
+/** The signs of the buttons, drawn: not every font has them. */
+const ICONS = {
+  first: "M3 3h2v10H3zM13 3v10L6 8z",
+  back: "M11 3v10L4 8z",
+  play: "M4 2.5v11l9-5.5z",
+  pause: "M4 3h3v10H4zM9 3h3v10H9z",
+  on: "M5 3v10l7-5z",
+  last: "M11 3h2v10h-2zM3 3v10l7-5z",
+};
+const icon = (name) =>
+  svg(
+    "svg",
+    { class: "icon", viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" },
+    svg("path", { d: ICONS[name] }),
+  );
+
+const many = (number) => `${count(number)} ${number === 1 ? "chunk" : "chunks"}`;
+
+/** Give the longest silences between chunks: those of a quarter of a second, and far more than usual. */
+function longest(timeline) {
+  const usual = (timeline.at(-1)[0] - timeline[0][0]) / (timeline.length - 1 || 1);
+  const found = [];
+  for (let at = 1; at < timeline.length; at += 1) {
+    const [from, to] = [timeline[at - 1][0], timeline[at][0]];
+    if (to - from >= Math.max(250, usual * 3)) found.push([from, to]);
+  }
+  return found.sort((a, b) => b[1] - b[0] - (a[1] - a[0])).slice(0, MAX_GAPS);
+}

@@ -1,0 +1,50 @@
+/**
+ * A state of the playground in the fragment of an address: JSON, deflated where the browser can.
+ *
+ * A link may come from anyone: what it holds is bounded, and each value is looked at before use.
+ */
+
+const MAX_INFLATED = 4_000_000;
+
+/** Write `state` as the text behind the `?` of a fragment. */
+export async function pack(state) {
+  const plain = new TextEncoder().encode(JSON.stringify(state));
+  if (!globalThis.CompressionStream) return `j=${base64url(plain)}`;
+  const stream = new Blob([plain]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  return `z=${base64url(new Uint8Array(await new Response(stream).arrayBuffer()))}`;
+}
+
+/** Read what `pack` wrote; null where it is nothing of ours. */
+export async function unpack(text) {
+  const [kind, data] = [text.slice(0, 2), text.slice(2)];
+  if (kind !== "z=" && kind !== "j=") return null;
+  try {
+    const bytes = Uint8Array.from(atob(data.replaceAll("-", "+").replaceAll("_", "/")), (one) =>
+      one.charCodeAt(0),
+    );
+    const state = JSON.parse(kind === "z=" ? await inflated(bytes) : new TextDecoder().decode(bytes));
+    return state && typeof state === "object" ? state : null;
+  } catch {
+    return null;
+  }
+}
+
+async function inflated(bytes) {
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
+  const pieces = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return new Blob(pieces).text();
+    size += value.length;
+    if (size > MAX_INFLATED) throw new Error("the link holds too much");
+    pieces.push(value);
+  }
+}
+
+function base64url(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192)
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}

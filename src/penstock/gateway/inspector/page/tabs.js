@@ -1,0 +1,66 @@
+/**
+ * Tabs: one panel of several is seen, and is made when it is first looked at.
+ */
+
+import { fill, h } from "./dom.js";
+
+let made = 0;
+
+/** Make tabs of `panels`: `[name, make, badge?]`. Gives the element, and `open(name)`. */
+export function tabs(label, panels, opened) {
+  made += 1;
+  const id = (at, what) => `tabs-${made}-${what}-${at}`;
+  const shown = new Map();
+  const heads = panels.map(([name, , badge], at) =>
+    h(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: id(at, "tab"),
+        "aria-controls": id(at, "panel"),
+        on: { click: () => open(name) },
+      },
+      name,
+      badge && h("span", { class: "badge" }, badge),
+    ),
+  );
+  const bodies = panels.map(([name], at) =>
+    h("div", { class: "panel", role: "tabpanel", id: id(at, "panel"), "aria-label": name, hidden: true }),
+  );
+  const list = h(
+    "div",
+    { class: "tabs", role: "tablist", "aria-label": label, on: { keydown: turn } },
+    heads,
+  );
+  const element = h("div", { class: "tabbed" }, list, bodies);
+
+  function open(name) {
+    panels.forEach(([one, make], at) => {
+      const isOpen = one === name;
+      heads[at].setAttribute("aria-selected", isOpen);
+      heads[at].tabIndex = isOpen ? 0 : -1;
+      bodies[at].hidden = !isOpen;
+      if (isOpen && !shown.has(one)) {
+        shown.set(one, true);
+        fill(bodies[at], make());
+      }
+    });
+    tab.opened = name;
+    tab.change?.(name);
+  }
+
+  function turn(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = (heads.indexOf(document.activeElement) + step + heads.length) % heads.length;
+    heads[at].focus();
+    open(panels[at][0]);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  const tab = { element, open, opened: "", change: null };
+  open(panels.some(([name]) => name === opened) ? opened : panels[0][0]);
+  return tab;
+}

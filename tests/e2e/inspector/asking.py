@@ -1,0 +1,41 @@
+"""Requests of a real client: the openai SDK asks the gateway, as anybody's program does."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from openai import APIError, OpenAI
+
+from e2e.inspector.corpus import TOOLS
+
+QUESTION = "How will the weather be in Leith for 3 days?"
+
+
+class Client:
+    """A program that asks the gateway at *address*."""
+
+    def __init__(self, address: str, key: str = "none") -> None:
+        self._openai = OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
+        self._pool = ThreadPoolExecutor(8)
+
+    def ask(self, model: str) -> int:
+        """Ask *model*, and read its answer to the end; give the number of chunks."""
+        try:
+            stream = self._openai.chat.completions.create(
+                model=model,
+                stream=True,
+                tools=TOOLS,  # type: ignore[arg-type]
+                messages=[{"role": "user", "content": QUESTION}],
+            )
+            return sum(1 for _ in stream)
+        except APIError:  # an answer that was cut: its client is told so
+            return 0
+
+    def begin(self, model: str) -> Future[int]:
+        """Ask *model* beside what else is done."""
+        return self._pool.submit(self.ask, model)
+
+    def close(self) -> None:
+        """Wait for what was asked, and hold nothing."""
+        self._pool.shutdown()
+        self._openai.close()

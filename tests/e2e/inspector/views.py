@@ -1,0 +1,187 @@
+"""Each view as a person uses it: the list, one stream, the playground, the chat, the overview."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from playwright.sync_api import expect
+
+import penstock
+from e2e.inspector.asking import Client
+from e2e.inspector.browser import Watched
+from e2e.inspector.corpus import DEMO_FORMATS
+
+
+def see_streams_live(watched: Watched, client: Client) -> str:
+    """See streams appear as they begin, in six formats, and change as they end."""
+    page = watched.page
+    watched.go("streams")
+    page.get_by_text("No streams yet").wait_for()
+    page.locator(".live.on").wait_for()
+    asked = [client.begin(f"demo-{name}") for name in DEMO_FORMATS]
+    tides = client.begin("tides")
+    page.locator(".stream.busy").first.wait_for()
+    running = page.locator(".stream.busy").count()
+    assert all(one.result() for one in (*asked, tides)), "an answer has no chunks"
+    for name in DEMO_FORMATS:
+        row = page.locator(".stream.good", has_text=f"demo-{name}")
+        row.get_by_text("1 call").wait_for()
+    row = page.locator(".stream.good", has_text="tides")
+    row.get_by_text("2 calls").wait_for()
+    row.get_by_text("1 repair").wait_for()
+    client.ask("cut")
+    page.locator(".stream.bad", has_text="truncated").wait_for()
+    watched.check_quiet()
+    return f"{len(DEMO_FORMATS) + 2} streams, {running} seen while they ran"
+
+
+def filter_streams(watched: Watched) -> str:
+    """Find streams by their format's model, by words, by how they ended; walk by keys alone."""
+    page = watched.page
+    rows = page.locator(".stream")
+    page.get_by_label("State").select_option("failed")
+    expect(rows).to_have_count(1)
+    page.get_by_label("State").select_option("")
+    expect(rows).to_have_count(len(DEMO_FORMATS) + 2)
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("look at the weather")
+    expect(rows).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.locator(".one h1", has_text="tides").wait_for()
+    return "by state, by words, by keys"
+
+
+def step_through(watched: Watched) -> str:
+    """Go back to the middle chunk by chunk: less text and fewer events have come, and then all."""
+    page = watched.page
+    watched.go("streams")
+    page.locator(".stream a", has_text="tides").click()
+    page.locator(".text .k-name", has_text="write_file").wait_for()
+    texts = {kind: page.locator(f".text .k-{kind}").count() for kind in ("thinking", "arguments")}
+    assert all(texts.values()), f"not every kind is coloured: {texts}"
+    page.locator(".remark", has_text="closed").first.wait_for()
+    steps = int(page.get_by_label("Chunk", exact=True).get_attribute("max") or 0)
+    assert page.locator(".printed .ahead").count() == 0, "something has not come at the end"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.locator(".told", has_text=f"chunk {steps - 11} of {steps}").wait_for()
+    page.locator(".printed .ahead").first.wait_for()
+    page.get_by_role("button", name="To the beginning").click()
+    page.locator(".event.ahead").first.wait_for()
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.locator(".told", has_text=f"chunk {steps} of {steps}").wait_for()
+    page.locator(".text .k-name").first.hover()
+    page.locator(".text .k-name.lit").wait_for()
+    page.locator(".text .k-name").first.click()
+    page.locator(".detail", has_text="toolcall_start").wait_for()
+    for tab in ("Message", "Client", "Bytes", "Request", "Passed on", "Response", "Usage"):
+        page.get_by_role("tab", name=tab).click()
+        page.get_by_role("tabpanel", name=tab).wait_for()
+    page.get_by_role("tab", name="Events").click()
+    watched.check_quiet()
+    return f"{steps} chunks"
+
+
+def replay(watched: Watched) -> str:
+    """Read the stream again in another format, see what differs, and go back."""
+    page = watched.page
+    page.get_by_role("button", name="Replay with").click()
+    page.get_by_role("dialog").get_by_label("Format").select_option("qwen3_coder")
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.get_by_role("heading", name="Replayed with format qwen3_coder").wait_for()
+    gone = page.locator(".changes .then", has_text="write_file")
+    gone.first.wait_for()
+    expect(page.locator(".text .k-name")).to_have_count(0)
+    differences = page.locator(".changes section").count()
+    page.get_by_role("button", name="Back to what was").click()
+    page.locator(".text .k-name").first.wait_for()
+    watched.check_quiet()
+    return f"{differences} differences"
+
+
+def export(watched: Watched) -> str:
+    """Take the stream away as a test vector, which the library passes, and as a command."""
+    page = watched.page
+    page.get_by_role("button", name="Export as test").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    vector = json.loads(download.value.path().read_text("utf-8"))
+    page.keyboard.press("Escape")
+    check_vector(vector)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as curl").click()
+    page.get_by_text("curl line copied").wait_for()
+    line: str = page.evaluate("navigator.clipboard.readText()")
+    assert line.startswith("curl"), f"the command is {line[:80]}"
+    return f"{len(vector['expect']['calls'])} calls expected, and read"
+
+
+def check_vector(vector: dict[str, Any]) -> None:
+    """Run the vector in the library."""
+    message = penstock.parse(vector["text"], vector["format"], vector["tools"], **vector["options"])
+    expect = vector["expect"]
+    calls = [{"name": c.name, "arguments": c.arguments} for c in message.tool_calls if c.complete]
+    assert calls == expect["calls"], f"the library reads {calls}"
+    assert len(calls) == 2, f"the vector has {len(calls)} calls"
+    assert message.text == expect["content"], f"the library reads the text {message.text!r}"
+    assert message.thinking == (expect["reasoning"] or ""), "the library reads other thoughts"
+
+
+def play(watched: Watched) -> str:
+    """Read a text while it is typed, in other chunks and formats; pass it on as a link."""
+    page = watched.page
+    watched.go("playground")
+    page.locator(".law.good").nth(2).wait_for()
+    page.get_by_label("Sample").select_option("qwen3_coder")
+    page.locator(".text .k-name", has_text="get_weather").wait_for()
+    page.get_by_label("Size of chunks").fill("9")
+    page.locator(".field", has_text="Chunks of 1 character").wait_for()
+    page.get_by_role("tab", name="Message").click()
+    page.locator(".part.call", has_text="get_weather").wait_for()
+    page.get_by_label("Tools as JSON").fill('[{"no": "name"}]')
+    page.get_by_text("tool 1 has no name").wait_for()
+    page.get_by_label("Tools as JSON").fill("[]")
+    page.get_by_label("What the model printed").first.fill("<tool_call>\n{oops")
+    page.locator(".printed", has_text="oops").wait_for()
+    page.get_by_text("What would each format read").click()
+    page.locator(".formats tbody tr").first.wait_for()
+    formats = page.locator(".formats tbody tr").count()
+    page.wait_for_url("**/#/playground?z=*")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.locator(".printed", has_text="oops").wait_for()
+    watched.check_quiet()
+    return f"{formats} formats compared, a link of {len(link)} characters"
+
+
+def talk(watched: Watched) -> str:
+    """Ask the demo model: it calls a tool, the page answers, and both sides are seen."""
+    page = watched.page
+    watched.go("chat")
+    page.get_by_label("Model").select_option("demo-hermes")
+    page.get_by_role("button", name="What is the weather in Oslo?").click()
+    page.locator(".bubble.tool", has_text="made up by this page").wait_for()
+    page.locator(".bubble.assistant").nth(1).get_by_text("stop").wait_for()
+    lines: str = page.locator(".wire > p").inner_text()
+    page.get_by_role("link", name="Look at this stream").first.click()
+    page.locator(".one .k-name", has_text="get_weather").first.wait_for()
+    watched.check_quiet()
+    return lines
+
+
+def look_over(watched: Watched) -> str:
+    """See the plots; a name in them leads to the streams that it counts."""
+    page = watched.page
+    watched.go("overview")
+    page.locator(".totals", has_text="streams").wait_for()
+    plots = page.locator(".figure-box").count()
+    page.locator(".ranks").get_by_role("link", name="truncated").click()
+    page.locator(".stream.bad").first.wait_for()
+    page.locator(".stream.good").first.wait_for(state="detached")
+    watched.check_quiet()
+    return f"{plots} plots"
