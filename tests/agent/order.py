@@ -52,11 +52,11 @@ class Order:
         self.told: list[ToolResult] = []  # the messages of this turn
         self.kept: list[Message] = []
         self.compacting = False
+        self.unanswered: list[str] = []  # calls of answers that were kept
 
     def add(self, event: AgentEvent) -> None:
         assert not self.has_ended, f"{event.type} after the end"
-        if not isinstance(event, MessageUpdated | MessageStarted):
-            assert from_json(to_json(event)) == event
+        check_json(event)
         if isinstance(event, Complained):
             return
         if isinstance(event, AgentStarted):
@@ -86,7 +86,13 @@ class Order:
         assert not self.running
         assert not self.compacting
         assert all(message in event.messages for message in self.kept)
+        assert sorted(self.unanswered) == sorted(call.id for call in event.deferred)
         self.has_ended = True
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the model has said something in this run: before, calls of the last may wait."""
+        return any(isinstance(message, AssistantMessage) for message in self.kept)
 
     def begin_turn(self, event: TurnStarted) -> None:
         assert self.turn is None
@@ -136,10 +142,18 @@ class Order:
             self.said = None
             if isinstance(event.message, ToolResult):
                 self.told.append(event.message)
+                self.answered(event.message)
             else:
                 assert isinstance(event.message, UserMessage)
         if event.kept:
             self.kept.append(event.message)
+            if isinstance(event.message, AssistantMessage):
+                self.unanswered += [call.id for call in event.message.tool_calls]
+
+    def answered(self, result: ToolResult) -> None:
+        assert result.id in self.unanswered or not self.has_answered, "a result of no call"
+        if result.id in self.unanswered:
+            self.unanswered.remove(result.id)
 
     def follow(self, event: ToolStarted | ToolUpdated | ToolEnded) -> None:
         assert self.turn is not None, f"{event.type} outside of a turn"
@@ -161,6 +175,13 @@ class Order:
         elif isinstance(event, CompactionEnded):
             assert self.compacting
             self.compacting = False
+
+
+def check_json(event: AgentEvent) -> None:
+    """Fail for an event that is another one once it was written and read."""
+    told = MessageUpdated(event.event) if isinstance(event, MessageUpdated) else event
+    if not isinstance(event, MessageStarted):
+        assert from_json(to_json(event)) == told
 
 
 def check_order(events: Iterable[AgentEvent]) -> Order:

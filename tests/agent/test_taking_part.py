@@ -205,7 +205,7 @@ def test_a_hook_that_fails_is_a_complaint_and_a_check_that_fails_is_a_no() -> No
                 agent.hooks.add("inputs", fails)
             events = await talk(agent, "Go.")
             assert given(agent) == ["The call was denied: a check of this call failed: oh"]
-            assert len(of(Complained, events)) == 7
+            assert len(of(Complained, events)) == 6
 
     run(main())
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
-from typing import Final, Literal
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import ContextVar, copy_context
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-from penstock.agent.approval import Approve, Decision
+from penstock.agent.approval import Approve
 from penstock.agent.compacting import Compacting
 from penstock.agent.conversation import Conversation
 from penstock.agent.hooks import Hooks
 from penstock.agent.interrupting import Interrupt
-from penstock.agent.loop import Loop
+from penstock.agent.loop import Decisions, Loop
 from penstock.agent.outlets import Outlet
 from penstock.agent.queues import Order, Queue
 from penstock.agent.recording import Recorder
@@ -22,17 +22,20 @@ from penstock.agent.setup import MAX_TURNS, Setup
 from penstock.agent.subscribers import Subscriber
 from penstock.agent.tools.base import AgentTool
 from penstock.agent.tools.reading import ToolLike, read_agent_tools
+from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.watching import Watch
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Text, ToolCall, Usage
 from penstock.models.base import Model
 from penstock.requests import Message, Request, UserMessage
 
+T = TypeVar("T")
+
 Prompt = str | UserMessage | Iterable[str | UserMessage]
 """What an agent is asked: a text, a message, or several."""
 
-_WITHIN: Final[ContextVar[tuple[Loop, ...]]] = ContextVar("_WITHIN", default=())
-"""The runs that the current task is part of: one of their tools, hooks or approvals."""
+_WITHIN: Final[ContextVar[tuple[_Work, ...]]] = ContextVar("_WITHIN", default=())
+"""The work that the current task is part of: as one of its tools, hooks or approvals."""
 
 
 class AgentBusyError(UsageError):
@@ -86,12 +89,11 @@ class Agent:
             steering,
             max_turns,
         )
-        self._setup.check()
         self._conversation = Conversation(messages)
         self._steering = Queue(order)
         self._follow_ups = Queue(order)
-        self._loop: Loop | None = None
-        self._task: asyncio.Task[list[Message]] | None = None
+        self._work: _Work | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     # --- what it is ---
 
@@ -102,7 +104,7 @@ class Agent:
 
     @model.setter
     def model(self, model: Model) -> None:
-        self._change()
+        self._check_idle()
         self._setup.model = model
 
     @property
@@ -112,7 +114,7 @@ class Agent:
 
     @tools.setter
     def tools(self, tools: Iterable[ToolLike]) -> None:
-        self._change()
+        self._check_idle()
         self._setup.tools = read_agent_tools(tools)
 
     @property
@@ -122,7 +124,7 @@ class Agent:
 
     @system.setter
     def system(self, system: str) -> None:
-        self._change()
+        self._check_idle()
         self._setup.system = system
 
     @property
@@ -142,7 +144,7 @@ class Agent:
 
     @messages.setter
     def messages(self, messages: Iterable[Message]) -> None:
-        self._change()
+        self._check_idle()
         self._conversation.messages = list(messages)
 
     @property
@@ -152,7 +154,7 @@ class Agent:
 
     @recorder.setter
     def recorder(self, recorder: Recorder | None) -> None:
-        self._change()
+        self._check_idle()
         self._conversation.recorder = recorder
 
     @property
@@ -187,26 +189,24 @@ class Agent:
             raise UsageError("a prompt is at least one message")
         return self._start(prompts, None)
 
-    def proceed(self, decisions: Mapping[str, Decision] | None = None) -> AgentRun:
+    def proceed(self, decisions: Decisions | None = None) -> AgentRun:
         """Go on where the conversation stands: with *decisions* about calls that wait, by id.
 
         Raises `UsageError` where there is nothing to go on from: an empty conversation, or one
         in which the model had the last word and no message waits.
         """
-        prompts: list[UserMessage] = []
-        if not self.busy and not self._conversation.unanswered:
-            last = self.messages[-1] if self.messages else None
-            if last is None or isinstance(last, AssistantMessage):
-                prompts = self._steering.take() or self._follow_ups.take()
-                if not prompts:
-                    raise UsageError("there is nothing to go on from: no message waits")
-        return self._start(prompts, decisions or {})
+        self._check_idle()
+        last = self.messages[-1] if self.messages else None
+        has_word = last is None or isinstance(last, AssistantMessage)
+        if has_word and not self._conversation.unanswered and not self.queued:
+            raise UsageError("there is nothing to go on from: no message waits")
+        return self._start([], decisions or {})
 
     def steer(self, message: str | UserMessage) -> None:
         """Say *message* as soon as the run can hear it; tools that still run may be stopped."""
         self._steering.put(_message(message))
-        if self.busy and self._loop is not None:
-            self._loop.steer()
+        if self.busy and self._work is not None:
+            self._work.steer()
 
     def follow_up(self, message: str | UserMessage) -> None:
         """Say *message* when the run would otherwise end."""
@@ -227,17 +227,25 @@ class Agent:
         Called from one of the run's own tools or hooks it returns at once, for the run cannot end
         before they do.
         """
-        if not self.busy or self._loop is None or self._task is None:
+        if not self.busy or self._work is None or self._task is None:
             return
-        self._loop.stop()
-        if self._loop not in _WITHIN.get():
+        self._work.stop()
+        if self._work not in _WITHIN.get():
             await asyncio.wait({self._task})
 
     async def compact(self) -> bool:
-        """Sum the conversation up now; tell whether it is shorter."""
-        self._change()
-        compacting = Compacting(self._setup, self._conversation, Interrupt())
-        return await compacting.compact("asked")
+        """Sum the conversation up now; tell whether it is shorter.
+
+        The agent is busy meanwhile. Raises `AgentBusyError` while a run goes on.
+        """
+        chore = _Chore()
+        compacting = Compacting(self._setup, self._conversation, chore.interrupt)
+        task = self._begin(chore, compacting.compact("asked"), None)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await to_the_end(self.abort())
+            raise
 
     def subscribe(self, tell: Subscriber) -> Callable[[], None]:
         """Tell *tell* of every event from now on; give what ends that."""
@@ -248,33 +256,55 @@ class Agent:
         """Wait until every subscriber has been told everything."""
         await self._conversation.drained()
 
-    def _start(
-        self, prompts: list[UserMessage], decisions: Mapping[str, Decision] | None
-    ) -> AgentRun:
-        self._change()
+    def _start(self, prompts: list[UserMessage], decisions: Decisions | None) -> AgentRun:
+        self._check_idle()
         loop = Loop(self._setup, self._conversation, self._steering, self._follow_ups)
         outlet = Outlet()
-        self._conversation.outlet = outlet
-        self._loop = loop
-        self._task = asyncio.get_running_loop().create_task(_run(loop, outlet, prompts, decisions))
-        return AgentRun(self._task, outlet, self.abort, loop.stop)
+        task = self._begin(loop, loop.run(prompts, decisions), outlet)
+        task.add_done_callback(lambda _: outlet.end())
+        return AgentRun(task, outlet, self.abort)
 
-    def _change(self) -> None:
+    def _begin(
+        self, work: _Work, doing: Coroutine[Any, Any, T], outlet: Outlet | None
+    ) -> asyncio.Task[T]:
+        """Do *work* in a task of its own."""
+        try:
+            self._check_idle()
+            running = asyncio.get_running_loop()
+        except (UsageError, RuntimeError):
+            doing.close()
+            raise
+        self._conversation.outlet = outlet
+        self._work = work
+        context = copy_context()
+        context.run(_WITHIN.set, (*_WITHIN.get(), work))
+        self._task = task = running.create_task(doing, context=context)
+        return task
+
+    def _check_idle(self) -> None:
         if self.busy:
             raise AgentBusyError("the agent is busy: wait for its run, steer it, or abort it")
 
 
-async def _run(
-    loop: Loop,
-    outlet: Outlet,
-    prompts: list[UserMessage],
-    decisions: Mapping[str, Decision] | None,
-) -> list[Message]:
-    _WITHIN.set((*_WITHIN.get(), loop))
-    try:
-        return await loop.run(prompts, decisions)
-    finally:
-        outlet.end()
+class _Work(Protocol):
+    """What an agent is busy with."""
+
+    def stop(self) -> None: ...
+    def steer(self) -> None: ...
+
+
+class _Chore:
+    """Something that the agent does beside its runs."""
+
+    def __init__(self) -> None:
+        self.interrupt = Interrupt()
+
+    def stop(self) -> None:
+        """End it."""
+        self.interrupt.fire()
+
+    def steer(self) -> None:
+        """Let the message wait: there is nothing to be steered."""
 
 
 def _each(prompt: Prompt) -> Iterable[str | UserMessage]:

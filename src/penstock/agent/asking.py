@@ -23,7 +23,7 @@ from penstock.agent.executing import Policy
 from penstock.agent.interrupting import Interrupt, Interrupted
 from penstock.agent.recovery import empty_answer, is_empty, overflowed
 from penstock.agent.setup import MAX_INTERRUPTIONS, Setup
-from penstock.agent.watching import Finding
+from penstock.agent.watching import Finding, Watch, Watches
 from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
 from penstock.models.retrying import without_retries
 from penstock.requests import Message, Request, UserMessage
@@ -33,48 +33,47 @@ Remedy = Callable[[], Awaitable[bool]]
 
 
 class Asking:
-    """Asks the model of one run."""
+    """Asks the model of one run, and answers the calls of what it says."""
 
     def __init__(
-        self, setup: Setup, conversation: Conversation, interrupt: Interrupt, policy: Policy
+        self,
+        setup: Setup,
+        conversation: Conversation,
+        interrupt: Interrupt,
+        policy: Policy,
+        watches: Watches,
     ) -> None:
         self.system = setup.system
         self.reminders: list[Finding] = []
         """Findings that stopped nothing; the model is told of them after the turn."""
         self.calls = Calls(policy)
         """The calls of the answer that came last."""
-        self.is_kept = True
-        """Whether that answer is part of the conversation."""
+        self.compacting = Compacting(setup, conversation, interrupt)
         self._setup = setup
         self._conversation = conversation
         self._interrupt = interrupt
         self._policy = policy
+        self._watches = watches
         self._model = without_retries(setup.model)  # the run itself tries again, and says so
-        self._reader = Reader(setup.watches, interrupt, conversation.emit, self.reminders.append)
-        self.compacting = Compacting(setup, conversation, interrupt)
-        self._interruptions = 0
-        self._asked = 0
-        self._tried = self._retries = 0
+        self._reader = Reader(watches, interrupt, conversation.emit)
+        self._is_open = False  # the calls of that answer are still to be answered
+        self._has_answered = False  # in this run
+        self._findings = 0
+        self._failures = 0  # of this turn
+        self._retries = 0
 
     async def answer(self) -> AssistantMessage:
         """Give the answer of a turn, final and written down; it may have failed."""
-        self._tried = self._retries = 0
+        self._failures = self._retries = 0
         while True:
             answer = await self._ask()
             message = answer.message
-            self._tried += 1
             if answer.finding is not None:
                 await self._heed(answer.finding, message)
                 if not self._interrupt.fired:
                     continue
-                return message
-            remedy = self._remedy(message)
-            self.is_kept = remedy is None
-            await self._conversation.close(message, kept=self.is_kept)
-            if remedy is not None and await remedy():
+            elif await self._is_to_be_asked_again(answer):
                 continue
-            if remedy is not None:  # no part of the conversation, but what the run came to
-                self._conversation.new.append(message)
             self._tell_end(message)
             return message
 
@@ -101,11 +100,10 @@ class Asking:
             messages=_messages(shown, self._conversation),
             tools=[tool.tool for tool in self._setup.tools],
             # A call that is demanded is demanded once: else the agent could never end.
-            tool_choice=template.tool_choice if self._asked == 0 else None,
+            tool_choice=None if self._has_answered else template.tool_choice,
             stream=True,
             include_usage=True,
         )
-        self._asked += 1
         changed = await hooks.ask("before_provider_request", request, complain)
         return changed if isinstance(changed, Request) else request
 
@@ -114,23 +112,24 @@ class Asking:
     async def _heed(self, finding: Finding, message: AssistantMessage) -> None:
         """Drop or keep what had come, tell the model what was found, and let it try again."""
         conversation = self._conversation
-        keep = finding.keep or self.calls.started  # what tools have done cannot be undone
-        self.is_kept = keep
-        await conversation.close(message, kept=keep)
+        self._is_open = finding.keep or self.calls.started  # what tools did cannot be undone
+        await conversation.close(message, kept=self._is_open)
         await self.settle(message, f"Stopped by {', '.join(finding.names)}.")
         conversation.emit(FindingMade(finding.source, finding.names, finding.text, True))
         await conversation.note(finding)
         await conversation.say(UserMessage([Text(finding.text)]))
-        self._interruptions += 1
-        if self._interruptions >= MAX_INTERRUPTIONS:
-            self._reader.interrupts = False
+        self._findings += 1
+        if self._findings >= MAX_INTERRUPTIONS:
+            self._reader.may_stop = False
+
+    # --- calls ---
 
     async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
         """Answer every call of *message* that has not run with *reason*; say all results.
 
-        Of an answer that is no part of the conversation there is nothing to say.
+        Of an answer that was dropped, or settled before, there is nothing to say.
         """
-        if not self.is_kept:
+        if not self._is_open:
             return []
         return await self._say(await self.calls.settle(message, reason))
 
@@ -139,28 +138,39 @@ class Asking:
         return await self._say(await self.calls.results(message))
 
     async def _say(self, results: list[ToolResult]) -> list[ToolResult]:
+        self._is_open = False
         for result in results:
-            for watch in self._setup.watches:
-                watch.tool_ended(result)
             await self._conversation.say(result)
+            self._watches.each(partial(_tell_result, result))
         return results
 
     # --- failures ---
 
+    async def _is_to_be_asked_again(self, answer: Answer) -> bool:
+        """Close an answer, and do what makes it worth to ask for another, if anything does."""
+        message = answer.message
+        remedy = self._remedy(message)
+        self._is_open = remedy is None
+        await self._conversation.close(message, kept=self._is_open)
+        if remedy is None:
+            self._has_answered = True
+            self.reminders += answer.reminders
+            return False
+        if await remedy():
+            return True
+        self._conversation.new.append(message)  # not kept, but what the run came to
+        return False
+
     def _remedy(self, message: AssistantMessage) -> Remedy | None:
-        """Find what makes it worth to ask again; there is none for an answer that stands."""
-        error = self._fault(message)
+        """Find what makes it worth to ask again; there is nothing for an answer that stands."""
+        error = _fault(message)
         if error is None or self._interrupt.fired or self.calls.started:
             return None
         if overflowed(message):
-            return self._room()
-        delay = self._setup.retry.delay(self._tried, error, self._setup.chance())
+            return self.compacting.remedy()
+        self._failures += 1
+        delay = self._setup.retry.delay(self._failures, error, self._setup.chance())
         return None if delay is None else partial(self._wait, delay, error)
-
-    def _fault(self, message: AssistantMessage) -> ErrorInfo | None:
-        if message.stop_reason == "error":
-            return message.error or ErrorInfo("the answer failed, and nobody said why")
-        return empty_answer() if is_empty(message) else None
 
     async def _wait(self, delay: float, error: ErrorInfo) -> bool:
         self._retries += 1
@@ -173,17 +183,22 @@ class Asking:
             return False
         return True
 
-    def _room(self) -> Remedy | None:
-        if self.compacting.overflowed:  # it did not help
-            return None
-        self.compacting.overflowed = True
-        return partial(self.compacting.compact, "overflow")
-
     def _tell_end(self, message: AssistantMessage) -> None:
         """Tell how it ended, where something was tried again."""
         if self._retries:
-            failed = message.error if message.stop_reason in ("error", "aborted") else None
-            self._conversation.emit(RetryEnded(failed is None, self._retries, failed))
+            fault = message.error if message.stop_reason == "aborted" else _fault(message)
+            self._conversation.emit(RetryEnded(fault is None, self._retries, fault))
+
+
+def _fault(message: AssistantMessage) -> ErrorInfo | None:
+    """Say what is wrong with an answer that nobody stopped."""
+    if message.stop_reason == "error":
+        return message.error or ErrorInfo("the answer failed, and nobody said why")
+    return empty_answer() if is_empty(message) else None
+
+
+def _tell_result(result: ToolResult, watch: Watch) -> None:
+    watch.tool_ended(result)
 
 
 def _ignore(call: ToolCall) -> None:

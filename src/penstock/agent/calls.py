@@ -54,11 +54,14 @@ class Calls:
         self._runs.append(run)
         run.refuse(reason)
 
-    def stop(self, reason: str) -> None:
-        """End what runs and start nothing more; results that are there stay."""
+    def stop(self, reason: str, *, hard: bool = False) -> None:
+        """End what runs and start nothing more; results that are there stay.
+
+        A *hard* stop does not wait for those who look at results either.
+        """
         self._stopped = self._stopped or reason
         for run in self._runs:
-            run.stop(reason)
+            run.stop(reason, hard=hard)
 
     async def results(self, message: AssistantMessage) -> list[ToolResult]:
         """Wait for all that was started; give what came of it, in the order of the calls."""
@@ -99,8 +102,6 @@ class Calls:
         except asyncio.CancelledError:
             await self._end()
             raise
-        for run in self._runs:
-            run.task.result()
 
     async def _end(self) -> None:
         """End everything: whoever waited for the results is gone."""

@@ -6,6 +6,8 @@ further back. A summary that fails leaves the conversation as it was.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
 from penstock.agent.conversation import Conversation
@@ -25,6 +27,7 @@ from penstock.agent.recovery import (
 from penstock.agent.setup import Setup
 from penstock.messages import ErrorInfo
 from penstock.models.retrying import without_retries
+from penstock.streams.failures import error_of
 from penstock.tools import Tool
 
 Reason = Literal["threshold", "overflow", "asked"]
@@ -39,8 +42,14 @@ class Compacting:
         self._settings = setup.compaction or Compaction()
         self._conversation = conversation
         self._interrupt = interrupt
-        self.overflowed = setup.compaction is None
-        """Whether room was made once in this run, or may not be made."""
+        self._may_make_room = setup.compaction is not None  # once a run
+
+    def remedy(self) -> Callable[[], Awaitable[bool]] | None:
+        """Give what makes room for an answer that found none; nothing, where that did not help."""
+        if not self._may_make_room:
+            return None
+        self._may_make_room = False
+        return partial(self.compact, "overflow")
 
     async def compact_if_due(self) -> None:
         """Make the conversation shorter if it nears the limit."""
@@ -58,17 +67,23 @@ class Compacting:
         cut = self._settings.cut(self._conversation.messages, *self._beside())
         if cut is None:
             return False
-        hooks, complain = self._setup.hooks, self._conversation.complain
-        async with self._interrupt.guard():
-            allowed = await hooks.ask("session_before_compact", reason, complain)
+        allowed = await self._ask("session_before_compact", reason)
         if isinstance(allowed, Cancel):
             return False
         self._conversation.emit(CompactionStarted(reason, tokens))
         ended = await self._sum_up(cut, tokens)
         self._conversation.emit(ended)
         if ended.error is None:
-            await hooks.ask("session_compact", ended, complain)
+            await self._ask("session_compact", ended)
         return ended.error is None
+
+    async def _ask(self, hook: str, value: object) -> object:
+        """Ask the hooks; an abort is a no."""
+        try:
+            async with self._interrupt.guard():
+                return await self._setup.hooks.ask(hook, value, self._conversation.complain)
+        except Interrupted:
+            return Cancel("aborted")
 
     async def _sum_up(self, cut: Cut, tokens: int) -> CompactionEnded:
         messages = self._conversation.messages
@@ -82,6 +97,8 @@ class Compacting:
         except SummaryError as exc:
             self._conversation.spending.add(exc.usage, "compaction")
             return CompactionEnded(error=exc.info)
+        except Exception as exc:  # noqa: BLE001 - a model of somebody's own may raise anything
+            return CompactionEnded(error=error_of(exc))
         self._conversation.spending.add(usage, "compaction")
         shorter = compacted(summary, kept)
         await self._conversation.compact(shorter, summary, len(kept), tokens)

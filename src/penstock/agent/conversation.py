@@ -6,6 +6,7 @@ before. A record that fails is a complaint; the conversation goes on in memory.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 
 from penstock.agent.events import (
@@ -14,6 +15,7 @@ from penstock.agent.events import (
     MessageEnded,
     MessageStarted,
 )
+from penstock.agent.interrupting import is_cancelled
 from penstock.agent.outlets import Outlet
 from penstock.agent.recording import Recorder
 from penstock.agent.recovery.costs import Spending
@@ -56,6 +58,7 @@ class Conversation:
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Tell no more."""
+        subscription.end()
         self._subscriptions = [one for one in self._subscriptions if one is not subscription]
 
     async def drained(self) -> None:
@@ -104,12 +107,14 @@ class Conversation:
 
     @property
     def unanswered(self) -> list[ToolCall]:
-        """The complete calls of the last answer that have no result yet."""
+        """The complete calls of the last answer that have no result yet, and may have one."""
         answered: set[str] = set()
         for message in reversed(self.messages):
             if isinstance(message, ToolResult):
                 answered.add(message.id)
             elif isinstance(message, AssistantMessage):
+                if message.stop_reason in ("error", "aborted"):
+                    break  # calls of an answer that broke are never run
                 calls = [call for call in message.tool_calls if call.complete]
                 return [call for call in calls if call.id not in answered]
             else:
@@ -119,5 +124,9 @@ class Conversation:
     async def _record(self, writing: Awaitable[None]) -> None:
         try:
             await writing
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            self.complain("record", "what it waited for was cancelled")
         except Exception as exc:  # noqa: BLE001 - whatever it is, the run goes on
             self.complain("record", f"{type(exc).__name__}: {exc}")

@@ -14,7 +14,8 @@ Tools run side by side, so what is told of one may stand between what is told of
 is the id of its segment too. Notes (a finding, a retry, a compaction) stand between answers.
 
 `message_update` carries the stream's own event, unchanged. Its `message` is the one live message:
-it grows while the answer comes, so that no event holds a copy of what was said so far.
+it grows while the answer comes, so that no event holds a copy of what was said so far. It is no
+part of the event's JSON.
 """
 
 from __future__ import annotations
@@ -75,10 +76,21 @@ class MessageStarted(_AgentEvent, frozen=True, tag="message_start"):
 
 
 class MessageUpdated(_AgentEvent, frozen=True, tag="message_update"):
-    """The answer goes on: *event* is the stream's, *message* all that has arrived."""
+    """The answer goes on: *event* is the stream's; *live* is what knows all that has arrived."""
 
-    message: AssistantMessage
     event: Event
+    live: Any = None
+
+    @property
+    def message(self) -> AssistantMessage:
+        """All that has arrived of the answer, by now.
+
+        Whoever looks pays for what came since somebody looked last, so an event costs the same
+        however long the answer is. An event that was read from JSON knows no more than itself:
+        `MessageBuilder` folds events into a message.
+        """
+        message: AssistantMessage = self.live.message
+        return message
 
 
 class MessageEnded(_AgentEvent, frozen=True, tag="message_end"):
@@ -92,7 +104,7 @@ class MessageEnded(_AgentEvent, frozen=True, tag="message_end"):
 
 
 class ToolStarted(_AgentEvent, frozen=True, tag="tool_execution_start"):
-    """A tool begins to run, with arguments that fit its schema."""
+    """A tool begins to run; of a call that is refused, the arguments are those that were given."""
 
     id: str
     name: str
@@ -217,6 +229,8 @@ AgentEvent = (
 
 def to_json(event: AgentEvent) -> bytes:
     """Write *event* as one line of JSON that `from_json` reads back equal."""
+    if isinstance(event, MessageUpdated):
+        event = MessageUpdated(event.event)
     return _json.encode(event)
 
 

@@ -2,6 +2,9 @@
 
 It is prepared by its schema, decided about, run and told. Whatever becomes of it, it ends with a
 result for the model, unless nobody could decide about it yet.
+
+A call can be stopped on every stage of its way. Who stops it may be part of it (a tool that aborts
+its own run): then it ends at its next wait, or by itself.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from inspect import isawaitable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import structs
 
@@ -24,20 +27,24 @@ from penstock.agent.events import (
     ToolUpdated,
 )
 from penstock.agent.hooks import Complain, Hooks
+from penstock.agent.interrupting import is_cancelled
 from penstock.agent.tools.base import AgentTool, ToolContext, ToolOutput
 from penstock.agent.tools.checking import prepare
 from penstock.agent.tools.contents import content_of
-from penstock.errors import PenstockError, ToolError
+from penstock.errors import ToolError
 from penstock.messages import ToolCall, ToolResult
 
-ABORTED: Final = "Tool execution was aborted."
+CALL_ABORTED: Final = "Tool execution was aborted."
 
 Emit = Callable[[AgentEvent], None]
 """Tells everybody who looks on."""
 
+Stage = Literal["waiting", "deciding", "running", "ending", "over"]
+"""Where a call is: behind others, before somebody who decides, in its tool, in a hook, done."""
+
 
 class Policy:
-    """What holds for all calls of an agent: its tools, and who is asked."""
+    """What holds for all calls of an agent: its tools, and who is asked and told."""
 
     def __init__(
         self,
@@ -59,7 +66,7 @@ class _Refused(Exception):  # noqa: N818 - it is an answer
 
 
 class Execution:
-    """One call on its way from the model's words to a result."""
+    """One call, from its start to its result; *decision* is what was decided about it before."""
 
     task: asyncio.Task[None]
 
@@ -73,12 +80,13 @@ class Execution:
         self._tool = tool
         self._policy = policy
         self._decision = decision
-        self._stopped = ""
-        self._has_begun = False
-        self._is_running = False
+        self._stage: Stage = "waiting"
+        self._stopped = ""  # why
         self._is_told = False  # everybody knows that it began
         self._context = ToolContext(call.id, call.name, self._show)
         self._loop = asyncio.get_running_loop()
+
+    # --- from outside ---
 
     def start(self, before: list[Execution]) -> None:
         """Begin, behind those of *before*."""
@@ -86,57 +94,61 @@ class Execution:
         self.task = self._loop.create_task(self._go(waits))
 
     def refuse(self, reason: str) -> None:
-        """End without running, and without waiting for a decision any more."""
+        """Answer with *reason*, in place of running, or of waiting for a decision any longer."""
         self.is_deferred = False
         self.task = self._loop.create_task(self._end(ToolOutput(reason, is_error=True)))
 
-    def stop(self, reason: str) -> None:
-        """End the call, unless it has ended or may not be."""
-        is_held = self._is_running and self._tool is not None and not self._tool.abortable
-        if self._stopped or self.task.done() or is_held:
+    def stop(self, reason: str, *, hard: bool = False) -> None:
+        """End the call where it is; one that has its result keeps it.
+
+        A hook that looks at the result is let finish, unless it is stopped *hard*. A tool that may
+        not be aborted is waited for.
+        """
+        is_held = self._stage == "running" and self._tool is not None and not self._tool.abortable
+        if is_held or self._stage == "over" or (self._stage == "ending" and not hard):
             return
-        self._stopped = reason
+        self._stopped = self._stopped or reason
         self._context.cancelled = True
-        if self._has_begun:  # a task that has not begun would end without a result
+        if self._stage == "waiting":
+            return  # it sees for itself; a task that has not begun would end without a result
+        if self.task is asyncio.current_task():
+            self._loop.call_soon(self._cancel, self._stage)
+        else:
+            self.task.cancel()
+
+    def _cancel(self, stage: Stage) -> None:
+        """Cancel a call that stopped itself and has come no further since."""
+        if self._stage == stage:
             self.task.cancel()
 
     # --- on the way ---
 
     async def _go(self, waits: list[asyncio.Task[None]]) -> None:
         output: ToolOutput | None
-        self._has_begun = True
         try:
-            await self._wait(waits)
+            if waits and not self._stopped:
+                await asyncio.wait(waits)
             output = await self._run()
         except _Refused as refusal:
             output = ToolOutput(str(refusal), is_error=True)
         except asyncio.CancelledError:
             # By `stop`, by a tool that cancelled itself, or by the end of everything.
-            if not self._stopped and self._is_cancelled():
+            if not self._stopped and is_cancelled():
                 raise
-            output = ToolOutput(self._stopped or ABORTED, is_error=True)
+            output = ToolOutput(self._stopped or CALL_ABORTED, is_error=True)
         if output is None:
-            self.is_deferred = True
+            self.is_deferred, self._stage = True, "over"
         else:
             await self._end(output)
 
-    async def _wait(self, waits: list[asyncio.Task[None]]) -> None:
-        if self._stopped:
-            raise _Refused(self._stopped)
-        if waits:
-            await asyncio.wait(waits)
-
-    def _is_cancelled(self) -> bool:
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-
     async def _run(self) -> ToolOutput | None:
         """Run the tool; None is a call that is deferred."""
-        call = self.call
-        tool = self._tool
+        call, tool = self.call, self._tool
+        self._check()
         if tool is None:
             raise _Refused(f"Tool {call.name} not found. {self._known()}")
         arguments = self._prepare(tool, call)
+        self._stage = "deciding"
         decision = await self._decide(tool, structs.replace(call, arguments=arguments))
         match decision:
             case Defer():
@@ -147,18 +159,23 @@ class Execution:
                 arguments = self._prepare(tool, structs.replace(call, arguments=edited))
             case Allow():
                 pass
-        self._is_running = True
+        self._check()  # whoever decided may have stopped it
+        self._stage = "running"
         self._tell_start(arguments)
         return await self._call(tool, arguments)
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise _Refused(self._stopped)
 
     async def _call(self, tool: AgentTool, arguments: dict[str, Any]) -> ToolOutput:
         try:
             return _output(await tool.run(arguments, self._context))
         except ToolError as exc:
             return ToolOutput(str(exc), is_error=True)
-        except PenstockError as exc:
-            return ToolOutput(f"Tool {tool.name} failed: {exc}", is_error=True)
-        except Exception as exc:  # noqa: BLE001 - it is the tool's own, and the model is told
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # noqa: BLE001 - it is the tool's own, and the model is told
             return ToolOutput(f"Tool {tool.name} failed: {_words(exc)}", is_error=True)
 
     def _prepare(self, tool: AgentTool, call: ToolCall) -> dict[str, Any]:
@@ -174,24 +191,20 @@ class Execution:
     # --- who decides ---
 
     async def _decide(self, tool: AgentTool, call: ToolCall) -> Decision:
-        """Ask the hooks, and then whoever approves; tell what they say."""
-        said = await self._policy.hooks.ask("tool_call", call, self._policy.complain)
-        if isinstance(said, ToolCall) and said.arguments != call.arguments:
+        """Ask the hooks, and then whoever approves; what was decided before counts as approval."""
+        said = await self._policy.hooks.decide(call, self._policy.complain)
+        if isinstance(said, Deny) or (isinstance(said, Defer) and self._decision is None):
+            return said
+        if isinstance(said, Edit):
             call = structs.replace(call, arguments=said.arguments)
-            said = Edit(said.arguments)
-        decision: Decision = said if isinstance(said, Decision) else Allow()
-        if isinstance(decision, Edit):
-            call = structs.replace(call, arguments=decision.arguments)
-        if isinstance(decision, Allow | Edit):
-            asked = await self._ask(tool, call)
-            decision = decision if isinstance(asked, Allow) else asked
-        return decision
+        asked = await self._ask(tool, call)
+        return said if isinstance(asked, Allow) and isinstance(said, Edit) else asked
 
     async def _ask(self, tool: AgentTool, call: ToolCall) -> Decision:
         approve, decision = self._policy.approve, self._decision
-        if decision is None and (approve is None or not tool.asks):
-            return Allow()
-        if decision is None and approve is not None:
+        if decision is None:
+            if approve is None or not tool.asks:
+                return Allow()
             self._policy.emit(ApprovalRequested(call.id, call.name, call.arguments))
             decision = await self._asked(approve, call, tool)
         match decision:
@@ -201,7 +214,7 @@ class Execution:
                 self._policy.emit(CallApproved(call.id, call.name, arguments))
             case Allow():
                 self._policy.emit(CallApproved(call.id, call.name, call.arguments))
-        return decision or Allow()
+        return decision
 
     async def _asked(self, approve: Approve, call: ToolCall, tool: AgentTool) -> Decision:
         try:
@@ -227,7 +240,7 @@ class Execution:
             self._emit_update(partial)
 
     def _emit_update(self, partial: object) -> None:
-        if self._is_running and self.result is None:
+        if self._stage == "running":
             shown = content_of(partial)
             self._policy.emit(ToolUpdated(self.call.id, self.call.name, shown))
 
@@ -237,18 +250,28 @@ class Execution:
             self._policy.emit(ToolStarted(self.call.id, self.call.name, arguments))
 
     async def _end(self, output: ToolOutput) -> None:
-        call = self.call
+        call, has_run = self.call, self._stage == "running"
         self._tell_start(call.arguments)  # also of one that was refused
         result = ToolResult(call.id, call.name, output.content, output.is_error)
-        hooks = self._policy.hooks
+        details = None if output.details is None else content_of(output.details)
+        self._stage = "ending"
+        if has_run:
+            result = await self._changed(result)
+        self._stage, self.result = "over", result
+        self._policy.emit(ToolEnded(call.id, call.name, result, details))
+
+    async def _changed(self, result: ToolResult) -> ToolResult:
+        """Show what a tool gave back to the hooks; whose call it is they cannot change."""
         try:
-            changed = await hooks.ask("tool_result", result, self._policy.complain)
+            changed = await self._policy.hooks.ask("tool_result", result, self._policy.complain)
         except asyncio.CancelledError:
-            if not self._stopped:
+            if not self._stopped and is_cancelled():
                 raise
-            changed = None  # the hook was too slow: the result is there all the same
-        self.result = changed if isinstance(changed, ToolResult) else result
-        self._policy.emit(ToolEnded(call.id, call.name, self.result, output.details))
+            # A hook may have been about to hide something: without its word nothing is shown.
+            return structs.replace(result, content=CALL_ABORTED, is_error=True)
+        if not isinstance(changed, ToolResult):
+            return result
+        return structs.replace(changed, id=result.id, name=result.name)
 
 
 def _output(value: object) -> ToolOutput:
@@ -261,5 +284,5 @@ def _denied(reason: str) -> str:
     return f"The call was denied: {reason}" if reason else "The call was denied."
 
 
-def _words(exc: Exception) -> str:
+def _words(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {exc}"

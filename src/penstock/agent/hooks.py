@@ -1,9 +1,9 @@
 """Where extensions take part in a run, by name; the run waits for them.
 
-A hook is given a value and may give back another in its place; None leaves it. Some words end the
-matter there: `Cancel` (of a prompt, a fork, a compaction), and what can be said to a call (`Deny`,
-`Edit`, `Defer`). A hook that fails is told as a complaint and passed over, but for `tool_call`:
-where nobody could say no, the answer is no.
+A hook is given a value and may give back another in its place; None leaves it, and `Cancel` ends
+the matter: the prompt, the fork, the compaction shall not be. About a call hooks decide: `Deny` and
+`Defer` are the last word, an `Edit` is shown to the hooks that follow. A hook that fails is told as
+a complaint and passed over, but for `tool_call`: where nobody could say no, the answer is no.
 
 | hook | is given |
 |---|---|
@@ -19,14 +19,17 @@ where nobody could say no, the answer is no.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from penstock.agent.approval import Defer, Deny, Edit
+from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit
+from penstock.agent.interrupting import is_cancelled
 from penstock.errors import UsageError
+from penstock.messages import ToolCall
 from penstock.requests import Message
 
 NAMES: Final = (
@@ -61,8 +64,6 @@ class Briefing(Struct, frozen=True):
     messages: list[Message]
 
 
-_FINAL: Final = (Cancel, Deny, Edit, Defer)
-
 Hook = Callable[[Any], Awaitable[Any] | Any]
 """Is given a value; gives another, or None."""
 
@@ -74,7 +75,7 @@ class Hooks:
     """The hooks of one agent, each name's in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._hooks: dict[str, list[Hook]] = {name: [] for name in NAMES}
+        self._hooks: dict[str, tuple[tuple[object, Hook], ...]] = dict.fromkeys(NAMES, ())
 
     def add(self, name: str, hook: Hook) -> Callable[[], None]:
         """Add *hook*; give what takes it away again.
@@ -83,10 +84,11 @@ class Hooks:
         """
         if name not in self._hooks:
             raise UsageError(f"there is no hook {name!r}; there are: {', '.join(NAMES)}")
-        self._hooks[name] = [*self._hooks[name], hook]  # who is being asked is not disturbed
+        added = (object(), hook)
+        self._hooks[name] = (*self._hooks[name], added)  # who is being asked is not disturbed
 
         def remove() -> None:
-            self._hooks[name] = [other for other in self._hooks[name] if other is not hook]
+            self._hooks[name] = tuple(one for one in self._hooks[name] if one is not added)
 
         return remove
 
@@ -95,19 +97,52 @@ class Hooks:
 
         Without *complain*, what a hook raises is raised.
         """
-        for hook in self._hooks[name]:
+        for _, hook in self._hooks[name]:
             try:
-                answer = hook(value)
-                if isawaitable(answer):
-                    answer = await answer
+                answer = await _answer(hook, value)
             except Exception as exc:
                 if complain is None:
                     raise
                 complain(f"hook {name}", f"{type(exc).__name__}: {exc}")
-                if name == "tool_call":
-                    return Deny(f"a check of this call failed: {exc}")
                 continue
-            if isinstance(answer, _FINAL):
+            if isinstance(answer, Cancel):
                 return answer
             value = value if answer is None else answer
         return value
+
+    async def decide(self, call: ToolCall, complain: Complain) -> Decision:
+        """Give what the hooks of ``tool_call`` say to *call*.
+
+        What is no word about a call is a no: a check that answers in other words has not said yes.
+        """
+        decision: Decision = Allow()
+        for _, hook in self._hooks["tool_call"]:
+            try:
+                answer = await _answer(hook, call)
+            except Exception as exc:  # noqa: BLE001 - it is the hook's own
+                complain("hook tool_call", f"{type(exc).__name__}: {exc}")
+                return Deny(f"a check of this call failed: {exc}")
+            match answer:
+                case None | Allow():
+                    continue
+                case Deny() | Defer():
+                    return answer
+                case Cancel(reason):
+                    return Deny(reason)
+                case Edit(arguments) | ToolCall(arguments=arguments):
+                    decision = Edit(arguments)
+                    call = structs.replace(call, arguments=arguments)
+                case _:
+                    complain("hook tool_call", f"{answer!r} is no decision")
+                    return Deny("a check of this call gave no clear answer")
+        return decision
+
+
+async def _answer(hook: Hook, value: Any) -> Any:
+    try:
+        answer = hook(value)
+        return await answer if isawaitable(answer) else answer
+    except asyncio.CancelledError:
+        if is_cancelled():
+            raise
+        raise RuntimeError("what the hook waited for was cancelled") from None

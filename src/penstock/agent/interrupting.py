@@ -16,6 +16,12 @@ class Interrupted(Exception):  # noqa: N818 - it is no error: somebody wanted it
     """The run was aborted while it waited."""
 
 
+def is_cancelled() -> bool:
+    """Tell whether the current task was cancelled: a foreign `CancelledError` may pass through."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Interrupt:
     """Ends, once fired, what waits in its guard, and lets nothing begin there any more."""
 
@@ -25,6 +31,8 @@ class Interrupt:
 
     def fire(self) -> None:
         """Stop what waits; from the task itself too, which then ends at its next wait."""
+        if self.fired:
+            return
         self.fired = True
         if self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())

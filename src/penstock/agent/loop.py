@@ -3,37 +3,42 @@
 ::
 
     said ─► answer ─► tools ─► results ─┐
-      ▲                                 │ calls, or somebody steered
-      └─────────────────────────────────┘ else reminders, follow-ups; else the end
+      ▲                                 │ calls, or somebody steered, or a watch reminds
+      └─────────────────────────────────┘ else follow-ups; else the end
 
 A run that is aborted stops whatever it waits for, but what is final is written down first, and its
-turn is told to its end. Messages that wait and were not said stay where they are, for the next run.
+turn is told to its end. A prompt is said in any case; messages that wait leave their queue only to
+be said, so those that a run did not come to are there for the next.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
 
-from penstock.agent.answering import ABORTED
+from penstock.agent.answering import ANSWER_ABORTED
 from penstock.agent.approval import Decision
 from penstock.agent.asking import Asking
 from penstock.agent.calls import CUT, SKIPPED, Calls
 from penstock.agent.conversation import Conversation
 from penstock.agent.events import AgentEnded, AgentStarted, FindingMade, TurnEnded, TurnStarted
-from penstock.agent.executing import ABORTED as TOOL_ABORTED
-from penstock.agent.executing import Policy
+from penstock.agent.executing import CALL_ABORTED, Policy
 from penstock.agent.hooks import Briefing, Cancel
-from penstock.agent.interrupting import Interrupt, Interrupted
+from penstock.agent.interrupting import Interrupt, Interrupted, is_cancelled
 from penstock.agent.queues import Queue
 from penstock.agent.setup import Setup
+from penstock.agent.watching import Watches
 from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
 from penstock.requests import Message, UserMessage
 from penstock.streams.failures import error_of
 
 UNDECIDED: Final = "Nobody decided about the call, so it was not run."
+
+Decisions = Mapping[str, Decision]
+"""What was decided about calls, by their ids."""
 
 
 class Loop:
@@ -48,11 +53,11 @@ class Loop:
         self._emit = conversation.emit
         self._steering = steering
         self._follow_ups = follow_ups
+        complain = conversation.complain
         tools = {tool.name: tool for tool in setup.tools}
-        self._policy = Policy(
-            tools, setup.approve, setup.hooks, conversation.emit, conversation.complain
-        )
-        self._asking = Asking(setup, conversation, self.interrupt, self._policy)
+        self._watches = Watches(setup.watches, complain)
+        self._policy = Policy(tools, setup.approve, setup.hooks, conversation.emit, complain)
+        self._asking = Asking(setup, conversation, self.interrupt, self._policy, self._watches)
         self._turn = 0
 
     # --- from outside ---
@@ -60,7 +65,7 @@ class Loop:
     def stop(self) -> None:
         """End the run: the answer, the tools, whatever it waits for."""
         self.interrupt.fire()
-        self._asking.calls.stop(TOOL_ABORTED)
+        self._asking.calls.stop(CALL_ABORTED, hard=True)
 
     def steer(self) -> None:
         """See that somebody steers: tools that run may be stopped for it."""
@@ -68,18 +73,21 @@ class Loop:
             self._asking.calls.stop(SKIPPED)
 
     async def run(
-        self, prompts: Sequence[UserMessage], decisions: Mapping[str, Decision] | None = None
+        self, prompts: Sequence[UserMessage], decisions: Decisions | None = None
     ) -> list[Message]:
         """Work until there is nothing left to do; give the messages that are new."""
         self._conversation.begin()
         self._emit(AgentStarted())
-        for watch in self._setup.watches:
-            watch.prompt_started()
+        self._watches.each(lambda watch: watch.prompt_started())
         error = None
         try:
             error = await self._work(prompts, decisions)
         except Interrupted:
-            error = ErrorInfo(ABORTED, "aborted")
+            error = ErrorInfo(ANSWER_ABORTED, "aborted")
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            error = ErrorInfo("what the run waited for was cancelled", "transport")
         except Exception as exc:  # noqa: BLE001 - whatever it is, the run is told to its end
             error = error_of(exc)
         deferred = self._asking.calls.deferred
@@ -89,23 +97,22 @@ class Loop:
     # --- turns ---
 
     async def _work(
-        self, prompts: Sequence[UserMessage], decisions: Mapping[str, Decision] | None
+        self, prompts: Sequence[UserMessage], decisions: Decisions | None
     ) -> ErrorInfo | None:
-        said: Sequence[Message] = await self._brief(prompts)
+        said = await self._brief(prompts, is_new=decisions is None)
         if prompts and not said:
             return None  # a hook has dealt with it
-        if said:
-            said = [*said, *self._steering.take()]
-        answer = await self._resume(decisions) if decisions is not None else None
+        answer = None if decisions is None else await self._resume(decisions)
         while answer is None or self._goes_on(answer):
-            said = said or await self._next(answer)
-            if not said and not self._calls_answered(answer):
-                return None
-            await self._asking.compacting.compact_if_due()
+            if not said:
+                self.interrupt.check()
+                if not self._has_more(answer):
+                    return None
             if self._turn == self._setup.max_turns:
                 return ErrorInfo(f"the agent stopped after {self._turn} turns", "aborted", "turns")
-            answer = await self._take_turn(said)
-            said = ()
+            await self._asking.compacting.compact_if_due()
+            answer = await self._take_turn([*said, *await self._next(answer, is_prompt=bool(said))])
+            said = []
         self.interrupt.check()
         return answer.error
 
@@ -117,6 +124,8 @@ class Loop:
         if answer.stop_reason in ("error", "aborted"):
             results = await self._asking.settle(answer, _broken(answer))
         else:
+            if self._steering and self._setup.steering == "now":
+                self._asking.calls.stop(SKIPPED)
             results = await self._run_tools(answer, self._asking.calls)
         self._end_turn(answer, results)
         return answer
@@ -124,19 +133,15 @@ class Loop:
     def _begin_turn(self) -> None:
         self._turn += 1
         self._emit(TurnStarted(self._turn))
-        for watch in self._setup.watches:
-            watch.turn_started()
+        self._watches.each(lambda watch: watch.turn_started())
 
     def _end_turn(self, answer: AssistantMessage, results: list[ToolResult]) -> None:
-        for watch in self._setup.watches:
-            watch.turn_ended()
+        self._watches.each(lambda watch: watch.turn_ended())
         self._emit(TurnEnded(self._turn, answer, results))
 
     async def _run_tools(self, answer: AssistantMessage, calls: Calls) -> list[ToolResult]:
-        if self._steering and self._setup.steering == "now":
-            calls.stop(SKIPPED)
         if self.interrupt.fired:
-            calls.stop(TOOL_ABORTED)
+            calls.stop(CALL_ABORTED, hard=True)
         for call in answer.tool_calls:
             if not call.complete:
                 calls.refuse(call, CUT)
@@ -144,27 +149,36 @@ class Loop:
                 calls.start(call)
         return await self._asking.collect(answer)
 
-    # --- what comes first, and next ---
+    # --- what comes first ---
 
-    async def _brief(self, prompts: Sequence[UserMessage]) -> list[Message]:
-        """Show the prompts to the hooks; give what is to be said."""
+    async def _brief(self, prompts: Sequence[UserMessage], *, is_new: bool) -> list[Message]:
+        """Show the prompts to the hooks; give what is to be said.
+
+        A prompt in place of decisions about calls that wait is a no to them.
+        """
+        said: list[Message] = list(prompts)
+        try:
+            async with self.interrupt.guard():
+                said = await self._briefed(prompts)
+        except Interrupted:
+            pass
+        unanswered = self._conversation.unanswered if said and is_new else []
+        return [*map(_undecided, unanswered), *said]
+
+    async def _briefed(self, prompts: Sequence[UserMessage]) -> list[Message]:
         hooks, complain = self._setup.hooks, self._conversation.complain
         said: list[Message] = []
-        async with self.interrupt.guard():
-            for prompt in prompts:
-                given = await hooks.ask("input", prompt, complain)
-                if not isinstance(given, Cancel):
-                    said += [given] if isinstance(given, Message) else [prompt]
-            briefing = await hooks.ask(
-                "before_agent_start", Briefing(self._asking.system, said), complain
-            )
-        if isinstance(briefing, Briefing):
-            self._asking.system, said = briefing.system, briefing.messages
-        unanswered = self._conversation.unanswered if said else []
-        results: list[Message] = [_undecided(call) for call in unanswered]
-        return [*results, *said]
+        for prompt in prompts:
+            given = await hooks.ask("input", prompt, complain)
+            if not isinstance(given, Cancel):
+                said.append(given if isinstance(given, Message) else prompt)
+        briefing = Briefing(self._asking.system, said)
+        changed = await hooks.ask("before_agent_start", briefing, complain)
+        if isinstance(changed, Briefing):
+            self._asking.system, said = changed.system, changed.messages
+        return said
 
-    async def _resume(self, decisions: Mapping[str, Decision]) -> AssistantMessage | None:
+    async def _resume(self, decisions: Decisions) -> AssistantMessage | None:
         """Run the calls that waited for a decision, as a turn of their own."""
         waiting, answer = self._conversation.unanswered, self._conversation.last_answer
         if not waiting or answer is None:
@@ -176,30 +190,43 @@ class Loop:
         self._end_turn(answer, results)
         return answer
 
-    async def _next(self, answer: AssistantMessage | None) -> Sequence[Message]:
-        """Take what is to be said in the next turn; nothing may be left."""
-        if said := self._steering.take():
-            return said
-        if answer is None or self._calls_answered(answer):
-            return ()
-        return await self._reminded() or self._follow_ups.take()
-
-    async def _reminded(self) -> list[Message]:
-        """Give what watches found and did not stop an answer for."""
-        reminders, self._asking.reminders[:] = list(self._asking.reminders), []
-        for finding in reminders:
-            self._emit(FindingMade(finding.source, finding.names, finding.text, False))
-            await self._conversation.note(finding)
-        text = "\n\n".join(finding.text for finding in reminders)
-        return [UserMessage([Text(text)])] if text else []
+    # --- what comes next ---
 
     def _goes_on(self, answer: AssistantMessage) -> bool:
         failed = answer.stop_reason in ("error", "aborted")
         return not (failed or self.interrupt.fired or self._asking.calls.deferred)
 
-    def _calls_answered(self, answer: AssistantMessage | None) -> bool:
-        """Tell whether the model waits for nothing but to be asked again."""
-        return answer is None or bool(answer.tool_calls)
+    def _has_more(self, answer: AssistantMessage | None) -> bool:
+        """Tell whether there is a reason to ask the model again."""
+        return (
+            self._is_waiting(answer)
+            or bool(self._steering)
+            or bool(self._asking.reminders)
+            or bool(self._follow_ups)
+        )
+
+    def _is_waiting(self, answer: AssistantMessage | None) -> bool:
+        """Tell whether the model has something to answer: the results of its calls, or us."""
+        if answer is not None:
+            return bool(answer.tool_calls)
+        messages = self._conversation.messages
+        return bool(messages) and not isinstance(messages[-1], AssistantMessage)
+
+    async def _next(self, answer: AssistantMessage | None, *, is_prompt: bool) -> Sequence[Message]:
+        """Take what is to be said in this turn beside a prompt; there may be nothing."""
+        said: list[Message] = [*await self._reminded(), *self._steering.take()]
+        if said or is_prompt or self._is_waiting(answer):
+            return said
+        return self._follow_ups.take()
+
+    async def _reminded(self) -> list[Message]:
+        """Give what watches found and did not stop an answer for."""
+        reminders, self._asking.reminders = self._asking.reminders, []
+        for finding in reminders:
+            self._emit(FindingMade(finding.source, finding.names, finding.text, False))
+            await self._conversation.note(finding)
+        text = "\n\n".join(finding.text for finding in reminders)
+        return [UserMessage([Text(text)])] if text else []
 
 
 def _broken(answer: AssistantMessage) -> str:

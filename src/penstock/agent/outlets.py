@@ -1,19 +1,18 @@
 """Events on their way to those who look on, none of whom can hold the run up.
 
 Everybody has an outlet of their own. The run puts events in and never waits. Where more than
-`MAX_WAITING` events wait, neighbouring deltas of one block are joined, and of neighbouring updates
-of one tool only the newest is kept, so what waits is bounded by what the models and tools said.
+`MAX_WAITING` events wait, neighbouring deltas of one block are joined, and of a tool's updates only
+the newest is kept, so what waits is bounded by what the models and tools said.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from penstock.agent.events import AgentEvent, MessageUpdated, ToolUpdated
 from penstock.events import Delta
-from penstock.messages import AssistantMessage
 from penstock.streams.merging import DELTAS, joined
 
 MAX_WAITING: Final = 256
@@ -23,24 +22,33 @@ MAX_WAITING: Final = 256
 class _Joined:
     """Deltas of one block that leave as one."""
 
-    __slots__ = ("deltas", "message")
+    __slots__ = ("deltas", "live")
 
-    def __init__(self, message: AssistantMessage, delta: Delta) -> None:
-        self.message = message
+    def __init__(self, live: Any, delta: Delta) -> None:
+        self.live = live
         self.deltas = [delta]
 
-    def takes(self, message: AssistantMessage, delta: Delta) -> bool:
+    def takes(self, live: Any, delta: Delta) -> bool:
         """Tell whether *delta* goes on where these end."""
         last = self.deltas[-1]
-        is_next = type(last) is type(delta) and last.index == delta.index
-        return is_next and message is self.message
+        return type(last) is type(delta) and last.index == delta.index and live is self.live
+
+
+class _Newest:
+    """The newest update of a tool, in the place of the first that waits."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: ToolUpdated) -> None:
+        self.event = event
 
 
 class Outlet:
     """What one of those who look on has not taken yet."""
 
     def __init__(self) -> None:
-        self._waiting: deque[AgentEvent | _Joined] = deque()
+        self._waiting: deque[AgentEvent | _Joined | _Newest] = deque()
+        self._newest: dict[str, _Newest] = {}  # of those that wait, by the id of the call
         self._arrived = asyncio.Event()
         self._ended = False
 
@@ -71,20 +79,35 @@ class Outlet:
         """Take the event that waits longest."""
         event = self._waiting.popleft()
         if isinstance(event, _Joined):
-            return MessageUpdated(event.message, joined(event.deltas))
+            return MessageUpdated(joined(event.deltas), event.live)
+        if isinstance(event, _Newest):
+            del self._newest[event.event.id]
+            return event.event
         return event
 
+    def clear(self) -> None:
+        """Drop what waits."""
+        self._waiting.clear()
+        self._newest.clear()
+
     def _join(self, event: AgentEvent) -> bool:
-        last = self._waiting[-1]
-        if isinstance(event, ToolUpdated) and isinstance(last, ToolUpdated):
-            if last.id != event.id:
-                return False
-            self._waiting[-1] = event
+        """Add *event* to what waits of its kind; tell whether it is of one that can be joined."""
+        if isinstance(event, ToolUpdated):
+            self._keep_newest(event)
             return True
         if not isinstance(event, MessageUpdated) or not isinstance(event.event, DELTAS):
             return False
-        if isinstance(last, _Joined) and last.takes(event.message, event.event):
+        last = self._waiting[-1]
+        if isinstance(last, _Joined) and last.takes(event.live, event.event):
             last.deltas.append(event.event)
         else:
-            self._waiting.append(_Joined(event.message, event.event))
+            self._waiting.append(_Joined(event.live, event.event))
         return True
+
+    def _keep_newest(self, event: ToolUpdated) -> None:
+        newest = self._newest.get(event.id)
+        if newest is not None:
+            newest.event = event
+        else:
+            self._newest[event.id] = newest = _Newest(event)
+            self._waiting.append(newest)

@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 
 from penstock.agent.events import AgentEvent
 from penstock.agent.outlets import Outlet
+from penstock.agent.tools.waiting import to_the_end
 from penstock.requests import Message
 
 T = TypeVar("T")
@@ -27,12 +28,10 @@ class AgentRun:
         task: asyncio.Task[list[Message]],
         outlet: Outlet,
         abort: Callable[[], Awaitable[None]],
-        fire: Callable[[], None],
     ) -> None:
         self._task = task
         self._outlet = outlet
         self._abort = abort
-        self._fire = fire
 
     @property
     def ended(self) -> bool:
@@ -57,10 +56,11 @@ class AgentRun:
             await self._abort()
 
     async def _until(self, waiting: Awaitable[T]) -> T:
+        """Wait; a cancellation aborts the run, and goes on its way when nothing of it is left."""
         try:
             return await waiting
         except asyncio.CancelledError:
-            self._fire()
+            await to_the_end(self.abort())
             raise
 
     async def __aenter__(self) -> Self:

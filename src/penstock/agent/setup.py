@@ -31,6 +31,8 @@ class Setup(Struct):
     system prompt are put in. *eager* starts a tool as soon as its own call is complete, while the
     model goes on. *steering* says whether a steering message stops the tools that run (``now``) or
     waits for them (``later``).
+
+    Raises `UsageError` for what cannot be.
     """
 
     model: Model
@@ -47,8 +49,7 @@ class Setup(Struct):
     hooks: Hooks = field(default_factory=Hooks)
     chance: Callable[[], float] = random.random
 
-    def check(self) -> None:
-        """Raise `UsageError` for what cannot be."""
+    def __post_init__(self) -> None:
         if self.max_turns < 1:
             raise UsageError(f"a prompt takes one turn or more, not {self.max_turns}")
         if self.steering not in ("now", "later"):

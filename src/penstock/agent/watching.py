@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from penstock.agent.hooks import Complain
 from penstock.events import Event
 from penstock.messages import ToolResult
 
@@ -44,3 +46,31 @@ class Watch(Protocol):
 
     def turn_ended(self) -> None:
         """End the turn."""
+
+
+class Watches:
+    """All who look on; what one of them raises is a complaint, and the others look on."""
+
+    def __init__(self, watches: Iterable[Watch], complain: Complain) -> None:
+        self._watches = tuple(watches)
+        self._complain = complain
+
+    def each(self, tell: Callable[[Watch], None]) -> None:
+        """Tell each of them."""
+        for watch in self._watches:
+            try:
+                tell(watch)
+            except Exception as exc:  # noqa: BLE001 - it is the watch's own
+                self._complain(type(watch).__name__, f"{type(exc).__name__}: {exc}")
+
+    def see(self, event: Event) -> list[Finding]:
+        """Show *event* to each of them; give what they found."""
+        findings: list[Finding] = []
+
+        def look(watch: Watch) -> None:
+            finding = watch.see(event)
+            if finding is not None:
+                findings.append(finding)
+
+        self.each(look)
+        return findings

@@ -423,7 +423,7 @@ def shown(*events: Event) -> list[Chunk]:
     """Give the chunks of an answer that says *events*, and is left then."""
     view, message = UIStream(), AssistantMessage()
     chunks = view.feed(MessageStarted(message))
-    chunks += [one for event in events for one in view.feed(MessageUpdated(message, event))]
+    chunks += [one for event in events for one in view.feed(MessageUpdated(event))]
     chunks += view.finish()
     check(chunks)
     return chunks

@@ -9,7 +9,7 @@ from msgspec import Struct
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats import FormatLike, get
-from penstock.messages import ToolCall
+from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.demo.hearing import Heard, hear
 from penstock.models.demo.words import arguments_for, fitting_tool
 from penstock.requests import Request
@@ -41,8 +41,14 @@ def line_for(request: Request, format: FormatLike | None) -> Line:  # noqa: A002
     tool = fitting_tool(heard.words, heard.tools, must=heard.must_call)
     if tool is None:
         return Line(_small_talk(heard))
-    call = ToolCall("call_1", tool.name, arguments_for(tool, heard.words))
+    call = ToolCall(_new_id(request), tool.name, arguments_for(tool, heard.words))
     return _calling(call, heard.tools, format)
+
+
+def _new_id(request: Request) -> str:
+    """Count the calls of the conversation: no two of them have one id."""
+    answers = (one for one in request.messages if isinstance(one, AssistantMessage))
+    return f"call_{1 + sum(len(answer.tool_calls) for answer in answers)}"
 
 
 def _calling(call: ToolCall, tools: list[Tool], format: FormatLike | None) -> Line:  # noqa: A002

@@ -11,6 +11,7 @@ import re
 from typing import Any, Final
 
 from penstock.formats.examples import example_call
+from penstock.models.demo.samples import sample_for
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
@@ -86,7 +87,7 @@ def arguments_for(tool: Tool, words: str) -> dict[str, Any]:
         if value is not None and inner.accepts(value):
             made[name] = value
         elif name in schema.required:
-            made[name] = example.get(name)
+            made[name] = sample_for(name, inner, made, example.get(name))
     for name in schema.required:
         made.setdefault(name, example.get(name))
     return made if schema.accepts(made) else example

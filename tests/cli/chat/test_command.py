@@ -1,0 +1,105 @@
+"""`penstock chat` without a terminal: one prompt, plain text, no questions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from models.loopback_servers import refusal, serving
+from penstock.cli.app import app
+from penstock.cli.chat.keeping import usual_folder
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def chat(folder: Path, *args: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["chat", "--folder", str(folder), *args], input=given)
+
+
+def test_the_answer_goes_to_stdout_and_the_rest_to_stderr(tmp_path: Path) -> None:
+    result = chat(tmp_path, "-p", "--approve", "edits", "write a file hello.sh")
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "I use write_file for that.\n"
+        "write_file says: Made hello.sh: 61 bytes in 3 lines.\n"
+        "(This answer is scripted.)\n"
+    )
+    assert result.stderr.splitlines() == [
+        "> write a file hello.sh",
+        "● write_file hello.sh",
+        "  │ #!/bin/sh",
+        "  │ # A file that a script wrote.",
+        '  │ echo "Hello, world!"',
+        "  → Made hello.sh: 61 bytes in 3 lines.",
+    ]
+    assert (tmp_path / "hello.sh").read_text().endswith('echo "Hello, world!"\n')
+    assert len(list(usual_folder().glob("*.jsonl"))) == 1
+
+
+def test_a_pipe_is_a_prompt_and_nobody_is_asked(tmp_path: Path) -> None:
+    result = chat(tmp_path, "--no-session", "--format", "native", given="run `touch it`\n")
+    assert "The call was denied: nobody is there to ask" in result.stderr
+    assert not (tmp_path / "it").exists()
+    assert not usual_folder().exists()
+
+
+def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
+    kept = tmp_path / "talk.jsonl"
+    for said in ("Hello", "Again"):
+        assert chat(tmp_path, "-p", "--session", str(kept), said).exit_code == 0
+    text = kept.read_text()
+    assert '"Hello"' in text
+    assert '"Again"' in text
+    assert chat(tmp_path, "-p", "--resume", "Once more").exit_code == 0
+    assert len(list(usual_folder().glob("*.jsonl"))) == 1
+
+
+def test_an_answer_that_fails_is_a_failed_command(tmp_path: Path) -> None:
+    async def main() -> Result:
+        async with serving(refusal(401, {"error": {"message": "no such key"}})) as upstream:
+            asked = ["--upstream", upstream.url, "--api", "openai-chat", "--model", "m"]
+            return await asyncio.to_thread(chat, tmp_path, "-p", "--no-session", *asked, "Hello")
+
+    result = asyncio.run(main())
+    assert result.exit_code == 1
+    assert "! " in result.stderr
+    assert "no such key" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["-p"], "there is no terminal here"),
+        (["-p", "x", "--folder", "nowhere-at-all"], "is no folder"),
+        (["-p", "x", "--format", "hermez"], "no format is called 'hermez'"),
+        (["-p", "x", "--approve", "some"], "--approve is ask, edits, all"),
+        (["-p", "x", "--api", "nobody"], "nobody"),
+        (["-p", "x", "--session", "."], "session's file cannot be opened"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_line(
+    tmp_path: Path, args: list[str], words: str
+) -> None:
+    result = chat(tmp_path, *args, given="")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_rule_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "bad.md").write_text("no head")
+    result = chat(tmp_path, "-p", "--no-session", "--rules", str(tmp_path), "Hello")
+    assert "! " in result.stderr
+    assert "bad" in result.stderr
+
+
+def test_sessions_are_state_of_the_user(tmp_path: Path) -> None:
+    assert usual_folder({"XDG_STATE_HOME": str(tmp_path)}) == tmp_path / "penstock/sessions"
+    ends = (".local", "state", "penstock", "sessions")
+    assert usual_folder({"XDG_STATE_HOME": "not/absolute"}).parts[-4:] == ends

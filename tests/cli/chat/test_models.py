@@ -1,0 +1,69 @@
+"""Which model answers, and how it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import structs
+
+from agent.scenes import API, reply, text
+from models.loopback_servers import Reply, Script, Seen, serving
+from penstock import _json
+from penstock.cli.chat.models import Choice, listed, model_for, named
+from penstock.errors import UsageError
+from penstock.messages import Text
+from penstock.requests import Request, UserMessage
+from penstock.tools import Tool
+
+CALL = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+ASKED = Request(messages=[UserMessage([Text("What time is it?")])], tools=[Tool("now", "", {})])
+
+
+def test_without_a_server_the_scripted_model_answers() -> None:
+    model = model_for(Choice(pace=0), {"PENSTOCK_UPSTREAM": "http://nowhere.invalid"})
+    assert model.name == "penstock-demo"
+    assert "scripted" in asyncio.run(model.complete(Request())).text
+    assert model_for(Choice(model="other", pace=0), {}).name == "other"
+
+
+@pytest.mark.parametrize(
+    ("format_", "calls", "shown"),
+    [("auto", 1, True), ("native", 0, True), ("hermes", 1, False)],
+)
+def test_the_format_says_how_calls_are_read(format_: str, calls: int, shown: bool) -> None:  # noqa: FBT001
+    async def main() -> None:
+        async with serving(reply(text(CALL))) as upstream:
+            model = model_for(Choice(upstream.url, API, "m", format=format_), {})
+            answer = await model.complete(ASKED)
+            await model.close()
+            assert len(answer.tool_calls) == calls
+            assert ("tools" in upstream.seen[0].json) == shown
+
+    asyncio.run(main())
+
+
+def listing(seen: Seen) -> Reply:
+    body = _json.encode({"object": "list", "data": [{"id": "first"}, {"id": "second"}]})
+    assert seen.path.endswith("/models")
+    return Reply(whole=body, headers={"content-type": "application/json"})
+
+
+def test_where_no_model_is_named_the_first_that_is_listed_is_asked() -> None:
+    async def main(script: Script) -> tuple[Choice, list[str]]:
+        async with serving(script) as upstream:
+            choice = Choice(upstream.url, API)
+            model = model_for(choice, {})
+            found = await named(choice, model), await listed(model)
+            await model.close()
+            return structs.replace(found[0], upstream=""), found[1]
+
+    assert asyncio.run(main(listing)) == (Choice("", API, "first"), ["first", "second"])
+    nothing = Reply(status=404, whole=b"", headers={"content-type": "text/plain"})
+    assert asyncio.run(main(nothing)) == (Choice("", API), [])
+
+
+def test_who_is_not_there_is_refused() -> None:
+    for wrong in (Choice(format="hermez"), Choice(api="nobody"), Choice("ftp://nowhere")):
+        with pytest.raises(UsageError):
+            model_for(wrong, {})
