@@ -8,8 +8,9 @@ more, and every message that was given to the agent has been said once or still 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -25,7 +26,20 @@ from hypothesis.stateful import (
 
 from agent.order import Order
 from penstock import EventStream, Request
-from penstock.agent import Agent, AgentRetry, AgentRun, AgentTool, Compaction, ToolContext, tool
+from penstock.agent import (
+    Agent,
+    AgentRetry,
+    AgentRun,
+    AgentTool,
+    Allow,
+    Compaction,
+    Decision,
+    Defer,
+    Deny,
+    Finding,
+    ToolContext,
+    tool,
+)
 from penstock.apis.replay import events_of
 from penstock.errors import ToolError
 from penstock.events import Event, Failed
@@ -38,9 +52,45 @@ from penstock.messages import (
     ToolResult,
 )
 from penstock.models.base import Batches, Tap
-from penstock.requests import UserMessage
+from penstock.requests import Message, UserMessage
 
-TOOLS = ("shared", "exclusive", "firm")
+EXAMPLES = int(os.environ.get("INTERLEAVINGS", "200"))
+"""How many interleavings are tried: a thousand in `make e2e`."""
+
+DECISIONS = st.sampled_from([Allow(), Deny("no"), Defer()])
+TOOLS = ("shared", "exclusive", "firm", "careful")
+
+
+class Mood:
+    """A watch that finds something when it is told to."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def prompt_started(self) -> None: ...
+    def turn_started(self) -> None: ...
+    def answer_started(self) -> None: ...
+    def tool_ended(self, result: ToolResult) -> None: ...
+    def turn_ended(self) -> None: ...
+
+    def see(self, event: Event) -> Finding | None:
+        return self.findings.pop() if self.findings and event.type.endswith("_end") else None
+
+
+class Slow:
+    """A record that takes its time."""
+
+    async def message(self, message: Message, *, kept: bool = True) -> None:
+        del message, kept
+        await asyncio.sleep(0)
+
+    async def finding(self, finding: Finding) -> None:
+        del finding
+        await asyncio.sleep(0)
+
+    async def compacted(self, summary: str, kept: int, tokens: int) -> None:
+        del summary, kept, tokens
+        await asyncio.sleep(0)
 
 
 class HeldModel:
@@ -102,23 +152,40 @@ class Interleavings(RuleBasedStateMachine):
         self.number = 0
         self.run: AgentRun | None = None
         self.order = Order()
+        self.mood = Mood()
+        self.decision: Decision = Allow()
 
     @initialize(
         eager=st.booleans(),
         steering=st.sampled_from(["now", "later"]),
         order=st.sampled_from(["one", "all"]),
         small=st.booleans(),
+        decision=DECISIONS,
     )
-    def make(self, eager: bool, steering: Any, order: Any, small: bool) -> None:  # noqa: FBT001
+    def make(
+        self,
+        eager: bool,  # noqa: FBT001
+        steering: Any,
+        order: Any,
+        small: bool,  # noqa: FBT001
+        decision: Decision,
+    ) -> None:
+        self.decision = decision
         self.agent = Agent(
             self.model,
             list(self._tools()),
             eager=eager,
             steering=steering,
             order=order,
-            retry=AgentRetry(base=0.0),
+            retry=AgentRetry(base=0.0005),
             compaction=Compaction(window=200) if small else None,
+            approve=self._approve,
+            watches=[self.mood],
         )
+        self.agent.recorder = Slow()
+
+    def _approve(self, _call: ToolCall, _tool: AgentTool) -> Decision:
+        return self.decision
 
     def _tools(self) -> Iterator[AgentTool]:
         async def wait(context: ToolContext) -> str:
@@ -132,16 +199,17 @@ class Interleavings(RuleBasedStateMachine):
                 del self.running[ends]
             return "done"
 
-        yield tool(wait, name="shared")
-        yield tool(wait, name="exclusive", exclusive=True)
-        yield tool(wait, name="firm", abortable=False)
+        yield tool(wait, name="shared", asks=False)
+        yield tool(wait, name="exclusive", exclusive=True, asks=False)
+        yield tool(wait, name="firm", abortable=False, asks=False)
+        yield tool(wait, name="careful")
 
     def _turn(self) -> None:
         """Let everything happen that can, and look at what was told."""
         self.loop.run_until_complete(self._settle())
 
     async def _settle(self) -> None:
-        for _ in range(12):
+        for _ in range(30):
             await asyncio.sleep(0)
         while self.run is not None and self.run._outlet:
             self.order.add(await anext(self.run))
@@ -157,20 +225,63 @@ class Interleavings(RuleBasedStateMachine):
     @rule(answers=st.lists(st.lists(st.sampled_from((*TOOLS, "gone")), max_size=3), max_size=3))
     def begin(self, answers: list[list[str]]) -> None:
         self.model.answers = [_say("Well.", *names) for names in answers]
-        self.order = Order()
-
-        async def start() -> AgentRun:
-            return self.agent.run(self._message())
-
-        self.run = self.loop.run_until_complete(start())
+        self._start(lambda: self.agent.run(self._message()))
         self._turn()
 
-    @rule(count=st.integers(1, 8))
+    @precondition(lambda self: not self.agent.busy and (self.agent.deferred or self.agent.queued))
+    @rule(decision=DECISIONS)
+    def proceed(self, decision: Decision) -> None:
+        decisions = {call.id: decision for call in self.agent.deferred}
+        self._start(lambda: self.agent.proceed(decisions))
+        self._turn()
+
+    @precondition(lambda self: not self.agent.busy)
+    @rule()
+    def begin_and_abort(self) -> None:
+        async def begin() -> AgentRun:
+            going = self.agent.run(self._message())
+            await self.agent.abort()
+            return going
+
+        self.order = Order()
+        self.run = self.loop.run_until_complete(begin())
+        self._turn()
+
+    def _start(self, begin: Callable[[], AgentRun]) -> None:
+        async def start() -> AgentRun:
+            return begin()
+
+        self.order = Order()
+        self.run = self.loop.run_until_complete(start())
+
+    @rule(decision=DECISIONS)
+    def decide(self, decision: Decision) -> None:
+        self.decision = decision
+
+    @rule(keep=st.booleans(), interrupts=st.booleans())
+    def find(self, keep: bool, interrupts: bool) -> None:  # noqa: FBT001
+        self.mood.findings = [Finding("rule", ["mood"], "Hm.", interrupts, keep)]
+
+    @rule(count=st.sampled_from([1, 2, 5, 40]))
     def speak(self, count: int) -> None:
-        for _ in range(count):
-            self.model.held.release()
+        self._let_speak(count)
         self._turn()
         self.model.held = asyncio.Semaphore(0) if not self.model.open else self.model.held
+
+    def _let_speak(self, count: int) -> None:
+        for _ in range(count):
+            self.model.held.release()
+
+    @precondition(lambda self: self.agent.busy)
+    @rule(count=st.sampled_from([1, 2, 5, 40]), turns=st.integers(0, 40))
+    def speak_and_abort(self, count: int, turns: int) -> None:
+        async def wait() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        self._let_speak(count)
+        self.loop.run_until_complete(wait())
+        self.abort()
 
     @precondition(lambda self: self.running)
     @rule(which=st.integers(0, 5), works=st.booleans())
@@ -243,7 +354,7 @@ class Interleavings(RuleBasedStateMachine):
             for call in message.tool_calls
         ]
         answered = [one.id for one in self.agent.messages if isinstance(one, ToolResult)]
-        assert asked == answered
+        assert sorted(asked) == sorted([*answered, *(call.id for call in self.agent.deferred)])
         assert self.run is None or self.order.has_ended
 
     def teardown(self) -> None:
@@ -264,5 +375,5 @@ def _broken() -> AssistantMessage:
 def test_no_interleaving_breaks_a_law_or_loses_a_message() -> None:
     run_state_machine_as_test(
         Interleavings,
-        settings=settings(max_examples=1000, stateful_step_count=15, deadline=None),
+        settings=settings(max_examples=EXAMPLES, stateful_step_count=15, deadline=None),
     )

@@ -131,7 +131,7 @@ NAMED_ARGUMENTS = st.dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(name=NAMES, arguments=NAMED_ARGUMENTS | ARGUMENTS, format_=st.sampled_from(FORMATS))
 def test_what_is_written_reads_back(name: str, arguments: dict[str, Any], format_: Format) -> None:
     call = ToolCall("", name, arguments)
@@ -286,7 +286,7 @@ class EndsByItself:
         return self._reader.finish(self._cut)
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(
     text=PIECES | PIECES.map(lambda text: f"<write>{text}</write>") | PIECES.map("<write>".__add__),
     cuts=CUTS,

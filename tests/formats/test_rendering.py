@@ -61,7 +61,7 @@ ARGUMENTS = st.fixed_dictionaries(
 
 
 @every_format
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(arguments=st.lists(ARGUMENTS, min_size=2, max_size=3), cuts=CUTS)
 def test_what_can_be_written_together_reads_back_equal(
     fmt: Format, arguments: list[dict[str, Any]], cuts: list[int]

@@ -118,7 +118,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(text=PIECES, cuts=CUTS, mode=st.sampled_from(MODES))
 def test_the_laws_hold_inside_a_string_at_any_cut(text: str, cuts: list[int], mode: Mode) -> None:
     text = '<tool_call>{"name": "write", "arguments": "' + text

@@ -259,7 +259,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=130)
 @given(
     text=PIECES,
     cuts=CUTS,

@@ -73,7 +73,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=130)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: "<tool_call>" + text)),
     cuts=CUTS,

@@ -97,7 +97,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=130)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: "[[SEG_START " + text + "[[SEG_END]]")),
     cuts=CUTS,

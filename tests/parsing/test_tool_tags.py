@@ -464,7 +464,7 @@ PIECES = soup(
 OPENED = st.sampled_from(['<tool name="plant">', '<tool name="write_file"><arg name="content">'])
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     text=st.one_of(PIECES, st.tuples(OPENED, PIECES).map("".join)),
     cuts=CUTS,

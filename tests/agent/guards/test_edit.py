@@ -224,6 +224,35 @@ def test_an_edit_behind_a_command_is_not_judged(root: Path) -> None:
     assert watched(EditGuard(root), first, second)[0] is None
 
 
+def test_an_edit_behind_a_call_of_an_unknown_tool_is_not_judged(root: Path) -> None:
+    """A server's tool may write what it likes, whatever its `path` says."""
+    first = call({"path": "notes.txt", "content": "import re"}, name="fs_write")
+    second = call({"path": "src/shop.py", "old": "import re"})
+    assert watched(EditGuard(root), first, second)[0] is None
+    assert watched(EditGuard(root, reading=("fs_write",)), first, second)[0] is not None
+
+
+@pytest.mark.parametrize("name", ["read_file", "list_files", "write_file"])
+def test_an_edit_behind_a_tool_that_leaves_its_file_alone_is_judged(root: Path, name: str) -> None:
+    first = call({"path": "notes.txt"}, name=name)
+    second = call({"path": "src/shop.py", "old": "import re"})
+    assert watched(EditGuard(root), first, second)[0] is not None
+
+
+def test_a_return_inside_a_line_is_no_reason_to_stop(root: Path) -> None:
+    (root / "bar.txt").write_bytes(b"10%\r20%\rdone\n")
+    for edit in ({"old": "10%\r20%\rdone"}, {"diff": "-10%\r20%\rdone\n"}):
+        assert watched(EditGuard(root), call({"path": "bar.txt", **edit}))[0] is None
+
+
+def test_an_edit_that_is_wrong_in_a_hostile_file_is_stopped_quickly(root: Path) -> None:
+    (root / "long.txt").write_text("ab" * 90 + "\n" + "\n".join(["abba" * 40, "aabb" * 40] * 2_500))
+    began = time.process_time()
+    finding, _ = watched(EditGuard(root), call({"path": "long.txt", "diff": f"-{'ba' * 90}\n"}))
+    assert finding is not None
+    assert time.process_time() - began < 1  # on the loop, where nobody else can do anything
+
+
 def test_a_file_is_read_once_and_again_after_a_tool_has_run(root: Path) -> None:
     guard = EditGuard(root)
     right = call({"path": "src/shop.py", "old": "import os"})

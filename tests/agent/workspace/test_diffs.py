@@ -43,6 +43,12 @@ def applied(text: str, diff: str) -> str:
                      id="at the top by number"),
         pytest.param("@@ -1,0 +2 @@\n+1.5\n", "one\n1.5\ntwo\nthree\n\ntwo\nfour\n",
                      id="between by number"),
+        pytest.param("-two\n+2\n four\n\n", "one\ntwo\nthree\n\n2\nfour\n",
+                     id="a blank line behind"),
+        pytest.param("-one\n+1\n\n\n@@\n-four\n+4\n\n", "1\ntwo\nthree\n\ntwo\n4\n",
+                     id="blank lines between two parts"),
+        pytest.param("@@ -2,0 +3 @@\n+2.5\n\n\n", "one\ntwo\n2.5\nthree\n\ntwo\nfour\n",
+                     id="blank lines behind added ones"),
         pytest.param("-one\r\n+1\r\n", "1\ntwo\nthree\n\ntwo\nfour\n", id="returns in the diff"),
     ],
 )  # fmt: skip
@@ -68,6 +74,16 @@ def test_a_removed_line_that_looks_like_a_header_is_a_line() -> None:
 
 def test_parts_may_share_the_lines_around_them() -> None:
     assert applied("a\nb\nc\n", "-a\n+A\n b\n@@\n b\n-c\n+C\n") == "A\nb\nC\n"
+
+
+def test_a_blank_line_with_a_sign_has_to_be_there() -> None:
+    with pytest.raises(ToolError, match="not in the file"):
+        applied(TEXT, "-two\n+2\n four\n \n")
+
+
+def test_a_number_that_fits_no_place_decides_nothing() -> None:
+    with pytest.raises(ToolError, match="2 times"):
+        applied(TEXT, "@@ -3,1 +3,1 @@\n-two\n+2")
 
 
 def test_part_of_a_line_is_no_line() -> None:

@@ -1,17 +1,19 @@
-"""A process group is ended as a whole, and known to be gone when it is."""
+"""All that a command started is ended, in whatever group, and known to be gone when it is."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
 from agent.tools.watching import PATIENCE, is_alive
 from models.loopback_servers import run
-from penstock.agent.workspace.groups import GRACE_SECONDS, end_group, signal_group
+from penstock.agent.workspace import groups
+from penstock.agent.workspace.groups import GRACE_SECONDS, CommandGroups
 
 
 def started(code: str) -> subprocess.Popen[bytes]:
@@ -38,13 +40,42 @@ def started(code: str) -> subprocess.Popen[bytes]:
 )
 def test_a_group_is_ended_even_if_nobody_collects_it(code: str) -> None:
     with started(code) as child:
-        run(end_group(child.pid))
-        deadline = time.monotonic() + PATIENCE
-        while is_alive(child.pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        run(CommandGroups(child.pid).end())
         assert not is_alive(child.pid)
-        assert signal_group(child.pid, 0)  # it is still there, for its parent to look at
-    assert not signal_group(child.pid, 0)
+        os.killpg(child.pid, 0)  # it is still there, for its parent to look at
+    with pytest.raises(ProcessLookupError):
+        os.killpg(child.pid, 0)
+
+
+def test_groups_that_part_from_the_commands_own_are_ended_too(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    code = (
+        "import os, pathlib, time; apart = os.fork() or time.sleep(300); os.setpgid(apart, apart)"
+        f"; pathlib.Path({str(told)!r}).write_text(str(apart))"
+    )
+    with started(code) as child:
+        run(CommandGroups(child.pid).end())
+        assert not is_alive(int(told.read_text()))
+
+
+def test_without_proc_the_commands_own_group_is_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with started("import time") as child:
+        monkeypatch.setattr(groups, "_PROCESSES", tmp_path)
+        monkeypatch.setattr(groups, "KILL_SECONDS", 0.05)  # nobody collects it, so it seems to be
+        run(CommandGroups(child.pid).end())
+        assert child.wait(PATIENCE) != 0
+
+
+def test_a_stranger_with_the_same_number_is_left_alone() -> None:
+    with started("import time") as child:
+        known = CommandGroups(child.pid)
+        known._started = b"1"  # a number cannot be made to come again
+        known.kill()
+        run(known.end())
+        assert is_alive(child.pid)
+        child.kill()
 
 
 def test_nobody_is_no_trouble() -> None:
@@ -53,6 +84,6 @@ def test_nobody_is_no_trouble() -> None:
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE * GRACE_SECONDS):
-            await end_group(child.pid)
+            await CommandGroups(child.pid).end()
 
     run(main())

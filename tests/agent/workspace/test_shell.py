@@ -107,6 +107,36 @@ def test_who_left_the_group_with_the_pipe_is_not_waited_for(work: Workspace) -> 
             os.kill(pid, 9)
 
 
+IN_OTHER_GROUPS = {
+    "by timeout": "timeout 771 sleep 770 & timeout 771 sh -c 'echo $$ > pids; exec sleep 770' &",
+    "by the shell's job control": "set -m; sleep 770 & echo $! > pids;",
+}
+
+
+@pytest.mark.parametrize("command", IN_OTHER_GROUPS.values(), ids=IN_OTHER_GROUPS)
+def test_what_was_put_into_a_group_of_its_own_ends_with_its_command(
+    work: Workspace, command: str
+) -> None:
+    waiting = "while [ ! -s pids ]; do sleep 0.01; done"
+    work.use("run_bash", command=f"{command} {waiting}")
+    assert not any(map(is_alive, pids_in(work)))
+
+
+@pytest.mark.parametrize("command", IN_OTHER_GROUPS.values(), ids=IN_OTHER_GROUPS)
+def test_cancelling_ends_groups_of_their_own_too(work: Workspace, command: str) -> None:
+    async def main() -> None:
+        whole = f"{command} wait"
+        task = asyncio.ensure_future(work.outcome("run_bash", Heard(), command=whole))
+        pids = work.root / "pids"
+        await until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not any(map(is_alive, pids_in(work)))
+
+    run(main())
+
+
 def test_cancelling_ends_the_whole_group_before_it_returns(work: Workspace) -> None:
     async def main() -> None:
         heard = Heard()
