@@ -41,13 +41,15 @@ round-trip: $(VENV)/.dev ## real calls in every format, there and back; LIMIT=40
 sequences: $(VENV)/.dev ## 100,000 random answers through every API; NUMBER=2000 takes a minute
 	$(BIN)/python bench/sequences.py $(if $(NUMBER),--number $(NUMBER))
 
-e2e: $(E2E)/.e2e ## a real model: held to our grammars, in the process, and behind three APIs
+e2e: $(E2E)/.e2e $(VENV)/.dev ## a real model: held to our grammars, in the process, and behind three APIs
 	$(E2E)/bin/python tests/e2e/run.py $(FORMATS)
 	$(E2E)/bin/python tests/e2e/local_model.py
 	$(E2E)/bin/python tests/e2e/agent_loop.py
 	$(E2E)/bin/python tests/e2e/served_model.py
 	$(E2E)/bin/python tests/e2e/ai_sdk/run.py
 	$(E2E)/bin/python tests/e2e/agents/run.py
+	$(E2E)/bin/python tests/e2e/inspector/run.py
+	INTERLEAVINGS=1000 $(BIN)/python -m pytest -q -p no:anyio -p no:cov tests/agent/test_interleavings.py
 
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
 	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)
@@ -56,7 +58,7 @@ docs: $(VENV)/.docs ## the documentation as HTML, warnings as errors
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 clean: ## back to what is in git
-	rm -rf $(VENV) $(E2E) tests/e2e/ai_sdk/node_modules tests/e2e/agents/node_modules dist docs/_build .coverage .hypothesis .*_cache
+	rm -rf $(VENV) $(E2E) tests/e2e/ai_sdk/node_modules tests/e2e/agents/node_modules tests/e2e/inspector/node_modules dist docs/_build .coverage .hypothesis .*_cache
 
 # One stamp per set of extras: a new pyproject or constraints file installs anew.
 $(VENV)/bin/python:

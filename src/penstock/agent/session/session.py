@@ -48,6 +48,7 @@ from penstock.agent.session.folder import ENDING
 from penstock.agent.session.ledger import Ledger
 from penstock.agent.session.tree import context, shown
 from penstock.agent.session.view import SessionView
+from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.watching import Finding
 from penstock.errors import UsageError
 from penstock.requests import Message, UserMessage
@@ -140,8 +141,12 @@ class Session(SessionView):
     async def close(self) -> None:
         """Write what could not be written before, and let go of the agent; a run is aborted.
 
-        Raises `SessionError` if something is lost, for it can still not be written.
+        Who is cancelled meanwhile is so when it is done. Raises `SessionError` if something is
+        lost, for it can still not be written.
         """
+        await to_the_end(self._close())
+
+    async def _close(self) -> None:
         async with self._ending:
             if self._state != "open":
                 return
