@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import typer
@@ -31,8 +33,15 @@ def ids(log: Log) -> dict[str, str]:
         "words": log.add(f"Let me look. {HERMES}", "tides-words"),
         "failed": log.add_failure("the ebb is gone"),
         "hostile": log.add(f"{HOSTILE} {HERMES}"),
-        "demo": log.add_demo(),
+        "local": of_process(log, log.add_demo()),
     }
+
+
+def of_process(log: Log, id_: str) -> str:
+    """Make the request one of a model that has no wire."""
+    with closing(sqlite3.connect(log.database)) as database, database:
+        database.execute("update requests set upstream_api = 'local' where id = ?", [id_])
+    return id_
 
 
 def said(log: Log, *args: str) -> Result:
@@ -93,7 +102,7 @@ def test_a_difference_in_what_a_model_wrote_does_not_steer_the_terminal(
 
 
 def test_several_are_summed_up(log: Log, ids: dict[str, str]) -> None:
-    result = said(log, ids["text"], ids["call"], ids["demo"], "--format", "pythonic")
+    result = said(log, ids["text"], ids["call"], ids["local"], "--format", "pythonic")
     assert result.exit_code == 1
     first, *_, last = result.stdout.splitlines()
     assert first == f"{ids['call']}  tides"
@@ -128,6 +137,6 @@ def test_what_cannot_be_asked_is_said_in_one_line(log: Log, args: list[str], why
 
 
 def test_why_a_request_cannot_be_read_again_is_said(log: Log, ids: dict[str, str]) -> None:
-    result = said(log, ids["demo"])
+    result = said(log, ids["local"])
     assert result.exit_code == 2
     assert "a model in the process sends no bytes" in result.stderr

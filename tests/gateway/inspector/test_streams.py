@@ -122,12 +122,11 @@ def test_what_came_natively_is_shown_and_named_so(served: Served, actor: Actor) 
     assert "native" in {span[4] for span in found["upstream"]["spans"]}
 
 
-def test_a_model_in_the_process_has_events_and_no_times(served: Served) -> None:
+def test_the_scripted_model_is_shown_as_any_other(served: Served) -> None:
     found = page(served, f"streams/{asked(served, 'demo')}")
-    assert found["timed"] is False
-    assert [ms for ms, _ in found["events"]] == list(range(len(found["events"])))
+    assert found["timed"]
     assert joined(found)
-    assert "a model in the process" in found["replayable"]
+    assert found["replayable"] == ""
 
 
 def test_repairs_failures_and_limits_are_said_in_words(served: Served, actor: Actor) -> None:
@@ -201,11 +200,6 @@ def test_a_replay_with_another_format_says_what_is_different(served: Served, log
 )
 def test_an_option_that_cannot_be_is_refused(served: Served, logged: str, body: Any) -> None:
     assert refused(served, f"streams/{logged}/replay", body).status == 400
-
-
-def test_what_cannot_be_read_again_says_why(served: Served) -> None:
-    answer = refused(served, f"streams/{asked(served, 'demo')}/replay", {})
-    assert "a model in the process" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize("path", ["streams/nobody", "streams/..%2f..", "streams/nobody/vector"])

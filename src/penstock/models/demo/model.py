@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Final, Literal
 from zlib import crc32
 
-from penstock import _json
+from penstock import _json, apis
 from penstock.errors import UsageError
 from penstock.events import (
     Delta,
@@ -69,6 +69,9 @@ class DemoModel:
         self._sleep = sleep
         self._name = name
 
+    wire: Final = "openai-chat"
+    """The API of what a tap is shown."""
+
     @property
     def name(self) -> str:
         """The name of the model."""
@@ -79,9 +82,11 @@ class DemoModel:
         return EventStream(self._answer(request), interval=0)
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
-        """Give the events of the answer one by one; there is no wire that *tap* could see."""
-        del tap
-        return unfailing(self._batches(request))
+        """Give the events of the answer one by one.
+
+        There is no wire; *tap* sees what a server of the API `wire` would have sent.
+        """
+        return unfailing(self._batches(request, tap))
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer."""
@@ -91,10 +96,15 @@ class DemoModel:
     async def close(self) -> None:
         """Let go of nothing: a script holds nothing."""
 
-    async def _batches(self, request: Request) -> Batches:
+    async def _batches(self, request: Request, tap: Tap | None) -> Batches:
+        encoder = apis.get(self.wire).encoder(model=self._name, id=NAME)
         async with aclosing(self._answer(request)) as events:
             async for event in events:
+                if tap is not None:
+                    tap.received(encoder.encode(event))
                 yield [event]
+        if tap is not None:
+            tap.received(encoder.finish())
 
     async def _answer(self, request: Request) -> AsyncGenerator[Event, None]:
         for event in _events(request, line_for(request, self._format), self._name):
