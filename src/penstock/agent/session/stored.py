@@ -8,8 +8,7 @@ Needs the extra ``server`` (SQLAlchemy), and ``postgres`` for PostgreSQL.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from msgspec import structs
 
@@ -22,13 +21,14 @@ from penstock.agent.session.archive import (
     describe,
 )
 from penstock.agent.session.entries import Contents, Header, Line, read_lines
+from penstock.models.base import Closing
 from penstock.store import AgentSessionRow, AgentSessions, StoreError
 from penstock.store.agent_sessions import LinesGoneError
 
 _FIELDS: Final = AgentSessionRow.__struct_fields__
 
 
-class SessionDatabase:
+class SessionDatabase(Closing):
     """The sessions in the database at *url*: ``sqlite:///penstock.db``, ``postgresql://…``.
 
     It is made or upgraded when it is first used, and serves any number of sessions. A URL that
@@ -65,17 +65,6 @@ class SessionDatabase:
             await self._table.close()
         except StoreError as exc:
             raise SessionError(str(exc)) from exc
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 class StoredJournal:
