@@ -11,7 +11,34 @@ from penstock.apis.faults import (
     message_of,
     retry_after,
     status_of,
+    wait_named,
 )
+
+SPOKEN = {
+    "Rate limit reached. Please try again in 8s. Visit us.": 8.0,
+    "Please try again in 7m12s.": 432.0,
+    "Please try again in 7m12.5s.": 432.5,
+    "Please try again in 250ms": 0.25,
+    "try again in 20 seconds": 20.0,
+    "try again in 2 minutes 5 seconds": 125.0,
+    "Please retry in 34.07s.": 34.07,
+    "Your quota will reset after 1h2m3s.": 3723.0,
+    "Please try again in a moment": None,
+    "try again in 2 months": None,
+    "try again in 0s": None,
+    f"try again in {'9' * 400}s": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("message", "seconds"), SPOKEN.items(), ids=[said[:40] for said in SPOKEN])
+def test_a_wait_is_read_out_of_words(message: str, seconds: float | None) -> None:
+    assert wait_named(message) == seconds
+
+
+def test_a_wait_of_too_many_digits_is_none() -> None:
+    assert delay_of(f"{'9' * 400}s") is None
+
 
 NOW = 1_763_200_000.0
 

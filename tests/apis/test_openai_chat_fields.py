@@ -161,6 +161,7 @@ def test_a_refusal_tells_its_reason_to_the_client_and_is_read_back_as_one() -> N
         ({"message": "slow", "retry_after": 2}, None, 2.0),
         ({"message": "slow", "metadata": {"headers": {"Retry-After": 3}}}, None, 3.0),
         ({"message": "slow", "code": "429"}, 429, None),
+        ({"message": "Slow. Please try again in 7m12s."}, None, 432.0),
     ],
 )
 def test_an_error_says_when_to_try_again(
@@ -169,6 +170,28 @@ def test_an_error_says_when_to_try_again(
     found = message_of(b"data: " + json.dumps({"error": error}).encode() + b"\n\n").error
     assert found is not None
     assert (found.status, found.retry_after, found.retryable) == (status, wait, True)
+
+
+@pytest.mark.parametrize(
+    ("type_", "code", "said"),
+    [
+        ("invalid_request_error", "context_length_exceeded", "context_length_exceeded"),
+        ("invalid_request_error", "invalid_request_error", "invalid_request_error"),
+        ("invalid_request_error", None, "invalid_request_error"),
+        ("invalid_request_error", "3230", "invalid_request_error"),
+        ("BadRequestError", 400, "BadRequestError"),
+        ("api_error", "context_length_exceeded", "context_length_exceeded"),
+        ("tokens", "rate_limit_exceeded", "rate_limit_exceeded"),
+        ("some_type", "some_code", "some_type"),
+        ("tokens", "some_code", "some_code"),
+        ("", "The model is not there", "The model is not there"),
+    ],
+)
+def test_of_type_and_code_the_telling_one_is_kept(type_: str, code: Any, said: str) -> None:
+    body = json.dumps({"error": {"message": "no", "type": type_, "code": code}}).encode()
+    in_stream = message_of(b"data: " + body + b"\n\n").error
+    assert in_stream is not None
+    assert in_stream.type == API.read_error(400, {}, body).type == said
 
 
 # --- requests ---

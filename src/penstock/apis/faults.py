@@ -22,7 +22,12 @@ MAX_SHOWN: Final = 2_000
 _REASONS: Final = ("message", "details", "detail", "error", "errors", "msg")
 _DEPTH: Final = 8  # how deep servers put the reason
 _HINT: Final = "retry-after-ms="
-_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_DELAY: Final = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)(ms|s|m|h)?")
+_DURATION: Final = r"\d{1,9}(?:\.\d{1,9})? ?(?:ms|s|m|h|seconds?|minutes?|hours?)(?=\d|\b)"
+_ADVICE: Final = re.compile(
+    rf"\b(?:again|retry) in (?:{_DURATION} ?)+|\breset after (?:{_DURATION} ?)+", re.IGNORECASE
+)
+_PIECE: Final = re.compile(r"(\d[\d.]*) ?(ms|[smh])", re.IGNORECASE)
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _EPOCH_MS: Final = 1e12
 _EPOCH_S: Final = 1e9
@@ -72,6 +77,17 @@ def delay_of(text: object) -> float | None:
     if match is None:
         return None
     return float(match[1]) * _SECONDS[match[2]] or None
+
+
+def wait_named(message: str) -> float | None:
+    """Give the seconds that *message* asks to wait in words.
+
+    So do ``Please try again in 7m12s`` (OpenAI, Groq), ``retry in 34.07s`` and ``reset after 1h2m``
+    (Gemini).
+    """
+    found = _ADVICE.search(message[:MAX_SHOWN])
+    pieces = _PIECE.findall(found[0]) if found else []
+    return sum(float(number) * _SECONDS[unit.lower()] for number, unit in pieces) or None
 
 
 def message_of(error: Any, default: str = "") -> str:

@@ -78,7 +78,16 @@ OVERFLOWS = {
     "z.ai": "Prompt exceeds max length",
     "z.ai, in Chinese": "Prompt 超长",
     "others, in Chinese": "输入内容超过模型最大上下文长度",
-    "litellm": "litellm.ContextWindowExceededError: context_length_exceeded",
+    "litellm": "litellm.ContextWindowExceededError: the server's own words",
+    "vertex": "Unable to submit request because the input token count is 1200000 but model only "
+    "supports up to 1048576. Reduce the input token count and try again.",
+    "bedrock's nova": "Input Tokens Exceeded: Number of input tokens exceeds maximum length. "
+    "Please update the input to try again.",
+    "tgi": "Input validation error: `inputs` must have less than 3072 tokens. Given: 4021",
+    "cohere": "too many tokens: size limit exceeded by 11326 tokens. Try using shorter inputs.",
+    "cohere, older": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - "
+    "received 4292. Try using a shorter prompt.",
+    "all messages": "The total length of all messages is too long.",
 }
 OTHERS = {
     "tokens that were too many for the moment": "Too many tokens, please wait before trying again.",
@@ -86,6 +95,9 @@ OTHERS = {
     "Requested 5000. Please try again in 8s.",
     "an answer that is asked too long": "max_tokens is too large: 200000. This model supports at "
     "most 16384 completion tokens.",
+    "an answer that cohere finds too long": "too many tokens: max tokens must be less than or "
+    "equal to 4096, the maximum output for this model - received 8192.",
+    "an answer that became too long": "generation exceeded max tokens limit",
     "an id that is too long": "Invalid 'messages[3].tool_calls[0].id': string too long. Expected "
     "a string with maximum length 40, but got a string with length 64 instead.",
     "a name that is too long": "Invalid 'tools[0].function.name': string too long.",

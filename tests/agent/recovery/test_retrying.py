@@ -84,6 +84,7 @@ def test_a_wait_is_never_above_the_longest(tried: int, chance: float) -> None:
     ("error", "reason"),
     [
         (ErrorInfo("You exceeded your current quota", type="insufficient_quota"), "quota"),
+        (ErrorInfo("recharge", status=429, type="exceeded_current_quota_error"), "quota"),
         (ErrorInfo("You have hit your usage limit", status=429), "quota"),
         (ErrorInfo("Insufficient Balance", status=402), "quota"),
         (ErrorInfo("Your credit balance is too low to access the API", status=400), "quota"),

@@ -22,13 +22,13 @@ from models.loopback_servers import (
     stream_of,
     streamed,
 )
-from penstock import HTTPModel, ProviderError
+from penstock import DemoModel, HTTPModel, ProviderError
 from penstock.agent.recovery import SummaryError, summarize, summary_message
 from penstock.agent.recovery.rendering import MAX_PIECES
 from penstock.agent.recovery.summarizing import LEAST_ROOM, MAX_SUMMARY, PROMPT, SHRINKS
 from penstock.messages import AssistantMessage, Text, Thinking, Usage
 from penstock.models.http import NO_RETRY
-from penstock.requests import Message
+from penstock.requests import Message, Request
 
 API = "openai-chat"
 ASKED: list[Message] = [user("Write it."), said("", "a"), result("a", "file"), said("Done.")]
@@ -163,6 +163,16 @@ def test_an_answer_that_breaks_off_is_no_summary() -> None:
     data = stream_of(API, AssistantMessage("m1", "m", [Text("half a")], "stop"))
     error = failing(Reply([data[: len(data) // 2], CUT]))
     assert error.info.kind == "truncated"
+
+
+@pytest.mark.parametrize("reason", ["error", "aborted"])
+def test_an_answer_that_ended_badly_and_does_not_say_why_is_no_summary(reason: Any) -> None:
+    class Broken(DemoModel):
+        async def complete(self, request: Request) -> AssistantMessage:  # noqa: ARG002
+            return AssistantMessage(content=[Text("half of")], stop_reason=reason)
+
+    with pytest.raises(SummaryError, match="broke off"):
+        run(summarize(Broken(), ASKED))
 
 
 def test_a_summary_that_nobody_waits_for_any_more_leaves_nothing_behind() -> None:

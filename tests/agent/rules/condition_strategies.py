@@ -32,6 +32,9 @@ def _compiles(source: str) -> bool:
 EXACT = st.recursive(_ONES, _grown, max_leaves=8).filter(_compiles)
 """Conditions that an automaton can say."""
 
+BORDERED = st.recursive(st.one_of(_ONES, _BORDERS), _grown, max_leaves=8).filter(_compiles)
+"""Conditions with borders of words, lines and texts."""
+
 LOOKING = st.recursive(
     st.one_of(_ONES, _BORDERS),
     lambda inner: st.one_of(

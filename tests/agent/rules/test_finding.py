@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.rules.condition_strategies import CUTS, EXACT, LOOKING, TEXTS, chunks, compiled
-from penstock.agent.rules.finding import STRIDE, WINDOW, Conditions, Finder
+from agent.rules.condition_strategies import BORDERED, CUTS, EXACT, LOOKING, TEXTS, chunks, compiled
+from penstock.agent.rules.finding import PAUSE, STRIDE, WINDOW, Conditions, Finder
 from penstock.agent.rules.nodes import LOOK_AHEAD
 
 
@@ -42,6 +42,18 @@ def test_an_exact_condition_is_found_with_the_character_that_completes_it(
     conditions = Conditions(patterns)
     assert not conditions.loose
     assert places(conditions, list(text)) == expected
+
+
+@given(source=BORDERED, text=TEXTS)
+def test_a_condition_with_borders_is_found_at_the_latest_behind_its_match(
+    source: str, text: str
+) -> None:
+    [pattern] = compiled(source)
+    match = pattern.search(text) if text else None
+    found = place(source, text)
+    assert (found is None) == (match is None)
+    assert match is None or found is None or found <= match.end() + 1
+    assert not Conditions([pattern]).loose
 
 
 @given(source=LOOKING, text=TEXTS)
@@ -76,7 +88,13 @@ def test_how_a_text_is_cut_does_not_matter(sources: list[str], text: str, cuts: 
 def test_nor_does_it_beyond_the_window(sources: list[str], text: str, cuts: list[int]) -> None:
     sources = [*sources, "(?x) a  b"]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("WINDOW", 6), ("BEHIND", 2), ("STRIDE", 5), ("_MOST_KEPT", 10)):
+        for name, value in (
+            ("WINDOW", 6),
+            ("BEHIND", 2),
+            ("STRIDE", 5),
+            ("PAUSE", 3),
+            ("_MOST_KEPT", 10),
+        ):
             patch.setattr(f"penstock.agent.rules.finding.{name}", value)
         check_chunk_free(Conditions(compiled(*sources)), text, cuts)
 
@@ -88,6 +106,12 @@ CASES = {
     "a border behind waits for one character": (r"\bfoo\b", "a foo b", 6),
     "a border behind is there at the end": (r"\bfoo\b", "a foo", 6),
     "a longer word is none": (r"\bfoo\b", "a food b", None),
+    "a border in a repetition": (r"(?:\bx\w*\b ?){3}!", "xa xb xc!", 9),
+    "no border": (r"\Boo\B", "oo foo food", 11),
+    "a border of ASCII": (r"(?a)o\b", "o\xe4", 2),
+    "no border of Unicode": (r"o\b", "o\xe4 x", None),
+    "a line alone": (r"^pass$", "a pass\npass x\npass\n", 19),
+    "an empty line": (r"x\n^$", "ax\n\nb", 4),
     "the end of a line": (r"except: *$", "x\nexcept:\npass", 10),
     "the end of all, only there": (r"bye\Z", "bye, bye", 9),
     "a beginning of a line": (r"^import os", "a\nimport os", 11),
@@ -96,7 +120,7 @@ CASES = {
     "a look ahead that fails": (r"TODO(?!\()", "TODO(me)", None),
     "a look behind": (r"(?<!await )fetch\(", "x = fetch(", 10),
     "a look behind that fails": (r"(?<!await )fetch\(", "await fetch(", None),
-    "a word twice": (r"\b(\w+) \1\b", "it is is so", 9),
+    "a word twice": (r"\b(\w+) \1\b", "it is is so", 10),
     "a word twice, by name": (r"(?P<w>\w+) (?P=w)!", "no no!", 6),
     "a condition in a condition": (r"(<)?a(?(1)>|$)", "x <a>", 6),
     "an atomic group": (r"(?>a+)b", "aaab", 4),
@@ -159,6 +183,27 @@ def test_a_deep_nesting_is_found_all_the_same() -> None:
 def test_a_long_look_ahead_is_cut_off() -> None:
     text = "foo" + "x" * 500 + "bar"
     assert place(r"foo(?!.*bar)", text) == 3 + LOOK_AHEAD
+
+
+@pytest.mark.parametrize("source", [r"\bfoo\b", r"^\s*import (\w+)$", r"\A\w+\Z|^x\B"])
+def test_borders_of_words_and_lines_need_no_second_look(source: str) -> None:
+    assert not Conditions(compiled(source)).loose
+
+
+def test_a_condition_that_may_match_anywhere_does_not_hold_up_the_stream() -> None:
+    text = "    return the_value of(a, long, line) -- and more words\n" * 1_000
+    finder = Finder(Conditions(compiled(r"^\s+\w+.*(?=zzz)")))
+    began = time.process_time()
+    for at in range(0, len(text), 4):
+        assert not finder.feed(text[at : at + 4])
+    assert time.process_time() - began < 2  # some 0.5 s; with a look for every delta, 4 s
+
+
+def test_a_condition_that_may_match_anywhere_is_found_within_a_pause() -> None:
+    text = "abc def " * 400 + "aaaa" + " " * 100
+    found = place(r"(\w)\1\1\1", text)
+    assert found is not None
+    assert 0 <= found - len(text.rstrip()) <= PAUSE
 
 
 def test_a_match_that_never_settles_counts_before_it_leaves_the_window() -> None:

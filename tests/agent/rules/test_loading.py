@@ -57,8 +57,25 @@ WARNINGS = {
     "a manner that is unknown": ("condition: ok\ninterrupt: sometimes", "none of always"),
     "a gap that is no number": ("condition: ok\ngap: soon", "gap 'soon'"),
     "a gap of nothing": ("condition: ok\ngap: 0", "gap '0'"),
+    "a tool that is hardly meant": ("condition: ok\nscope: [Text, tool]", "a tool of that name"),
     "a context that is unknown": ("condition: ok\ncontext: both", "context 'both'"),
 }
+
+
+@pytest.mark.parametrize("condition", [r"(\w+\s?)+(?!;)", r"(?:(a*)b\1)*c", r"(?=(?:\w+)+x)y"])
+def test_a_condition_that_may_take_for_ever_is_warned_of(condition: str) -> None:
+    warnings: list[str] = []
+    rule = read_rule(f"---\ncondition: '{condition}'\n---\nbody", "r", warnings.append)
+    assert rule.conditions == (condition,)
+    [warning] = warnings
+    assert "may be very slow" in warning
+
+
+@pytest.mark.parametrize("condition", [r"^\s*(\w+\s?)+;$", r"(?<!x)\w+\s*;", r"(?:a{2,9}b)+(?=c)"])
+def test_one_that_does_not_is_not(condition: str) -> None:
+    warnings: list[str] = []
+    read_rule(f"---\ncondition: '{condition}'\n---\nbody", "r", warnings.append)
+    assert warnings == []
 
 
 @pytest.mark.parametrize(("head", "said"), WARNINGS.values(), ids=WARNINGS)

@@ -155,6 +155,31 @@ def test_a_call_that_was_never_streamed_is_looked_at_when_it_is_whole() -> None:
     assert turn(RuleWatch([rule("foo", "tool(*.ts)")]), [start, end]) == ["r"]
 
 
+def encoded_twice(arguments: dict[str, Any], size: int) -> list[Event]:
+    """Make a call whose arguments come as one string that holds their JSON."""
+    whole = json.dumps(json.dumps(arguments))
+    deltas: list[Event] = [
+        ToolCallDelta(0, whole[at : at + size]) for at in range(0, len(whole), size)
+    ]
+    read = ToolCall.from_text("c1", "write_file", whole)
+    assert read.arguments == arguments
+    return [ToolCallStart(0, "c1", "write_file"), *deltas, ToolCallEnd(0, read)]
+
+
+@pytest.mark.parametrize("size", [1, 4, 1_000])
+def test_arguments_that_are_encoded_twice_are_looked_at_when_the_call_is_whole(size: int) -> None:
+    events = encoded_twice({"path": "src/a.ts", "content": 'say("foo")'}, size)
+    for met in (rule(r'^say\("foo"\)$'), rule("foo", "write_file(*.ts)"), rule(globs=("src/*",))):
+        assert turn(RuleWatch([met]), events) == ["r"]
+    assert turn(RuleWatch([rule("foo", "write_file(*.py)")]), events) == []
+
+
+def test_arguments_that_were_mended_are_looked_at_as_they_are_in_the_end() -> None:
+    events = call({"content": "bar"})
+    mended = ToolCall("c1", "write_file", {"content": "foo"}, repairs=["the end said otherwise"])
+    assert turn(RuleWatch([rule()]), [*events[:-1], ToolCallEnd(0, mended)]) == ["r"]
+
+
 def test_broken_arguments_are_looked_at_as_far_as_they_make_sense() -> None:
     events: list[Event] = [
         ToolCallStart(0, "c", "t"),

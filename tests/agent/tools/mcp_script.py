@@ -2,7 +2,9 @@
 
 The first argument says how: `good`, `dies` in its first call, `hangs` in it, `stubborn` (does not
 end when it should), `twins` (two tools of one name), `endless` (a list of tools without an end),
-`babbles` (prints what is no JSON), `silent` (answers nothing).
+`hollow` (empty pages without an end), `circling` (pages that begin anew), `stalls` (lists its tools
+once only), `raves` (fails at length), `babbles` (prints what is no JSON), `silent` (answers
+nothing).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 
 KIND = sys.argv[1]
 tools = ["tide", "wind.gust"]
+seen: list[str] = []
 
 
 def say(**message: Any) -> None:
@@ -28,12 +31,17 @@ def listed(cursor: str | None) -> dict[str, Any]:
         for name in names.get(KIND, tools)
     ]
     page = str(int(cursor or 0) + 1)
+    if KIND in {"hollow", "circling"}:
+        return {"tools": [], "nextCursor": page if KIND == "hollow" else str(int(page) % 2)}
     return {"tools": found} | ({"nextCursor": page} if KIND == "endless" else {})
 
 
 def call(number: Any) -> None:
     if KIND == "dies":
         os._exit(3)
+    if KIND == "raves":
+        say(id=number, error={"code": -32000, "message": "no " * 100_000})
+        return
     if KIND != "hangs":
         tools.append("grown")
         say(method="notifications/tools/list_changed")
@@ -52,6 +60,9 @@ def answer(message: dict[str, Any]) -> None:
             },
         )
     elif method == "tools/list":
+        if KIND == "stalls" and seen:
+            return
+        seen.append(method)
         say(id=number, result=listed((message.get("params") or {}).get("cursor")))
     elif method == "tools/call":
         call(number)

@@ -80,6 +80,12 @@ def test_a_section_may_be_the_last_line() -> None:
     assert read_docstring("Count.\n\nArgs:").description == "Count.\n\nArgs:"
 
 
+def test_a_blank_line_may_stand_under_the_heading() -> None:
+    said = read_docstring("Add.\n\nArgs:\n\n    a: One.\n    b: Two.\n\nReturns:\n    All.")
+    assert said.parameters == {"a": "One.", "b": "Two."}
+    assert said.description == "Add.\n\nReturns:\n    All."
+
+
 def test_numpy_parameters_can_share_their_words() -> None:
     said = read_docstring("Add.\n\nParameters\n----------\na, b : int\n    What is added.\n")
     assert said.parameters == {"a": "What is added.", "b": "What is added."}

@@ -7,7 +7,7 @@ import functools
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
@@ -131,7 +131,12 @@ def test_what_a_partial_fixes_stays_fixed_among_free_names() -> None:
 
 
 def test_the_context_is_filled_in() -> None:
-    async def show(context: ToolContext, text: str, *, again: ToolContext | None = None) -> str:
+    async def show(
+        context: Annotated[ToolContext, "the call's"],
+        text: str,
+        *,
+        again: ToolContext | None = None,
+    ) -> str:
         context.update(f"{text}…")
         assert again is context
         return f"{context.id} {text}"

@@ -19,8 +19,9 @@ from agent.tools.contexts import Heard
 from agent.tools.watching import PATIENCE, is_alive, until
 from models.loopback_servers import run
 from penstock.agent.tools import AgentTool, MCPServer, ToolOutput
-from penstock.agent.tools.mcp import server as module
+from penstock.agent.tools.mcp.listing import MAX_TOOLS
 from penstock.agent.tools.mcp.places import Address, Command
+from penstock.agent.tools.mcp.server import MAX_REASON
 from penstock.errors import ProviderError, ToolError, UsageError
 from penstock.messages import Text
 from penstock.requests import Image
@@ -332,7 +333,36 @@ def test_names_that_become_one_are_told_apart() -> None:
 def test_a_list_without_an_end_has_one() -> None:
     async def main() -> None:
         async with script("endless") as server:
-            assert module.MAX_TOOLS <= len(server.tools) < module.MAX_TOOLS + 400
+            assert len(server.tools) == MAX_TOOLS
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["hollow", "circling"])
+def test_a_list_that_leads_nowhere_has_an_end(kind: str) -> None:
+    async def main() -> None:
+        async with script(kind, start_seconds=PATIENCE) as server:
+            assert server.tools == []
+
+    run(main())
+
+
+def test_a_list_that_stops_coming_is_given_up() -> None:
+    async def main() -> None:
+        async with script("stalls", start_seconds=PATIENCE) as server:
+            server._start_seconds = 0.1
+            with pytest.raises(ProviderError, match=r"no answer within 0\.1 s"):
+                await server.refresh()
+
+    run(main())
+
+
+def test_a_long_reason_for_a_failure_is_cut() -> None:
+    async def main() -> None:
+        async with script("raves") as server:
+            with pytest.raises(ToolError, match="failed: no") as caught:
+                await called(server, "tide")
+            assert len(str(caught.value)) < MAX_REASON + 200
 
     run(main())
 

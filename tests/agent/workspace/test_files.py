@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from agent.workspace.working import Workspace
-from penstock.agent.workspace import files, texts
+from penstock.agent.tools import contents
+from penstock.agent.workspace import texts
 from penstock.agent.workspace.files import MAX_SHOWN_CHARS
 from penstock.errors import ToolError
 from penstock.requests import Image
@@ -77,7 +79,7 @@ def test_a_picture_is_looked_at(work: Workspace) -> None:
 def test_a_picture_that_no_provider_takes_is_refused(
     work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_PICTURE_BYTES", 9)
+    monkeypatch.setattr(contents, "MAX_PICTURE_BYTES", 9)
     work.put("a.png", b"\x89PNG\r\n\x1a\n\0\xff")
     with pytest.raises(ToolError, match="too large to look at"):
         work.use("read_file", path="a.png")
@@ -109,6 +111,50 @@ def test_a_replaced_file_keeps_its_mode(work: Workspace) -> None:
         "Replaced run.sh: 3 bytes in 2 lines."
     )
     assert (work.text("run.sh"), file.stat().st_mode & 0o777) == ("a\nb", 0o750)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_replaced_file_keeps_its_owner_and_runs_as_them(work: Workspace) -> None:
+    file = work.put("tool.sh", "old")
+    os.chown(file, 1234, 2345)
+    file.chmod(0o6755)
+    work.use("write_file", path="tool.sh", content="new")
+    found = file.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 2345, 0o6755)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_file_that_changes_its_owner_no_longer_runs_as_them(
+    work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    file = work.put("tool.sh", "old")
+    os.chown(file, 1234, 2345)
+    file.chmod(0o6755)
+    monkeypatch.setattr(os, "fchown", refuse)
+    work.use("edit_file", path="tool.sh", old="old", new="new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", "sub/.git/config", ".git", "hooks/x"])
+def test_nothing_is_written_into_a_repositorys_store(work: Workspace, path: str) -> None:
+    hook = work.put(".git/hooks/post-commit", "old")
+    (work.root / "hooks").symlink_to(".git/hooks")
+    with pytest.raises(ToolError, match=r"nothing is written in \.git"):
+        work.use("write_file", path=path, content="x")
+    with pytest.raises(ToolError, match=r"nothing is written in \.git"):
+        work.use("edit_file", path=".git/hooks/post-commit", old="old", new="new")
+    assert [each.name for each in hook.parent.iterdir()] == ["post-commit"]
+    assert hook.read_text() == "old"
+
+
+@pytest.mark.parametrize("path", ["sub/", "sub/.", "sub/..", "."])
+def test_a_path_that_names_a_folder_is_no_file(work: Workspace, path: str) -> None:
+    with pytest.raises(ToolError, match="it is a folder"):
+        work.use("write_file", path=path, content="x")
+    assert list(work.root.iterdir()) == []
 
 
 def test_a_file_is_written_exactly(work: Workspace) -> None:

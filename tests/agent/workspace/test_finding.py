@@ -35,6 +35,11 @@ def test_the_nearest_line_is_told(piece: str, words: str) -> None:
             id="a later line",
         ),
         pytest.param(
+            "\n\ndef tide(harbour):\n    return 7",
+            "Its line 4 is the first that is wrong. The nearest is line 2: '    return 6'",
+            id="blank lines before it",
+        ),
+        pytest.param(
             "def tide(harbour):\n\n  return 6",
             "Its line 3 is the first that is wrong. Line 2 differs in white space only:"
             " '    return 6'",

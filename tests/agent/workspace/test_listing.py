@@ -59,6 +59,23 @@ def test_a_search_that_gives_up_says_so(work: Workspace, monkeypatch: pytest.Mon
     assert work.use("list_files", pattern="*.md") == "(… and maybe more: the list was cut.)"
 
 
+def test_folders_without_files_are_counted_too(
+    work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        (work.root / f"empty{number}").mkdir()
+    monkeypatch.setattr(listing, "MAX_VISITED", 25)
+    assert "the list was cut" in work.use("list_files", pattern="*.md")
+
+
+def test_a_search_does_not_go_too_deep(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python gives up at a thousand folders in one another, and the system may before."""
+    monkeypatch.setattr(listing, "MAX_DEPTH", 2)
+    found = work.use("list_files", pattern="*.[mp][dy]")
+    assert found == "a.py\nsrc/a.py\nsrc/deep/d.md\n(… and maybe more: the list was cut.)"
+    assert work.use("list_files", path="src", pattern="c.py") == "src/deep/er/c.py"
+
+
 def test_what_is_no_folder_is_told(work: Workspace) -> None:
     with pytest.raises(ToolError, match="no folder"):
         work.use("list_files", path="a.py")

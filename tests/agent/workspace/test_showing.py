@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.workspace.working import Workspace
-from penstock.agent.workspace.showing import MAX_DIFF_LINES, shown_diff
+from penstock.agent.workspace.showing import MAX_DIFF_LINES, MAX_LINE, shown_diff
 from penstock.agent.workspace.texts import TextFile
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 41))
@@ -67,6 +67,10 @@ def test_a_large_file_takes_no_longer(tmp_path: Path) -> None:
     output = work.output("edit_file", path="a", old="end\n", new="END\n")
     assert time.process_time() - before < 5  # comparing all of the lines takes 20 s
     assert "@@ -499998,5 +499998,5 @@" in output.details
+
+
+def test_a_long_line_is_cut() -> None:
+    assert len(shown_diff("a", "x" * 1_000_000, [(5, 6, "y")])) < 3 * MAX_LINE
 
 
 def test_a_large_change_is_cut() -> None:

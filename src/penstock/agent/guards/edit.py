@@ -23,8 +23,11 @@ from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import ToolResult
 from penstock.values.incremental import Change
 
-CHANGING: Final = ("write_file", "run_bash")
-"""Tools that change files, beside those that edit: they may change what a later call edits."""
+WRITING: Final = ("write_file",)
+"""Tools that change the file at their `path` and no other, beside those that edit."""
+
+READING: Final = ("read_file", "list_files")
+"""Tools that change nothing. Any other, a shell or a stranger's, may change every file."""
 
 _PATHS: Final = ("path", "file_path")
 _JUDGES: Final[dict[str, type[RemovedLines | OldText]]] = {
@@ -41,7 +44,8 @@ class EditGuard:
     """Stops edits of files under *root* that cannot succeed, once in a turn at most.
 
     *tools* are the names of those that edit, by `path` and `diff` or by `path` and `old`;
-    *changing* are those that may change files in other ways. Only whole lines that are new are
+    *writing* are others that change the file at their `path` alone, *reading* those that change
+    none: behind a call of any other tool nothing is judged. Only whole lines that are new are
     judged, so a delta costs the same however long the edit is.
     """
 
@@ -49,11 +53,14 @@ class EditGuard:
         self,
         root: str | Path,
         tools: tuple[str, ...] = ("edit_file",),
-        changing: tuple[str, ...] = CHANGING,
+        *,
+        writing: tuple[str, ...] = WRITING,
+        reading: tuple[str, ...] = READING,
     ) -> None:
         self._files = Files(root)
         self._tools = tools
-        self._changing = {*tools, *changing}
+        self._writing = {*tools, *writing}
+        self._reading = set(reading) - self._writing
         self._calls: dict[int, _Call] = {}
         self._is_spent = False
 
@@ -75,11 +82,13 @@ class EditGuard:
         if self._is_spent or not isinstance(event, _EVENTS):
             return None
         if isinstance(event, ToolCallStart):
-            if event.name in self._changing:
-                self._calls[event.index] = _Call(judged=event.name in self._tools)
+            if event.name not in self._reading:
+                self._calls[event.index] = _Call(
+                    judged=event.name in self._tools, confined=event.name in self._writing
+                )
             return None
         call = self._calls.get(event.index)
-        if call is None:
+        if call is None or not call.confined:
             return None
         if isinstance(event, ToolCallDelta):
             call.add(event)
@@ -120,14 +129,15 @@ class EditGuard:
 
     def _may_change_before(self, index: int, call: _Call) -> bool:
         earlier = (other for at, other in self._calls.items() if at < index)
-        return any(other.place in (None, call.place) for other in earlier)
+        return any(not each.confined or each.place in (None, call.place) for each in earlier)
 
 
 class _Call:
-    """What has arrived of a call that changes files."""
+    """What has arrived of a call that may change files: if *confined*, only that at its path."""
 
-    def __init__(self, *, judged: bool) -> None:
+    def __init__(self, *, judged: bool, confined: bool) -> None:
         self.judged = judged
+        self.confined = confined
         self.path: str | None = None
         self.place: Path | None = None
         self.judges: dict[str, Judge] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from penstock.agent.guards.files import Content
-from penstock.agent.workspace.finding import nearest
+from penstock.agent.workspace.finding import length_found, nearest
 
 MAX_WAIT: Final = 200
 """How many characters of a line are waited for, behind the place where it went wrong, to tell which
@@ -52,7 +52,7 @@ class RemovedLines:
 
     def add(self, piece: str) -> None:
         """Take one more piece of the diff."""
-        self._rest.append(piece)
+        self._rest.append(piece.replace("\r", ""))
         if "\n" in piece:
             *lines, rest = "".join(self._rest).split("\n")
             self._rest = [rest]
@@ -142,7 +142,7 @@ class OldText:
         """Name the line that went wrong, once there is enough of it."""
         text = "".join(self._pieces)
         if self._right == -1:
-            self._right = _length_found(text, content.text)
+            self._right = length_found(text, content.text)
         right = self._right
         begin = text.rfind("\n", 0, right) + 1
         end = text.find("\n", right)
@@ -159,15 +159,3 @@ class OldText:
         return f"line {number} of the text to replace is not in the file:\n{line}\n" + nearest(
             content.text, line
         )
-
-
-def _length_found(text: str, within: str) -> int:
-    """Tell how much of the beginning of *text* is somewhere *within*."""
-    least, most = 0, len(text)
-    while least < most:
-        middle = (least + most + 1) // 2
-        if text[:middle] in within:
-            least = middle
-        else:
-            most = middle - 1
-    return least

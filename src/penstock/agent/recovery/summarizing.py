@@ -131,6 +131,8 @@ def _failure(answer: AssistantMessage) -> ErrorInfo | None:
     """Say what is wrong with *answer*; a summary that the limit cut is still one."""
     if answer.error is not None:
         return answer.error
+    if answer.stop_reason in ("error", "aborted"):
+        return ErrorInfo("it broke off", "truncated")
     return None if answer.text.strip() else ErrorInfo("it is empty", "malformed", EMPTY)
 
 

@@ -37,6 +37,13 @@ _TOO_LONG: Final = (
     r"\brequest too large\b",  # Groq, OpenAI: more than a minute allows, so no wait helps
     r"\b(?:prompt|input)(?: \([^)\n]{0,40}\))?(?: is)? too long\b",  # Anthropic, Bedrock, Ollama
     r"\b(?:input|prompt) token count\b[^.\n]{0,40}\bexceeds\b",  # Gemini, Copilot
+    r"\binput token count is \d+ but model only supports up to\b",  # Vertex
+    r"\bnumber of input tokens exceeds maximum length\b",  # Bedrock's Nova
+    r"\binputs`? must have less than \d+ tokens\b",  # TGI
+    # Cohere, which speaks so of an answer that is asked too long as well
+    r"\btoo many tokens: (?:total number of tokens|size limit|minimal context|multi-hop prompt)",
+    r"\btotal length of all messages is too long\b",
+    r"\bcontextwindowexceedederror\b",  # LiteLLM, before what its server said
     r"\binput tokens exceed\b",  # OpenAI, a limit of the account
     r"\blonger than the (?:model'?s context|maximum model) length\b",  # SGLang, Together, vLLM
     r"\bgreater than the context length\b",  # LM Studio
@@ -161,6 +168,7 @@ USAGE_LIMIT_TYPES: Final = frozenset(
     {
         "billing_error",
         "billing_hard_limit_reached",
+        "exceeded_current_quota_error",  # Kimi
         "insufficient_balance",
         "insufficient_quota",
         "model_capacity_exhausted",

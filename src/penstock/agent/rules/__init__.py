@@ -3,8 +3,8 @@
 A `Rule` is some regular expressions, where to look for them, and what to tell the model.
 `RuleWatch` follows every answer as it comes; when a rule is met the answer is stopped at once, the
 model is told, and answers again. `loading` reads rules out of Markdown files. How many conditions
-are followed at the cost of one is the business of `nodes`, `structure`, `automaton` and `finding`;
-the files above them know nothing of it.
+are followed at the cost of one is the business of `nodes`, `structure`, `graph`, `automaton` and
+`finding`; the files above them know nothing of it.
 """
 
 from penstock.agent.rules.finding import WINDOW

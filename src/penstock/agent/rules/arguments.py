@@ -1,7 +1,8 @@
 r"""The arguments of a call as they arrive: what each value says, without its JSON.
 
 Rules and guards look at values, decoded: ``"`` in a file's text is one character there, and not
-``\"``. A call whose deltas did not say what it says in the end is looked at once more, whole.
+``\"``. A call whose deltas did not say what it says in the end is looked at once more, whole: some
+were mended, and some models write all of the arguments as one string that holds JSON.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class ArgumentReader:
 
     def close(self, event: ToolCallEnd) -> list[Change] | None:
         """Say that the call is whole; tell all that it says, if that was not told before."""
-        is_told = self._reader.complete and not self._reader.problems
-        if is_told or not event.call.complete:
+        reader, call = self._reader, event.call
+        is_told = reader.complete and not reader.problems and isinstance(reader.value, dict)
+        if (is_told and not call.repairs) or not call.complete:
             return None
         return IncrementalJSON(recover=True).feed(_json.encode(event.call.arguments).decode())
 

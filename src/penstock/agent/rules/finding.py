@@ -1,10 +1,11 @@
 """Conditions and the text that they are looked for in, as it comes.
 
 Every condition is followed by one `Automaton`. An exact one is found with the very character that
-makes it match, however long the match is. For any other the automaton says where it may have
-matched; then `re` looks at the last `WINDOW` characters, once all has come that the condition may
-look ahead at, or the text has ended. A condition that cannot be followed is looked for every
-`STRIDE` characters.
+makes it match (the one behind it, where it ends at a border), however long the match is. For any
+other the automaton says where it may have matched; then `re` looks at the last `WINDOW` characters,
+once all has come that the condition may look ahead at, or the text has ended. To look is slow, so
+after the first looks for a condition up to `PAUSE` characters pass between two. A condition that
+cannot be followed is looked for every `STRIDE` characters.
 
 What is looked at, and when, depends on the text alone and never on how it was cut, so the verdict
 does not either: the same conditions are found at the same character.
@@ -16,7 +17,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from penstock.agent.rules.automaton import Automaton, State, TooManyPlacesError
+from penstock.agent.rules.automaton import Automaton, State
+from penstock.agent.rules.graph import TooManyPlacesError
 from penstock.agent.rules.nodes import AT_END
 from penstock.agent.rules.structure import Structure, read_structure
 
@@ -27,6 +29,10 @@ costs the same for every character of the answer."""
 
 BEHIND: Final = 64
 """How many characters before the window a condition may look behind at."""
+
+PAUSE: Final = 32
+"""How many characters pass, at most, between two looks for a condition that may match anywhere:
+with each look there are more, so that a short text is looked at closely and a long one quickly."""
 
 STRIDE: Final = 64
 """How many characters pass between two looks for a condition that cannot be followed."""
@@ -51,7 +57,7 @@ class Conditions:
     def _add(self, number: int, structure: Structure | None) -> None:
         try:
             if structure is not None:
-                self.automaton.add(structure.root, number)
+                self.automaton.add(structure.root, number, borders=structure.exact)
         except TooManyPlacesError:
             structure = None
         if structure is None:
@@ -73,6 +79,8 @@ class Finder:
         self._found: set[int] = set()
         self._due: dict[int, int] = {}  # when `re` looks, for those that may have matched
         self._maybe: dict[int, int] = {}  # where they may have matched last
+        self._looks: dict[int, int] = {}  # how often `re` has looked
+        self._rested: dict[int, int] = {}  # before which character it does not look again
         self._next_due = _NEVER
         for number in conditions.unfollowed:
             self._note(number, STRIDE)
@@ -92,17 +100,17 @@ class Finder:
             return sorted(self._walk(text))
         self._state = state
         self._seen += len(text)
-        if self._conditions.loose:
-            self._tail.append(text)
-            self._kept += len(text)
-            if self._kept > _MOST_KEPT:
-                self._cut()
+        self._keep(text)
         return []
 
     def finish(self) -> list[int]:
         """Say that the text has ended; give the numbers of what is found only now."""
+        if not self._seen:
+            return []
+        ended = {number for number in self._state.at_end() if number not in self._conditions.loose}
         candidates = [*self._maybe, *self._conditions.unfollowed]
-        return sorted({number for number in candidates if self._is_there(number, 0)})
+        found = {number for number in candidates if self._is_there(number, 0)}
+        return sorted(found | (ended - self._found))
 
     # --- where something may have matched ---
 
@@ -125,26 +133,31 @@ class Finder:
                 self._tail.append(text[kept:at])
                 kept = at
                 yield from self._look()
-        self._tail.append(text[kept:])
-        self._cut()
+        self._keep(text[kept:])
 
     def _note(self, number: int, patience: int) -> None:
         self._maybe[number] = self._seen
         if number not in self._due and patience < AT_END:
-            self._due[number] = self._seen + patience
+            self._due[number] = self._due_at(number, patience)
             self._next_due = min(self._next_due, self._due[number])
+
+    def _due_at(self, number: int, patience: int) -> int:
+        """Say when to look for what may have matched last: not before, and not too often."""
+        return max(self._maybe[number] + patience, self._rested.get(number, 0))
 
     def _look(self) -> Iterator[int]:
         """Look for all that is due; what may have matched since is looked for again."""
         for number in [number for number, due in self._due.items() if due <= self._seen]:
             del self._due[number]
+            self._looks[number] = self._looks.get(number, 0) + 1
+            self._rested[number] = self._seen + min(self._looks[number], PAUSE)
             patience = self._conditions.loose[number]
             if self._is_there(number, patience):
                 yield number
             elif number in self._conditions.unfollowed:
                 self._note(number, STRIDE)
             elif self._maybe[number] > self._seen - patience:
-                self._due[number] = self._maybe[number] + patience
+                self._due[number] = self._due_at(number, patience)
         self._next_due = min(self._due.values(), default=_NEVER)
 
     def _is_there(self, number: int, patience: int) -> bool:
@@ -156,7 +169,7 @@ class Finder:
             return False
         # Always as much and no more, wherever the tail was cut last: the verdict hangs on it.
         view = self._cut()
-        match = self._conditions.patterns[number].search(view, max(0, len(view) - WINDOW))
+        match = self._conditions.patterns[number].search(view, max(0, len(view) - WINDOW - PAUSE))
         if match is None:
             return False
         is_settled = match.end() <= len(view) - patience
@@ -165,9 +178,17 @@ class Finder:
         self._found.add(number)
         return True
 
+    def _keep(self, text: str) -> None:
+        """Keep *text* for as long as `re` may have to look at it."""
+        if self._conditions.loose:
+            self._tail.append(text)
+            self._kept += len(text)
+            if self._kept > _MOST_KEPT:
+                self._cut()
+
     def _cut(self) -> str:
         """Cut the tail to what `re` may look at; give it."""
-        view = "".join(self._tail)[-WINDOW - BEHIND :]
+        view = "".join(self._tail)[-WINDOW - PAUSE - BEHIND :]
         self._tail = [view]
         self._kept = len(view)
         return view

@@ -1,14 +1,17 @@
 """The head of a Markdown file: lines of ``key: value`` between two lines of ``---``.
 
-This is the part of YAML that rules need, read by its look: words, quoted strings, lists as
-``[a, b]`` or as lines that begin with ``-``, and comments. What is nested deeper is skipped, since
-files may say things that are for others. In double quotes a backslash stands for itself unless a
-quote or another backslash follows, so that regular expressions need no second one.
+This is the part of YAML that rules need, read by its look: words, quoted strings, blocks behind
+``|`` or ``>``, lists as ``[a, b]`` or as lines that begin with ``-``, and comments. What is nested
+deeper is skipped, since files may say things that are for others. Two things are for regular
+expressions: in double quotes a backslash stands for itself unless a quote or another backslash
+follows, and in a list a comma inside brackets (``[a{1,3}, b]``) parts nothing.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import takewhile
+from textwrap import dedent
 from typing import Final
 
 from penstock.errors import ParseError
@@ -23,7 +26,11 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 _QUOTED: Final = re.compile(
     r"""\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)')\s*(?:\#.*)?"""
 )
-_PLAIN_OR_QUOTED: Final = re.compile(r"""\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*(?=,|$)|[^,]*""")
+_PLAIN_OR_QUOTED: Final = re.compile(
+    r"""\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*(?=,|$)"""
+    r"""|(?:\\.|\{[^{}]*\}|\([^()]*\)|\[[^][]*\]|[^,])*"""
+)
+_BLOCK: Final = re.compile(r"(?P<style>[|>])[-+]?[ \t]*(?:#.*)?")
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 
@@ -50,9 +57,10 @@ def _read_fields(text: str, lines: list[str]) -> Fields:
     fields: Fields = {}
     items: list[str] | None = None
     at = text.index("\n") + 1
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         if (field := _FIELD.fullmatch(line)) is not None:
-            value = read_value(field["value"] or "")
+            block = _BLOCK.fullmatch(field["value"] or "")
+            value = _block(lines[number:], block["style"]) if block else read_value(field["value"])
             items = [] if value == "" else None
             fields[field["key"]] = value if items is None else items
         elif (item := _ITEM.fullmatch(line)) is not None:
@@ -64,8 +72,16 @@ def _read_fields(text: str, lines: list[str]) -> Fields:
     return fields
 
 
-def read_value(text: str) -> str | list[str]:
+def _block(lines: list[str], style: str) -> str:
+    """Read the indented lines that *lines* begin with: as they are, or folded into one."""
+    inside = list(takewhile(lambda line: line.startswith((" ", "\t")) or not line, lines))
+    kept = dedent("\n".join(inside)).strip("\n")
+    return kept if style == "|" else " ".join(kept.split("\n"))
+
+
+def read_value(text: str | None) -> str | list[str]:
     """Read what stands behind a key: a list in brackets, or a word."""
+    text = text or ""
     bare = _COMMENT.sub("", text) if not _QUOTED.fullmatch(text) else text
     bare = bare.strip()
     if not (bare.startswith("[") and bare.endswith("]")):

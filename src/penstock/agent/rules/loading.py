@@ -21,7 +21,8 @@ from typing import Any, Final, get_args
 
 from penstock.agent.rules.front_matter import Fields, FrontMatterError, read_front_matter
 from penstock.agent.rules.rule import Interrupt, Repeat, Rule, RuleError, compile_condition
-from penstock.agent.rules.scopes import DEFAULT_SCOPE, read_scope
+from penstock.agent.rules.scopes import DEFAULT_SCOPE, KINDS, read_scope
+from penstock.agent.rules.structure import is_slow
 
 MAX_RULE: Final = 100_000
 """How long a rule's file may be, in bytes: its text goes into the model's context."""
@@ -126,9 +127,11 @@ class _Reading:
 
     def _conditions(self) -> tuple[str, ...]:
         compiled = {word: compile_condition(word) for word in self._words("conditions")}
-        for result in compiled.values():
+        for word, result in compiled.items():
             if isinstance(result, str):
                 self._complain(result)
+            elif is_slow(result):
+                self._complain(f"its condition {word!r} repeats a repetition: it may be very slow")
         return tuple(word for word, result in compiled.items() if not isinstance(result, str))
 
     def _scope(self) -> tuple[str, ...]:
@@ -137,6 +140,8 @@ class _Reading:
         for token in tokens:
             if token not in readable:
                 self._complain(f"its scope {token!r} means nothing")
+            elif token != token.lower() and token.lower() in KINDS:
+                self._complain(f"its scope {token!r} is a tool of that name, not {token.lower()!r}")
         return readable if tokens else DEFAULT_SCOPE
 
     def _one_of(self, key: str, choices: tuple[str, ...]) -> Any:

@@ -38,9 +38,15 @@ class One:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A place between characters; *ahead* is how much behind it must be seen to know."""
+    """A place between characters; *ahead* is how much behind it must be seen to know.
 
+    *sign* is ``b`` or ``B`` for the borders of words under *flags*, ``^`` or ``$`` for those of
+    lines, ``A`` or ``Z`` for those of the text.
+    """
+
+    sign: str
     ahead: int
+    flags: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def foresight(node: Node, *, is_last: bool = True) -> int:
     match node:
         case One():
             return 0
-        case Border(ahead):
+        case Border(ahead=ahead):
             return ahead if is_last else 0
         case Look(body, ahead):
             return _capped(reach(body)) if ahead else foresight(body, is_last=is_last)
@@ -134,7 +140,7 @@ def reach(node: Node) -> int:
     match node:
         case One():
             return 1
-        case Border(ahead):
+        case Border(ahead=ahead):
             return ahead
         case Look(body, _):
             return reach(body)
@@ -144,5 +150,21 @@ def reach(node: Node) -> int:
             return max(map(reach, options), default=0)
         case Repeat(body, _, most):
             return max(LOOK_AHEAD, reach(body)) if most is None else most * reach(body)
+        case _:
+            assert_never(node)
+
+
+def nests(node: Node, *, is_within: bool = False) -> bool:
+    """Tell whether an endless repetition stands in another: `re` may take for ever over it."""
+    match node:
+        case One() | Border():
+            return False
+        case Look(body, _):
+            return nests(body, is_within=is_within)
+        case Row(items) | Choice(items):
+            return any(nests(item, is_within=is_within) for item in items)
+        case Repeat(body, _, most):
+            is_endless = most is None
+            return (is_endless and is_within) or nests(body, is_within=is_within or is_endless)
         case _:
             assert_never(node)

@@ -25,6 +25,9 @@ _TOKEN: Final = re.compile(r"(?P<prefix>tool:)?(?P<name>[\w.:/-]*\w)(?:\((?P<glo
 _ANY_TOOL: Final = ("tool", "toolcall")
 _PROSE: Final[dict[str, Kind]] = {"text": "text", "thinking": "thinking"}
 
+KINDS: Final = frozenset({*_ANY_TOOL, *_PROSE})
+"""Words of a scope that are the name of no tool; they are written in lower case."""
+
 
 class Scope(Struct, frozen=True):
     """One place where a rule looks; an empty *tool* is any, an empty *glob* any path or none."""

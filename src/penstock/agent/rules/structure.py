@@ -2,7 +2,7 @@ r"""The structure of a condition: what of a regular expression can be followed w
 
 `re` judges only text that is whole. To follow a condition through a stream its structure is read
 here and becomes an automaton. Where a condition uses more than an automaton can say (lookaround,
-backreferences, anchors, atomic groups, long counted repetitions) the structure takes in *more* than
+backreferences, atomic groups, long counted repetitions) the structure takes in *more* than
 the condition does, and `exact` is false: `re` then decides, where the automaton says "maybe".
 
 Only expressions that `re` has compiled come here, so nothing is refused for its syntax. What this
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.agent.rules.nodes import AT_END, Border, Choice, Look, Node, One, Repeat, Row
+from penstock.agent.rules.nodes import AT_END, Border, Choice, Look, Node, One, Repeat, Row, nests
 from penstock.agent.rules.nodes import foresight as foresight_of
 
 MAX_COPIES: Final = 24
@@ -48,7 +48,7 @@ _OPENING: Final = re.compile(
     r"))?"
 )
 _SIGNS: Final[dict[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_BORDERS: Final = {"A": 0, "Z": AT_END, "b": 1, "B": 1}
+_BORDERS: Final = {"A": 0, "Z": AT_END, "b": 1, "B": 1, "^": 0, "$": 1}
 _FLAGS: Final = {
     "a": re.ASCII,
     "i": re.IGNORECASE,
@@ -88,6 +88,12 @@ def read_structure(pattern: re.Pattern[str]) -> Structure | None:
     except _NotFollowedError:
         return None
     return Structure(root, reader.exact, foresight_of(root))
+
+
+def is_slow(pattern: re.Pattern[str]) -> bool:
+    """Tell whether `re` has to look for *pattern*, and may take for ever when it does."""
+    structure = read_structure(pattern)
+    return structure is not None and not structure.exact and nests(structure.root)
 
 
 class _Reader:
@@ -147,12 +153,9 @@ class _Reader:
                 return self._take_escape()
             case "[":
                 return self._take_one(_CLASS)
-            case "^":
+            case "^" | "$" as sign:
                 self._at += 1
-                return self._border(0)
-            case "$":
-                self._at += 1
-                return self._border(1 if self._flags & re.MULTILINE else AT_END)
+                return self._line_border(sign)
             case char:
                 self._at += 1
                 return self._one(char)
@@ -167,9 +170,16 @@ class _Reader:
     def _one(self, source: str) -> One:
         return One(source, self._flags & _OF_CHARACTERS)
 
-    def _border(self, ahead: int) -> Node:
-        self.exact = False
-        return Border(ahead)
+    def _border(self, sign: str) -> Node:
+        return Border(sign, _BORDERS[sign], self._flags & re.ASCII)
+
+    def _line_border(self, sign: str) -> Node:
+        if self._flags & re.MULTILINE:
+            return self._border(sign)
+        if sign == "^":
+            return self._border("A")
+        self.exact = False  # the end of all, or a line end before it
+        return Border(sign, AT_END)
 
     def _take_escape(self) -> Node:
         found = _ESCAPE.match(self._text, self._at)
@@ -180,7 +190,7 @@ class _Reader:
             self.exact = False
             return _ANYTHING
         if found["border"]:
-            return self._border(_BORDERS[found["border"]])
+            return self._border(found["border"])
         return self._one(found[0])
 
     # --- groups ---

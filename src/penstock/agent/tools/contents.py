@@ -7,20 +7,24 @@ is missed least, with a note that says how much is gone.
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from penstock import _json
 from penstock.agent.tools.base import ToolOutput
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ToolError
 from penstock.messages import Opaque, Text
 from penstock.requests import Image
 
 MAX_RESULT_CHARS: Final = 100_000
 """How long the text of a result may be: some 25,000 tokens, more than models read with care."""
+
+MAX_PICTURE_BYTES: Final = 3_500_000
+"""How large a picture may be: in base64 it has to stay below what providers take, 5 MB."""
 
 _PICTURES: Final = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -60,18 +64,37 @@ def cut_middle(text: str, limit: int = MAX_RESULT_CHARS) -> str:
 
 
 def read_picture(data: bytes) -> Image | None:
-    """Make a block of *data* if it is a picture of a kind that models see."""
+    """Make a block of *data* if it is a picture of a kind that models see.
+
+    Raises `ToolError` for one that is too large.
+    """
     found = next((kind for magic, kind in _PICTURES.items() if data.startswith(magic)), "")
     if data.startswith(b"RIFF") and data[_WEBP] == b"WEBP":
         found = "image/webp"
+    if found and len(data) > MAX_PICTURE_BYTES:
+        raise ToolError(f"a picture of {len(data):,} bytes is too large to look at")
     return Image(media_type=found, data=b64encode(data).decode()) if found else None
+
+
+def read_encoded_picture(encoded: str, kind: str) -> Image | Text:
+    """Make a block of a picture in base64 that is said to be of *kind*; if it is none, name it."""
+    if len(encoded) > MAX_PICTURE_BYTES * 4 // 3 + 4:  # decoding takes room as well
+        return Text(f"({kind}, {len(encoded):,} characters, too large to be shown)")
+    try:
+        picture = read_picture(b64decode(encoded, validate=True))
+    except (ValueError, ToolError):
+        picture = None
+    return picture or Text(f"({kind}, that cannot be shown)")
 
 
 def _from_bytes(data: bytes) -> object:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return read_picture(data) or f"({len(data):,} bytes that are not text)"
+        with suppress(ToolError):
+            if (picture := read_picture(data)) is not None:
+                return picture
+        return f"({len(data):,} bytes that are not text)"
 
 
 def _as_blocks(value: object) -> list[Text | Image | Opaque]:

@@ -81,12 +81,18 @@ class _Reader:
         return at + 1 < len(self._lines) and bool(_RULE.match(self._lines[at + 1].strip()))
 
     def _opens_block(self) -> bool:
-        following = self._at + 1
+        following = self._next_line(self._at + 1)
         return following < len(self._lines) and self._indent(following) > self._indent(self._at)
+
+    def _next_line(self, at: int) -> int:
+        """Find the next line that is not blank."""
+        while at < len(self._lines) and self._is_blank(at):
+            at += 1
+        return at
 
     def _read_google(self) -> None:
         outside = self._indent(self._at)
-        self._at += 1
+        self._at = self._next_line(self._at + 1)
         entries = self._indent(self._at)
         name = ""
         while self._at < len(self._lines):

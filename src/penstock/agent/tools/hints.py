@@ -75,8 +75,11 @@ def _is_union(hint: Any) -> bool:
 
 def is_context(hint: Any) -> bool:
     """Tell whether *hint* asks for the `ToolContext`."""
-    members = get_args(hint) if _is_union(hint) else (hint,)
-    return any(isinstance(each, type) and issubclass(each, ToolContext) for each in members)
+    if get_origin(hint) is Annotated:
+        return is_context(get_args(hint)[0])
+    if _is_union(hint):
+        return any(map(is_context, get_args(hint)))
+    return isinstance(hint, type) and issubclass(hint, ToolContext)
 
 
 def plain_words(hint: Any) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Final
 
 from penstock.agent.workspace.finding import line_at, nearest, only_place, places_of
@@ -22,10 +23,14 @@ _NO_END: Final = "\\ No newline"
 
 @dataclass
 class Hunk:
-    """Lines, each with its sign (a space, - or +); *line* is where they say that they are."""
+    """Lines, each with its sign (a space, - or +); *line* is where they say that they are.
+
+    The last *blanks* of them are empty and had no sign: they may be no part of it.
+    """
 
     line: int | None = None
     lines: list[tuple[str, str]] = field(default_factory=list)
+    blanks: int = 0
 
     @property
     def old(self) -> list[str]:
@@ -62,7 +67,7 @@ def changes_of(hunks: list[Hunk], text: str) -> list[tuple[int, int, str]]:
     Lines that stay are in no piece.
     """
     whole = text if text.endswith("\n") or not text else text + "\n"
-    pieces = [piece for hunk in hunks for piece in _pieces(hunk, _start_of(hunk, whole))]
+    pieces = [piece for hunk in hunks for piece in _pieces(*_placed(hunk, whole))]
     pieces.sort(key=lambda piece: piece[:2])
     for (_, end, _), (start, _, _) in pairwise(pieces):
         if start < end:
@@ -91,17 +96,39 @@ def _add(hunk: Hunk, line: str, at: int) -> None:
             " with +."
         )
     hunk.lines.append((sign, line[1:]))
+    hunk.blanks = 0 if line else hunk.blanks + 1
+
+
+def _placed(hunk: Hunk, text: str) -> tuple[Hunk, int]:
+    """Find where in *text* the lines of *hunk* begin; with or without blank ones at its end."""
+    try:
+        return hunk, _start_of(hunk, text)
+    except ToolError:
+        if not hunk.blanks:
+            raise
+        shorter = Hunk(hunk.line, hunk.lines[: -hunk.blanks])
+        with suppress(ToolError):
+            return shorter, _start_of(shorter, text)
+        raise  # about all of what was written
 
 
 def _start_of(hunk: Hunk, text: str) -> int:
-    """Find where in *text* the lines of *hunk* begin."""
     if not hunk.old:
         return _insertion(hunk, text)
     old = "".join(f"{line}\n" for line in hunk.old)
-    starts = [at for at in places_of(text, old) if at == 0 or text[at - 1] == "\n"]
+    starts = places_of(f"\n{text}", f"\n{old}")  # the end of a line before it: whole lines
     if not starts:
         raise ToolError(f"These lines of the diff are not in the file:\n{old}{nearest(text, old)}")
-    return only_place(starts, text, hunk.line)
+    if len(starts) > 1 and hunk.line is not None:
+        start = _line_start(text, hunk.line)
+        if start is not None and text.startswith(old, start):
+            return start
+    return only_place(starts, text)
+
+
+def _line_start(text: str, line: int) -> int | None:
+    ends = islice(re.finditer("\n", text), line - 2, None) if line > 1 else ()
+    return 0 if line == 1 else next((end.end() for end in ends), None)
 
 
 def _insertion(hunk: Hunk, text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import unified_diff
 from itertools import islice
 from typing import Annotated, Any, Final
 
@@ -13,6 +12,7 @@ from penstock.agent.tools.contents import read_picture
 from penstock.agent.workspace.diffs import changes_of, read_diff
 from penstock.agent.workspace.finding import counted_lines, nearest, only_place, places_of
 from penstock.agent.workspace.folder import Folder
+from penstock.agent.workspace.showing import shown_diff
 from penstock.agent.workspace.texts import TextFile, decoded, read_bytes, write_text
 from penstock.errors import ToolError
 
@@ -21,12 +21,6 @@ MAX_LINES: Final = 2_000
 
 MAX_SHOWN_CHARS: Final = 80_000
 """How much text is shown at once, however many lines are asked for."""
-
-MAX_PICTURE_BYTES: Final = 3_500_000
-"""How large a picture may be: in base64 it has to stay below what providers take, 5 MB."""
-
-MAX_DIFF_LINES: Final = 400
-"""How long the diff is that people are shown of an edit."""
 
 
 class Files:
@@ -48,9 +42,10 @@ class Files:
         :param limit: How many lines to show.
         """
         data = read_bytes(self._folder, path)
-        picture = read_picture(data)
-        if picture is not None and len(data) > MAX_PICTURE_BYTES:
-            raise ToolError(f"{path}: a picture of {len(data):,} bytes is too large to look at.")
+        try:
+            picture = read_picture(data)
+        except ToolError as exc:
+            raise ToolError(f"{path}: {exc}.") from exc
         if picture is not None:
             return [picture]
         return _excerpt(decoded(path, data).text, offset, limit)
@@ -94,7 +89,7 @@ class Files:
             raise ToolError("Nothing would change: the new text is the old one.")
         write_text(self._folder, path, raw)
         said = f"Edited {path}, in {counted_lines([place for place, _, _ in changes], file.text)}."
-        return ToolOutput(said, details=_shown_diff(path, file.text, TextFile(raw).text))
+        return ToolOutput(said, details=shown_diff(path, file.text, changes))
 
 
 def _replacement(file: TextFile, old: str, new: str) -> tuple[int, int, str]:
@@ -151,9 +146,3 @@ def _split(text: str) -> list[str]:
 def _counted(text: str) -> str:
     lines = len(_split(text))
     return f"{len(text.encode()):,} bytes in {lines:,} line{'' if lines == 1 else 's'}"
-
-
-def _shown_diff(path: str, before: str, after: str) -> str:
-    """Write the change as people read it; it is no part of what the model sees."""
-    changed = unified_diff(before.split("\n"), after.split("\n"), path, path, lineterm="")
-    return "\n".join(islice(changed, MAX_DIFF_LINES))

@@ -20,6 +20,10 @@ from typing import Final
 
 from penstock.errors import ToolError, UsageError
 
+SKIPPED: Final = frozenset({".git"})
+"""Folders that are neither listed nor written to: a repository's own store is noise, and large, and
+a hook in it would run by itself."""
+
 _STEP: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _REASONS: Final = {
     errno.ENOENT: "there is no such file",
@@ -57,6 +61,16 @@ class Folder:
         if not real.is_relative_to(self.root):
             raise ToolError(f"{path}: outside the working folder. Only paths inside can be used.")
         return real.relative_to(self.root)
+
+    def locate_to_write(self, path: str) -> Path:
+        """Say where *path* really is, as `locate`, if a file may be written there."""
+        real = self.locate(path)
+        if not real.name or os.path.basename(path) in {"", ".", ".."}:  # noqa: PTH119 - drops a slash
+            raise ToolError(f"{path}: it is a folder.")
+        kept = next((part for part in real.parts if part.lower() in SKIPPED), None)
+        if kept is not None:
+            raise ToolError(f"{path}: nothing is written in {kept}, which keeps a repository.")
+        return real
 
     @contextmanager
     def entered(self, folder: Path, *, create: bool = False) -> Iterator[int]:

@@ -12,16 +12,16 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from penstock.agent.tools.base import ToolContext
-from penstock.agent.workspace.folder import Folder, failures_told
+from penstock.agent.workspace.folder import SKIPPED, Folder, failures_told
 
 MAX_LISTED: Final = 1_000
 """How many paths are listed: with more, a narrower pattern is better."""
 
 MAX_VISITED: Final = 200_000
-"""How many files are looked at before a search gives up."""
+"""How many files and folders are looked at before a search gives up."""
 
-SKIPPED: Final = frozenset({".git"})
-"""Folders that are never gone into: a repository's own store is noise, and large."""
+MAX_DEPTH: Final = 100
+"""How deep a search goes: every level is held open, and nobody nests folders so."""
 
 
 class Listing:
@@ -91,16 +91,20 @@ class _Found(NamedTuple):
 def _matching(start: int, pattern: str, context: ToolContext) -> _Found:
     found = []
     visited = 0
+    complete = True
     for folder, folders, files, _ in os.fwalk(".", dir_fd=start):  # follows no links
         folders[:] = sorted(set(folders) - SKIPPED)
+        visited += len(files) + len(folders)
+        if folders and folder.count("/") >= MAX_DEPTH:
+            folders.clear()
+            complete = False
         for name in sorted(files):
             path = f"{folder}/{name}".removeprefix("./")
             if matches(path, pattern):
                 found.append(path)
-        visited += len(files)
         if context.cancelled or visited > MAX_VISITED or len(found) > MAX_LISTED:
             return _Found(sorted(found), complete=False)
-    return _Found(sorted(found))
+    return _Found(sorted(found), complete=complete)
 
 
 def _listed(names: list[str], *, complete: bool) -> str:

@@ -3,9 +3,9 @@
 A shell is not confined: it starts in the working folder and can go anywhere its user can. So each
 call asks for approval, where there is somebody to ask.
 
-Every command is a process group of its own. When the command ends, when its time is up and when the
-call is cancelled, the whole group is ended: first asked, then killed. Only a process that leaves
-its group on purpose (`setsid`) stays. The output goes through a pipe of ours, not one of asyncio's
+Every command leads a session of its own. When the command ends, when its time is up and when the
+call is cancelled, all of the session is ended: first asked, then killed. Only a process that leaves
+it on purpose (`setsid`) stays. The output goes through a pipe of ours, not one of asyncio's
 process, since that one is only done when the last heir of the pipe is.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import signal
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ from msgspec import Meta
 from penstock.agent.tools.base import ToolContext, ToolOutput
 from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.workspace.folder import explained
-from penstock.agent.workspace.groups import end_group, signal_group
+from penstock.agent.workspace.groups import CommandGroups
 from penstock.errors import ToolError
 
 MAX_OUTPUT_CHARS: Final = 30_000
@@ -144,6 +143,7 @@ class _Job:
     ) -> bool:
         """Read until the command has ended; tell whether it did so in time."""
         loop = asyncio.get_running_loop()
+        groups = CommandGroups(process.pid)
         ended = asyncio.create_task(process.wait())
         stopped = asyncio.create_task(self.cancelled.wait())
         drained = asyncio.Event()
@@ -154,12 +154,13 @@ class _Job:
             if in_time and not stopped.done():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(drained.wait(), DRAIN_SECONDS)
-            await end_group(process.pid)
+            await groups.end()
             await ended
             self._read(reading, drained)  # what it said in dying
         except asyncio.CancelledError:  # the loop itself is being closed: there is no time to ask
-            signal_group(process.pid, signal.SIGKILL)
+            groups.kill()
             await process.wait()
+            groups.kill()  # who was started in the meantime
             raise
         finally:
             loop.remove_reader(reading)

@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 from bisect import bisect_left
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -78,15 +79,13 @@ def decoded(path: str, data: bytes) -> TextFile:
 def write_text(folder: Folder, path: str, text: str) -> bool:
     """Put *text* at *path*, whole or not at all; tell whether the file is new.
 
-    The file keeps its mode; folders on the way are made.
+    The file keeps its owner and its mode, as far as that is permitted; folders on the way are made.
     """
     try:
         data = text.encode()
     except UnicodeEncodeError as exc:
         raise ToolError("The text holds half a surrogate pair, which no file can hold.") from exc
-    real = folder.locate(path)
-    if not real.name:
-        raise ToolError(f"{path}: it is a folder.")
+    real = folder.locate_to_write(path)
     with failures_told(path), folder.entered(real.parent, create=True) as at:
         return _replace(path, real, data, at)
 
@@ -100,17 +99,33 @@ def _replace(path: str, real: Path, data: bytes, at: int) -> bool:
         check_regular(path, status)
     draft = f".{secrets.token_hex(8)}.draft"
     # Without a file to take the mode from, the mode is what the system's mask leaves of this.
-    file = os.open(draft, _NEW_FILE, 0o666, dir_fd=at)
+    file = os.open(draft, _NEW_FILE, 0o666 if status is None else 0o600, dir_fd=at)
     try:
         with os.fdopen(file, "wb") as output:
-            if status is not None:
-                os.fchmod(output.fileno(), stat.S_IMODE(status.st_mode))
             output.write(data)
+            output.flush()
+            if status is not None:  # now, since writing takes away the right to run as the owner
+                _keep_owner_and_mode(output.fileno(), status)
         os.replace(draft, real.name, src_dir_fd=at, dst_dir_fd=at)
     except BaseException:
         os.unlink(draft, dir_fd=at)
         raise
     return status is None
+
+
+def _keep_owner_and_mode(file: int, status: os.stat_result) -> None:
+    """Make *file* what *status* says; it never runs as somebody who was not its owner before."""
+    for owner in (status.st_uid, -1):  # who may not give it away may still keep its group
+        with suppress(OSError):
+            os.fchown(file, owner, status.st_gid)
+            break
+    now = os.fstat(file)
+    mode = stat.S_IMODE(status.st_mode)
+    if now.st_uid != status.st_uid:
+        mode &= ~stat.S_ISUID
+    if now.st_gid != status.st_gid:
+        mode &= ~stat.S_ISGID
+    os.fchmod(file, mode)
 
 
 def _returns_in(kept: str) -> list[int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.apis.encoding import Ending
-from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after, wait_named
 from penstock.apis.numbers import count_of
 from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import ErrorInfo, ErrorKind, Usage
@@ -87,8 +86,6 @@ CODES: Final[dict[ErrorKind, int]] = {
 
 _WORDS: Final = frozenset({*STATUSES.values(), *RETRYABLE, "FAILED_PRECONDITION", "OUT_OF_RANGE"})
 _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
-_DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?:ms|s|m|h)")
-_ADVICE: Final = re.compile(r"(?:retry in|reset after) ([0-9.hms]+)", re.IGNORECASE)
 
 
 def finish_reason(ending: Ending, raw: str) -> str:
@@ -140,7 +137,7 @@ def read_error(data: Any, status: int | None = None, wait: float | None = None) 
         message,
         type=word,
         status=status,
-        retry_after=_delay_in(fields.get("details")) or wait or _delay_named(message),
+        retry_after=_delay_in(fields.get("details")) or wait or wait_named(message),
         retryable=True if word in RETRYABLE else None,
     )
 
@@ -187,10 +184,3 @@ def _delay_in(details: object) -> float | None:
         if delay is not None:
             return delay
     return None
-
-
-def _delay_named(message: str) -> float | None:
-    """Read the delay that a message names in words: ``retry in 34.07s``, ``after 1h2m3s``."""
-    found = _ADVICE.search(message)
-    pieces = _DURATION.findall(found[1]) if found else []
-    return sum(delay_of(piece) or 0.0 for piece in pieces) or None

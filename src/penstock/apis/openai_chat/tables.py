@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from penstock.apis.faults import (
     message_of,
     retry_after,
     status_of,
+    wait_named,
 )
 from penstock.apis.numbers import count_of, counts_of
 from penstock.apis.reading import clean
@@ -52,6 +54,20 @@ RETRYABLE: Final = frozenset(
 )
 """Values of an error's `type` or `code` that another try may change."""
 
+GENERAL: Final = frozenset(
+    {
+        "api_error",
+        "bad_request",
+        "badrequesterror",
+        "error",
+        "invalid_request",
+        "invalid_request_error",
+        "requests",  # of which there were too many: OpenAI and Groq name there what is limited
+        "tokens",
+    }
+)
+"""Values of an error's `type` that say less than any `code` beside them."""
+
 ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
     "provider": (502, "api_error"),
     "transport": (502, "connection_error"),
@@ -62,6 +78,8 @@ ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
     "aborted": (499, "aborted"),
 }
 """The status and the type of an error that has none of its own."""
+
+_WORD: Final = re.compile(r"[A-Za-z][\w.-]*")  # xAI has a sentence there, others a number
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
@@ -101,19 +119,27 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 
 
 def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
-    """Read the object under ``error``, or a bare message; *wait* is what the headers asked for."""
+    """Read the object under ``error``, or a bare message; *wait* is what the headers asked for.
+
+    Of its two words the telling one is the error's type: one that another try may change, else the
+    code where the type is general, else the type.
+    """
     fields = data if isinstance(data, Mapping) else {}
     code = fields.get("code")
     status = status_of(code) if status is None else status
     words = [word for word in (fields.get("type"), code) if isinstance(word, str) and word]
+    telling = [word for word in words if word.lower() not in GENERAL and _WORD.fullmatch(word)]
     message = message_of(data)
     raw = _raw_of(fields)
     known = [word for word in words if word.lower() in RETRYABLE]
+    best = [word for word in known if word in telling] or telling or words or [""]
     return error_info(
         message if not raw or raw in message else f"{message}: {raw}",
-        type=(known or words or [""])[0],
+        type=best[0],
         status=status,
-        retry_after=wait or delay_of(fields.get("retry_after")) or _wait_of(fields),
+        retry_after=(
+            wait or delay_of(fields.get("retry_after")) or _wait_of(fields) or wait_named(message)
+        ),
         retryable=True if known else None,
     )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.faults import body_of, error_info, message_of, retry_after, wait_named
 from penstock.apis.numbers import count_of, counts_of
 from penstock.apis.openai_chat import tables as chat
 from penstock.apis.reading import object_at, text_at
@@ -50,7 +49,6 @@ REFUSALS: Final = {
 """Types of errors that are the client's, by status; all others are ``invalid_request_error``."""
 
 _TOO_MANY: Final = 429
-_WAIT: Final = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s|m|h)\b")
 _NO_REASON: Final = "Unknown error (no error details in response)"
 
 
@@ -96,12 +94,11 @@ def read_error(data: Any, status: int | None = None, wait: float | None = None) 
         type_ = ""
     words = [word for word in (code, type_) if word]
     message = message_of(data, _NO_REASON)
-    said = _WAIT.search(message)
     return error_info(
         message,
         type=type_ if type_ and code in ("", "server_error") else code,
         status=status,
-        retry_after=wait or (delay_of(said[1] + said[2]) if said else None),
+        retry_after=wait or wait_named(message),
         retryable=True if any(word.lower() in RETRYABLE for word in words) else None,
     )
 

@@ -1,22 +1,22 @@
 """What an MCP server answers to a call, as the output of a tool.
 
-Text and pictures are blocks. A resource is its text, or the picture that it is; what a model cannot
-be shown (sound, other files) is named. Structured content repeats what the blocks say, so it goes
-to `details`, unless there are no blocks.
+Text and pictures are blocks; a picture is what begins as one, whatever the server calls it. A
+resource is its text, or the picture that it is; what a model cannot be shown (sound, drawings, what
+is too large, other files) is named. Structured content repeats what the blocks say, so it goes to
+`details`, unless there are no blocks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.agent.tools.base import ToolOutput
+from penstock.agent.tools.contents import read_encoded_picture
 from penstock.messages import Text
 from penstock.requests import Image
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
-
-_PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def read_output(result: CallToolResult) -> ToolOutput:
@@ -36,7 +36,7 @@ def _read_block(block: ContentBlock) -> Text | Image:
         case "text":
             return Text(block.text)
         case "image":
-            return Image(media_type=block.mime_type, data=block.data)
+            return read_encoded_picture(block.data, block.mime_type)
         case "audio":
             return Text(f"(sound, {block.mime_type}, that cannot be shown)")
         case "resource":
@@ -50,6 +50,7 @@ def _read_resource(resource: Any) -> Text | Image:
     text = getattr(resource, "text", None)
     if text is not None:
         return Text(text)
-    if resource.mime_type in _PICTURES:
-        return Image(media_type=resource.mime_type, data=resource.blob)
-    return Text(f"({resource.uri}, {resource.mime_type or 'bytes'}, that cannot be shown)")
+    kind = resource.mime_type or "bytes"
+    if kind.startswith("image/"):
+        return read_encoded_picture(resource.blob, f"{resource.uri}, {kind}")
+    return Text(f"({resource.uri}, {kind}, that cannot be shown)")

@@ -11,15 +11,17 @@ which the model sees.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from penstock.agent.tools.base import AgentTool, ToolContext
+from penstock.agent.tools.contents import cut_middle
+from penstock.agent.tools.mcp.listing import lawful_names, list_tools
 from penstock.agent.tools.mcp.outputs import read_output
 from penstock.agent.tools.mcp.places import MISSING, Address, Command, read_place, transport_to
+from penstock.agent.tools.mcp.progress import Progress
 from penstock.agent.tools.waiting import to_the_end
 from penstock.errors import ProviderError, ToolError, UsageError
 from penstock.tools import Tool
@@ -33,11 +35,8 @@ CALL_SECONDS: Final = 300.0
 START_SECONDS: Final = 60.0
 """How long a server may take until its tools are known: some are downloaded when they start."""
 
-MAX_TOOLS: Final = 1000
-"""How many tools of one server are listed: a list that never ends must end here."""
-
-MAX_NAME: Final = 64
-"""How long a tool's name may be for every provider."""
+MAX_REASON: Final = 2_000
+"""How much of a server's reason for a failure the model is shown."""
 
 
 class MCPServer:
@@ -106,7 +105,7 @@ class MCPServer:
         except BaseException as exc:
             await self._give_up()
             if isinstance(exc, TimeoutError):
-                raise self._failure(f"no answer within {self._start_seconds:g} s") from exc
+                raise self._late() from exc
             raise
         if self._life.done():
             self._raise_why(self._life)
@@ -118,17 +117,14 @@ class MCPServer:
             await to_the_end(self._ended(self._life))
 
     async def refresh(self) -> list[AgentTool]:
-        """Ask the server for its tools again, and give them."""
+        """Ask the server for its tools again, and give them; that takes as long as a start may."""
         client = self._open_client()
-        found: list[Any] = []
-        cursor = None
-        while len(found) < MAX_TOOLS:
-            page = await client.list_tools(cursor=cursor)
-            found.extend(page.tools)
-            cursor = page.next_cursor
-            if not cursor:
-                break
-        names = _lawful_names([self._prefix + each.name for each in found])
+        try:
+            async with asyncio.timeout(self._start_seconds):
+                found = await list_tools(client)
+        except TimeoutError as exc:
+            raise self._late() from exc
+        names = lawful_names([each.name for each in found], self._prefix)
         self.tools = [self._tool(each, name) for each, name in zip(found, names, strict=True)]
         return self.tools
 
@@ -176,9 +172,12 @@ class MCPServer:
         exc = None if life.cancelled() else life.exception()
         while isinstance(exc, BaseExceptionGroup):
             exc = exc.exceptions[0]
-        if isinstance(exc, UsageError):
+        if isinstance(exc, (UsageError, ProviderError)):
             raise exc
         raise self._failure(str(exc) or type(exc).__name__) from exc
+
+    def _late(self) -> ProviderError:
+        return self._failure(f"no answer within {self._start_seconds:g} s")
 
     def _failure(self, reason: str) -> ProviderError:
         return ProviderError(f"the MCP server {self.place} cannot be used: {reason}")
@@ -222,35 +221,19 @@ class MCPServer:
         return AgentTool(described, run, asks=self._asks)
 
     async def _call(self, name: str, arguments: dict[str, Any], context: ToolContext) -> object:
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            context.update(_progress(progress, total, message))
-
         if self._client is None:
             raise ToolError(f"The MCP server {self.place} is closed.")
+        progress = Progress(context)
         try:
             result = await self._client.call_tool(
-                name, arguments, read_timeout_seconds=self._call_seconds, progress_callback=tell
+                name,
+                arguments,
+                read_timeout_seconds=self._call_seconds,
+                progress_callback=progress.tell,
             )
         except Exception as exc:  # whatever a stranger's server and the way to it come up with
-            reason = str(exc) or type(exc).__name__
+            reason = cut_middle(str(exc) or type(exc).__name__, MAX_REASON)
             raise ToolError(f"The MCP server {self.place} failed: {reason}") from exc
+        finally:
+            progress.close()
         return read_output(result)
-
-
-def _progress(progress: float, total: float | None, message: str | None) -> str:
-    count = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-    return f"{count} {message}" if message else count
-
-
-def _lawful_names(names: list[str]) -> list[str]:
-    """Make names that every provider takes, each another; MCP allows dots, slashes and length."""
-    taken: dict[str, None] = {}  # in order
-    for name in names:
-        lawful = plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:MAX_NAME]
-        count = 1
-        while lawful in taken:
-            count += 1
-            ending = f"_{count}"
-            lawful = plain[: MAX_NAME - len(ending)] + ending
-        taken[lawful] = None
-    return list(taken)
