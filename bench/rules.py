@@ -2,8 +2,8 @@
 
 An answer goes the way that it goes in an agent: bytes, decoder, builder, and the watch that sees
 every event. The deltas have four characters. No rule is met, so that all of the answer is looked
-through. The rules are of the kinds that people write, a third of them with looks around, line ends
-and looks around, which need `re` to confirm what the automaton only suspects.
+through. The rules are of the kinds that people write, some of them with looks around, which need
+`re` to confirm what the automaton only suspects.
 """
 
 from __future__ import annotations
