@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 READERS: Final = 200
 """How many slow readers there are."""
-READING: Final = 20.0
-"""For how many seconds."""
+READING: Final = 60.0
+"""For how many seconds: all buffers on the way are full after 25 of them on two busy cores."""
 FLOOD: Final = "fake-c20000-w1000"
 """What they ask for: 20 MB."""
 WINDOW: Final = 65_536

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +27,7 @@ from laws.strategies import CUTS, soup
 from parsing.samples import FENCES, HERMES, TOOLS, complete_calls, message_of, parse
 from penstock.errors import UsageError
 from penstock.events import ToolCallDelta, ToolCallStart
+from penstock.formats.auto.syntax import AutoCalls
 from penstock.parsing import MAX_READ_AGAIN, Machine, Reasoning, Segment
 from penstock.parsing import machine as machine_module
 from penstock.tools import Tool, read_tools
@@ -400,3 +403,24 @@ def test_a_mended_call_has_the_same_id_in_both_modes() -> None:
         machine = Machine(HERMES, TOOLS, arguments=mode, repair=True)
         (call,) = message_of([*machine.feed(text), *machine.finish(cut=False)]).tool_calls
         assert (call.id, call.complete) == ("call_1", True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reads", ["one format", "any format"])
+def test_a_finished_parser_goes_at_once_with_whoever_held_it(mode: Mode, reads: str) -> None:
+    def complain(why: str, segment: Segment) -> None:
+        del why, segment
+
+    syntax = HERMES if reads == "one format" else AutoCalls().syntax(read_tools(TOOLS))
+    machine = Machine(syntax, read_tools(TOOLS), arguments=mode, on_error=complain)
+    machine.feed('Before <tool_call>{"name": "get_weather", "argu')
+    machine.finish()
+    held = weakref.ref(complain)
+    was_enabled = gc.isenabled()
+    gc.disable()  # It would find what is left, and hide that there was anything.
+    try:
+        del machine, syntax, complain
+        assert held() is None
+    finally:
+        if was_enabled:
+            gc.enable()

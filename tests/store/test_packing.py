@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
 
 import pytest
 
 from penstock.store import packing
-from penstock.store.packing import ZLIB, bodies_of, unpack
+from penstock.store.packing import ZLIB, bodies_of, squeeze, unpack
 from store.databases import ended, started
 
 
@@ -37,3 +38,12 @@ def test_unpacking_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = zlib.compress(b"x" * 10_000_000)
     assert len(unpack(ZLIB, bomb)) == 1000
     assert len(unpack(ZLIB, zlib.compress(b"x" * 600) * 5)) == 1000
+
+
+@pytest.mark.parametrize("size", [0, 1, 256, 512, 513, 4_096, 4_097, 32_768, 100_000])
+@pytest.mark.parametrize("make", [os.urandom, lambda size: b"as before " * (size // 10)])
+def test_what_is_squeezed_comes_back_whatever_its_window(
+    size: int, make: Callable[[int], bytes]
+) -> None:
+    data = make(size)
+    assert zlib.decompress(squeeze(data)) == data

@@ -243,4 +243,5 @@ class Transcript:
     def _end(self, event: Done | Failed) -> None:
         self.begin()
         self.ended = True
+        self.speaker = self.grown = None  # Passages know us: both would stay until a collection.
         self._events.append(event)

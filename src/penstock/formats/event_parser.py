@@ -57,6 +57,9 @@ class EventParser:
     `add` every event of an answer; `finish` where they end without a terminal one.
     """
 
+    __slots__ = ("_content", "_format", "_heard", "_ids", "_indexes", "_next", "_numbers",
+                 "_options", "_parser", "_rest", "_signature", "_tools")  # fmt: skip
+
     def __init__(
         self,
         format: FormatLike,  # noqa: A002 - the word of the whole interface
@@ -79,7 +82,7 @@ class EventParser:
         self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
         self._next = 0  # the index of the next block
         self._rest = ""  # text that no event has claimed
-        self._ids: set[str] = set()  # that the provider has given
+        self._ids: dict[str, None] = {}  # that the provider has given; a set takes more room
         self._numbers = count(1)
 
     def add(self, event: Event) -> list[Event]:
@@ -176,7 +179,7 @@ class EventParser:
         if event.index not in self._indexes:
             raise UsageError(f"block {event.index} has not been started")
         if isinstance(event, ToolCallStart):
-            self._ids.add(event.id)
+            self._ids[event.id] = None
         index = self._indexes[event.index]
         passed = event if index == event.index else structs.replace(event, index=index)
         return before + self._put([passed])

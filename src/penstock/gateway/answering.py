@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import suppress
 from logging import getLogger
 from typing import Any, Final, Literal, Protocol
 
@@ -34,6 +34,7 @@ from penstock.gateway.endings import (
     shutdown,
 )
 from penstock.gateway.journal import Journal
+from penstock.gateway.signs import SignsOfLife
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches
 from penstock.streams.failures import error_of
@@ -64,6 +65,9 @@ class Dialect(Protocol):
 class Answering:
     """Answers one *caller* in its *dialect*; `run` it once."""
 
+    __slots__ = ("_alive", "_caller", "_dialect", "_encoder", "_is_closing", "_is_finished",
+                 "_journal", "_keep", "_task", "aborted", "end", "status")  # fmt: skip
+
     def __init__(
         self, caller: Caller, dialect: Dialect, journal: Journal, keep: Keep, *, patience: float
     ) -> None:
@@ -72,7 +76,7 @@ class Answering:
         self._journal = journal
         self._keep = keep
         self._encoder = dialect.encoder()
-        self._alive = _SignsOfLife(caller, self._encoder, patience)
+        self._alive = SignsOfLife(caller, self._encoder, patience)
         self._task: asyncio.Task[object] | None = None
         self._is_closing = False
         self._is_finished = False  # whether the last word of the stream was written
@@ -85,18 +89,18 @@ class Answering:
     def close(self) -> None:
         """End the answer now, because the gateway ends; the client is told."""
         self._is_closing = True
-        if self._task is not None:
-            self._task.cancel()
+        self._cancel()
 
     async def run(self, *sources: Batches, stream: bool) -> None:
         """Answer with what *sources* give, of which there is one: as it comes, or all at once."""
         self._task = asyncio.current_task()
-        watcher = asyncio.create_task(self._watch(), name="penstock: is the client there?")
         try:
-            async with AsyncExitStack() as sources_end:
-                for source in sources:
-                    await sources_end.enter_async_context(aclosing(source))
+            self._caller.watch(self._cancel)
+            try:
                 await (self._stream(*sources) if stream else self._whole(*sources))
+            finally:
+                for source in sources:
+                    await source.aclose()
         except asyncio.CancelledError:
             is_ours = self._caller.is_gone or self._is_closing
             await self._say_goodbye(stream=stream)
@@ -109,7 +113,7 @@ class Answering:
             await self._give_up(error_of(exc))
         finally:
             self._alive.stop()
-            watcher.cancel()
+            self._caller.unwatch()
             self._task = None
             self._note()
 
@@ -243,48 +247,6 @@ class Answering:
             response=None if whole is None else lambda: whole(message),
         )
 
-    async def _watch(self) -> None:
-        await self._caller.gone()
+    def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
-
-
-class _SignsOfLife:
-    """Sends a sign of life where nothing was said for *patience* seconds; 0 sends none.
-
-    There is one timer for the whole answer: when it goes off it looks whether something was said in
-    the meantime, and is set anew.
-    """
-
-    def __init__(self, caller: Caller, encoder: StreamEncoder, patience: float) -> None:
-        self._caller = caller
-        self._encoder = encoder
-        self._patience = patience
-        self._loop = asyncio.get_running_loop()
-        self._said = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._sending: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        if self._patience:
-            self._timer = self._loop.call_later(self._patience, self._on_time)
-
-    def touch(self) -> None:
-        self._said = True
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._sending is not None:
-            self._sending.cancel()
-
-    def _on_time(self) -> None:
-        if not self._said and (self._sending is None or self._sending.done()):
-            self._sending = self._loop.create_task(self._send())
-        self._said = False
-        self.begin()
-
-    async def _send(self) -> None:
-        if not self._caller.has_begun:
-            await self._caller.begin_stream()
-        await self._caller.send_sign(self._encoder.keep_alive())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from logging import getLogger
 from math import inf
 from typing import Final
@@ -88,26 +88,30 @@ class Gateway:
         """Serve one exchange, or the life of the server."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif scope["type"] == "http":
-            await self._serve(Caller(scope, receive, send))
-        else:
+            return
+        if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
-
-    # --- one exchange ---
-
-    async def _serve(self, caller: Caller) -> None:
+            return
+        caller = Caller(scope, receive, send)
         try:
             await find(caller)(self, caller)
         except ClientGoneError:
             return
-        except Refusal as refusal:
-            await self._refuse(caller, refusal.info, close=refusal.close)
-        except Exception:
-            _LOG.exception("a request to %r failed", caller.path)
-            if caller.has_begun:
-                raise  # The server cuts the connection: the client sees that it was no end.
-            error = ErrorInfo("the gateway failed; its log says why", "provider", "api_error", 500)
-            await self._refuse(caller, error, close=True)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the client is told
+            await self._excuse(caller, exc)
+
+    # --- one exchange ---
+
+    async def _excuse(self, caller: Caller, exc: Exception) -> None:
+        """Say why a request is not answered."""
+        if isinstance(exc, Refusal):
+            await self._refuse(caller, exc.info, close=exc.close)
+            return
+        _LOG.error("a request to %r failed", caller.path, exc_info=exc)
+        if caller.has_begun:
+            raise exc  # The server cuts the connection: the client sees that it was no end.
+        error = ErrorInfo("the gateway failed; its log says why", "provider", "api_error", 500)
+        await self._refuse(caller, error, close=True)
 
     async def _refuse(self, caller: Caller, error: ErrorInfo, *, close: bool) -> None:
         status, written = refusals.write(error, caller.api)
@@ -121,39 +125,39 @@ class Gateway:
 
     # --- what is open ---
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    # No context managers, which would be held for as long as an answer takes.
+
+    def enter(self) -> None:
         """Count a request in, from before its body has come; raise `Refusal` for one too many."""
         if self.is_draining:
             raise Refusal(503, "the gateway is shutting down", retry_after=RETRY_AFTER)
         if self.limits.streams and self._inside >= self.limits.streams:
             raise Refusal(503, "the gateway is full", retry_after=RETRY_AFTER)
         self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
-            self._left.set()
+
+    def leave(self) -> None:
+        """Count a request out."""
+        self._inside -= 1
+        self._left.set()
 
     @property
     def streams(self) -> int:
         """How many answers are on their way."""
         return len(self._open)
 
-    @contextmanager
-    def answering(self, answering: Answering, journal: Journal, api: str) -> Iterator[None]:
-        """Count an answer in, and what it came to when it is over."""
+    def begin(self, answering: Answering, journal: Journal) -> None:
+        """Count an answer in."""
         self._open.add(answering)
         self.board.open[journal.started.id] = journal
         self.metrics.streams.set(len(self._open))
-        try:
-            yield
-        finally:
-            self._open.discard(answering)
-            del self.board.open[journal.started.id]
-            self.metrics.streams.set(len(self._open))
-            self._count(answering, journal, api)
-            self._left.set()
+
+    def end(self, answering: Answering, journal: Journal, api: str) -> None:
+        """Count an answer out, and what it came to."""
+        self._open.discard(answering)
+        del self.board.open[journal.started.id]
+        self.metrics.streams.set(len(self._open))
+        self._count(answering, journal, api)
+        self._left.set()
 
     def note_log(self) -> None:
         """Bring the figures of the log up to date."""

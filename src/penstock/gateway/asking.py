@@ -192,7 +192,7 @@ class Asked:
             path=self._caller.path,
             model=request.model,
             upstream=way.upstream,
-            upstream_api=way.api,
+            upstream_api=getattr(way.model, "wire", way.api),
             upstream_model=way.asked,
             format=way.options.format,
             mode=way.options.tools,
@@ -213,10 +213,18 @@ def endpoint(
     async def handle(gateway: Gateway, caller: Caller) -> None:
         caller.api = api
         guest = gateway.door.admit(caller)
-        with gateway.entered(), guest.asking(gateway.door.now()) as stay:
-            planned = await kind(gateway, caller, api, guest).plan(stay)
-            with gateway.answering(planned.answering, planned.journal, api):
-                await planned.answering.run(*planned.sources, stream=planned.stream)
+        gateway.enter()
+        try:
+            with guest.asking(gateway.door.now()) as stay:
+                planned = await kind(gateway, caller, api, guest).plan(stay)
+                caller.forget_head()
+                gateway.begin(planned.answering, planned.journal)
+                try:
+                    await planned.answering.run(*planned.sources, stream=planned.stream)
+                finally:
+                    gateway.end(planned.answering, planned.journal, api)
+        finally:
+            gateway.leave()
 
     handle.__doc__ = what
     return handle

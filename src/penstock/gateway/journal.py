@@ -8,9 +8,9 @@ crash interrupted is seen as that.
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, Final, Literal
 
 import msgspec
@@ -53,6 +53,10 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 class Journal(Tap):
     """Notes what passes in one answer; without a *store* only what the metrics want."""
 
+    __slots__ = ("_answers", "_began", "_events", "_keeps", "_options", "_raw", "_store",
+                 "_timeline", "_upstream_request", "chunks", "complaints", "first_byte",
+                 "first_token", "report", "secrets", "started", "tally")  # fmt: skip
+
     hides_keys = True  # in whole blocks, which is cheaper than piece by piece
 
     def __init__(
@@ -73,7 +77,7 @@ class Journal(Tap):
         self.first_byte: float | None = None
         self.first_token: float | None = None
         self.complaints: list[str] = []
-        self._began = time.monotonic()
+        self._began = monotonic()
         self._store = store
         self._keeps = store is not None and bodies
         self._raw = Spool(secrets)
@@ -95,14 +99,15 @@ class Journal(Tap):
 
     def received(self, data: bytes) -> None:
         """Note what comes from the upstream."""
-        passed = self.passed()
+        passed = monotonic() - self._began
         if self.first_byte is None:
             self.first_byte = passed
         self.chunks += 1
         if self._keeps:
             self._raw.add(data)
             if self.chunks <= MAX_PIECES:
-                self._timeline.extend((int(passed * 1000), len(data)))
+                self._timeline.append(int(passed * 1000))
+                self._timeline.append(len(data))
 
     def reported(self, report: Report) -> None:
         """Keep the report of the model, which fills as the answer comes."""
@@ -124,7 +129,7 @@ class Journal(Tap):
 
     def passed(self) -> float:
         """Give the seconds since the request came."""
-        return time.monotonic() - self._began
+        return monotonic() - self._began
 
     # --- the end ---
 
@@ -137,7 +142,10 @@ class Journal(Tap):
         response: Callable[[], dict[str, Any]] | None = None,
         session: str = "",
     ) -> None:
-        """Hand the account to the store; *response* writes the whole answer, where there is one."""
+        """Hand the account to the store; *response* writes the whole answer, where there is one.
+
+        What is handed over is held no longer: whoever complained may hold the journal for a while.
+        """
         if self._store is None:
             return
         error = message.error or ErrorInfo("", "provider")
@@ -170,6 +178,8 @@ class Journal(Tap):
             notes=self._notes(),
         )
         self._store.end(ended)
+        self._raw, self._events = Spool(self.secrets), Spool(self.secrets)
+        self._timeline, self._upstream_request = array("I"), b""
 
     def _session(self) -> str:
         """Name the conversation that the upstream keeps, if it is one that does."""

@@ -9,7 +9,6 @@ A model that reads its own text (`reads_calls`) is left alone.
 from __future__ import annotations
 
 import secrets
-from contextlib import aclosing
 from typing import cast
 
 from penstock.formats import EventParser, get
@@ -47,9 +46,11 @@ def _told_in_words(options: Options, model: Model, on_error: OnError) -> ToolMid
 
 async def _read(parser: EventParser, asked: Batches) -> Batches:
     """Read the text of what comes."""
-    async with aclosing(asked):
+    try:
         async for batch in asked:
             yield [out for event in batch for out in parser.add(event)]
+    finally:
+        await asked.aclose()
 
 
 def _parser(options: Options, request: Request, on_error: OnError) -> EventParser:

@@ -18,8 +18,10 @@ from penstock.gateway.listening import listen
 from penstock.gateway.server import GatewayServer
 from penstock.gateway.workers import Post, Workers
 
-_COLLECT_AFTER: Final = 10_000
-"""After how many new objects the collector looks for cycles among them."""
+_COLLECT: Final = (5_000, 5, 5)
+"""After how many new objects the collector looks for cycles among them, and how often it looks at
+those that it has seen before, and at all. An answer leaves it 2 to 8 kB, of schemas and statements:
+these must not lie about for thousands of answers."""
 
 
 def run(settings: Settings, load: Callable[[], Settings], announce: Callable[[int], None]) -> None:
@@ -65,4 +67,4 @@ def _settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER, 10, 20)
+    gc.set_threshold(*_COLLECT)

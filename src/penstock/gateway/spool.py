@@ -4,22 +4,29 @@ A gateway with hundreds of streams open cannot hold the text of all of them. So 
 is squeezed block by block as it comes: each block can be undone alone, and what waits for the next
 one is never more than a block. Secrets are hidden first; the end of a block waits for the next one
 where a secret may begin in it.
+
+Blocks grow with the answer. Small ones hold little open, but are squeezed less; so a short answer
+is held in small ones, and of a long one the last block is still a small part.
 """
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 from penstock.gateway.secrecy import Secrets
+from penstock.store.packing import squeeze
 
-BLOCK: Final = 4_096
-"""How many bytes are squeezed at a time: enough to find repetitions in, little to hold."""
+MIN_BLOCK: Final = 1_024
+"""How many bytes are squeezed at a time, at least: enough to find repetitions in."""
+
+MAX_BLOCK: Final = 8_192
+"""And at most: twice as many would save another tenth of what is kept."""
+
+SHARE: Final = 4
+"""What part of an answer its open block may be: one in so many."""
 
 MAX_KEPT: Final = 16 * 1024 * 1024
 """How many bytes of one answer are kept, before they are squeezed: the longest real ones."""
-
-_LEVEL: Final = 1  # streams repeat themselves so much that more effort gains little
 
 
 class Spool:
@@ -43,7 +50,8 @@ class Spool:
             self.is_cut = True
             return
         self._open += data
-        if len(self._open) >= BLOCK + self._secrets.overlap:
+        block = min(max(self.size // SHARE, MIN_BLOCK), MAX_BLOCK)
+        if len(self._open) >= block + self._secrets.overlap:
             self._squeeze(self._secrets.overlap)
 
     def blocks(self) -> list[bytes]:
@@ -56,5 +64,5 @@ class Spool:
         data = self._secrets.body(bytes(self._open))
         end = max(0, len(data) - overlap)
         if end:
-            self._blocks.append(zlib.compress(data[:end], _LEVEL))
+            self._blocks.append(squeeze(data[:end]))
         self._open = bytearray(data[end:])

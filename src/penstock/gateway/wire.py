@@ -25,6 +25,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from penstock.gateway.caller import HANGUP, Hangup
+from penstock.gateway.gates import Flow, Gate, Queue
 from penstock.gateway.unframed import unframe
 
 MAX_UNACKNOWLEDGED: Final = 65_536
@@ -95,6 +97,7 @@ class GuardedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.pipeline = Queue()  # type: ignore[assignment]
         self._place: _Place = "between"
         self._head_size = 0
         self._body_size = 0
@@ -109,6 +112,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first head."""
         super().connection_made(transport)
+        self.flow = Flow(transport)
         transport.set_write_buffer_limits(high=MAX_UNSENT)
         listener = transport.get_extra_info("socket")
         if listener is not None:  # The system would buffer megabytes that nobody reads.
@@ -191,6 +195,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _begin_answer(self) -> None:
         is_first = not self._is_busy
         super().on_headers_complete()
+        self.scope[HANGUP] = Hangup()  # type: ignore[typeddict-unknown-key]
+        self.cycle.message_event = Gate()  # type: ignore[assignment]
         self.cycle.transport = _Parting(self)  # type: ignore[assignment]
         if self.parser.get_http_version() == "1.0":
             unframe(self.cycle)
@@ -234,6 +240,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             self._answering.message_event.set()
+            self._answering.scope[HANGUP].come()  # type: ignore[typeddict-item]
 
     def _let_go(self) -> None:
         """Forget an answer that is over; it and the connection would hold each other for long."""
@@ -299,10 +306,19 @@ class GuardedProtocol(HttpToolsProtocol):
 class _Parting:
     """The connection as an answer sees it: closed in peace where the request is still coming."""
 
+    __slots__ = ("_connection", "write")
+
     def __init__(self, connection: GuardedProtocol) -> None:
+        self._connection = connection
         self.write = connection.transport.write
-        self.is_closing = connection.transport.is_closing
-        self.close = connection.close
+
+    def is_closing(self) -> bool:
+        """Tell whether the connection is about to be closed."""
+        return self._connection.transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
 
 def _is_ambiguous(headers: list[tuple[bytes, bytes]], version: str) -> bool:

@@ -6,8 +6,9 @@ last call left behind. A set of markers is compiled once; the lookout says which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from penstock.parsing.bodies.auto_markers import scattered
@@ -15,6 +16,9 @@ from penstock.parsing.bodies.base import Body
 from penstock.parsing.output import Kind
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.scanner import Markers, markers
+
+Place = Literal["anywhere", "first", "last"]
+"""Where a wrapper says nothing."""
 
 
 class Syntax(Protocol):
@@ -54,6 +58,10 @@ class Role(Enum):
 class Lookout:
     """Knows the channel, and the markers that count in it."""
 
+    __slots__ = ("_beginning", "_may_think", "_refusal_end", "_starts", "_thought_ends", "_unless",
+                 "_wrappers", "awaits_thought", "channel", "end", "folds", "is_fresh", "is_quoted",
+                 "leading", "markers", "reasoning")  # fmt: skip
+
     def __init__(
         self, syntax: Syntax, reasoning: Reasoning | None, wrappers: Iterable[Wrapper]
     ) -> None:
@@ -64,12 +72,12 @@ class Lookout:
         self.reasoning = reasoning
         self.folds = syntax.folds
         self.end = ""  # the end marker that still belongs to the last call
-        self.leading: frozenset[str] = frozenset(getattr(syntax, "leading", ()))
+        self.leading: tuple[str, ...] = tuple(getattr(syntax, "leading", ()))
         self._beginning = (syntax.starts, self.leading)
         self._starts = syntax.starts
         self._unless: str = getattr(syntax, "unless", "")
         self.is_quoted: Callable[[str], bool] | None = getattr(syntax, "is_quoted", None)
-        self._wrappers = {wrapper.marker: wrapper.where for wrapper in (*wrappers, *own)}
+        self._wrappers = _places((*wrappers, *own))
         self._may_think = reasoning is not None and not reasoning.leading
         self._thought_ends: tuple[str, ...] = ()  # those of a thought that a call has ended
         self._refusal_end = ""
@@ -108,7 +116,7 @@ class Lookout:
             return Role.WRAPPER
         return Role.THOUGHT if channel is None else Role.CHANNEL_START
 
-    def place_of(self, wrapper: str) -> Literal["anywhere", "first", "last"]:
+    def place_of(self, wrapper: str) -> Place:
         """Tell where *wrapper* says nothing."""
         return self._wrappers[wrapper]
 
@@ -138,7 +146,7 @@ class Lookout:
         """Note that something was said: no marker is the first thing any more."""
         if self.leading:
             self._starts = tuple(start for start in self._starts if start not in self.leading)
-            self.leading = frozenset()
+            self.leading = ()
             self.refresh()
 
     def begin_anew(self) -> None:
@@ -195,3 +203,9 @@ class Lookout:
         if guarded and not self.folds:
             return scattered(*found, unless=self._unless, guarded=guarded)
         return markers(*found, fold=self.folds, unless=self._unless, guarded=guarded)
+
+
+@lru_cache(maxsize=64)
+def _places(wrappers: tuple[Wrapper, ...]) -> Mapping[str, Place]:
+    """Give where each of *wrappers* says nothing; the answers of one format share it."""
+    return {wrapper.marker: wrapper.where for wrapper in wrappers}

@@ -50,6 +50,8 @@ class Schemas(Mapping[str, Schema]):
     A parser is made for every answer, and most answers call few of the tools.
     """
 
+    __slots__ = ("_read", "_tools")
+
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._read: dict[str, Schema] = {}
@@ -80,6 +82,10 @@ class Machine:
     calls that broke are mended. *on_error* is told of text that was meant to be a call; *ids* gives
     an id to a call that brings none. After `finish`, `rest` is text that no event claimed.
     """
+
+    __slots__ = ("_body", "_call_start", "_calls", "_calls_before", "_end_before", "_finished",
+                 "_lookout", "_marker", "_output", "_prose", "_read_again", "_refusals", "_repair",
+                 "_run", "_scanner", "_syntax", "rest", "spans")  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - each is an option of every parser
         self,
@@ -166,7 +172,17 @@ class Machine:
         self._refusals.close()
         self._output.close_text()
         self.rest = self._scanner.take_raw()
+        self._part()
         return self._output.take()
+
+    def _part(self) -> None:
+        """Cut what leads back here, so that a parser goes with whoever held it.
+
+        Else each answer would leave kilobytes for the collector to find, when it looks.
+        """
+        self._calls.tell = _say_nothing
+        if isinstance(self._calls, KnownCalls):
+            self._calls.begin(lambda: "text", _show_nothing, thinks=False)
 
     def _read(self, *, final: bool) -> None:
         goes_on = True
@@ -394,6 +410,14 @@ def _open_text_of(body: Body) -> str | None:
     """Give what has gone out of a string that *body* left open."""
     reader = body.body if isinstance(body, Mending) else body
     return reader.open_text() if isinstance(reader, Mendable) else None
+
+
+def _say_nothing(why: str | ParseError) -> None:
+    del why
+
+
+def _show_nothing() -> None:
+    pass
 
 
 def _counted() -> Callable[[], str]:

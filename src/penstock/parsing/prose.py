@@ -39,6 +39,9 @@ class Opening(NamedTuple):
 class Prose:
     """Reads text outside of calls."""
 
+    __slots__ = ("_calls", "_lookout", "_newlines", "_output", "_preface", "_refusals", "_scanner",
+                 "_trim", "follows_call")  # fmt: skip
+
     def __init__(
         self,
         scanner: Scanner,

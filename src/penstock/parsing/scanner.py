@@ -37,20 +37,26 @@ class Markers:
     ) -> None:
         self.literals = tuple(dict.fromkeys(literals))
         self.fold = fold
-        flags = re.ASCII | re.IGNORECASE if fold else re.NOFLAG
-        firsts = "".join(sorted({literal[0] for literal in self.literals}))
-        never = r"(?!)"
+        self.find = self._finder(unless, guarded)
+        self.gate = self._compile(gate_of(self.literals, unless, guarded)).search
+        self.longest = max(map(len, self.literals), default=0)
+        self._sorted = sorted(map(self._folded, self.literals))
+
+    def _finder(self, unless: str, guarded: tuple[str, ...]) -> Callable[..., re.Match[str] | None]:
+        """Give what finds the earliest marker in a text, behind a place in it."""
         free = [literal for literal in self.literals if literal not in guarded]
         parts = [_any_of(free)] if free else []
         if guarded:
             parts.append(f"(?:{_any_of(guarded)})(?!{unless})")
-        pattern = re.compile("|".join(parts) or never, flags)
-        self.find: Callable[..., re.Match[str] | None] = pattern.search
-        if fold and len(firsts) == 1 and not firsts.isalpha():
-            self.find = partial(_find_behind, pattern, firsts)
-        self.gate = re.compile(gate_of(self.literals, unless, guarded) or never, flags).search
-        self.longest = max(map(len, self.literals), default=0)
-        self._sorted = sorted(map(self._folded, self.literals))
+        pattern = self._compile("|".join(parts))
+        firsts = {literal[0] for literal in self.literals}
+        if self.fold and len(firsts) == 1 and not (first := firsts.pop()).isalpha():
+            return partial(_find_behind, pattern, first)
+        return pattern.search
+
+    def _compile(self, pattern: str) -> re.Pattern[str]:
+        """Compile *pattern*; an empty one matches nowhere."""
+        return re.compile(pattern or r"(?!)", re.ASCII | re.IGNORECASE if self.fold else re.NOFLAG)
 
     def find_held(self, text: str, at: int = 0) -> int:
         """Find where the longest end of *text* begins that may become a marker.
@@ -136,6 +142,13 @@ def _common_beginning(one: str, other: str) -> str:
     return one[:size]
 
 
+GATE_DEPTH: Final = 3
+"""How many characters behind the first a gate looks at."""
+
+MAX_GATES: Final = 256
+"""How many ways to go on a gate tells apart: clients name tools, and each way is compiled."""
+
+
 def gate_of(literals: Sequence[str], unless: str = "", guarded: Sequence[str] = ()) -> str:
     """Write a pattern of where one of *literals* begins, or may begin if more text comes.
 
@@ -145,12 +158,20 @@ def gate_of(literals: Sequence[str], unless: str = "", guarded: Sequence[str] = 
     for literal in literals:
         groups.setdefault(literal[0], []).append(literal[1:])
     return "|".join(
-        re.escape(first) + _gate_behind(rests, unless if first in guarded else "")
+        re.escape(first) + _gate_behind(rests, unless if first in guarded else "", _depth_of(rests))
         for first, rests in groups.items()
     )
 
 
-def _gate_behind(rests: Sequence[str], unless: str, depth: int = 3) -> str:
+def _depth_of(rests: Sequence[str]) -> int:
+    """Tell how many characters of *rests* a gate looks at: fewer where too many ways go on."""
+    depth = GATE_DEPTH
+    while depth > 1 and len({rest[:depth] for rest in rests}) > MAX_GATES:
+        depth -= 1
+    return depth
+
+
+def _gate_behind(rests: Sequence[str], unless: str, depth: int = GATE_DEPTH) -> str:
     """Write what has to follow a character, where *rests* may: nothing, where that is enough."""
     if "" in rests or not depth:
         if not unless:

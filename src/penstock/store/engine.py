@@ -15,15 +15,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from penstock.errors import UsageError
+from penstock.store.tables import know_postgres
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 LOCK_SECONDS: Final = 1.0
 """How long a connection waits for SQLite's lock; who wants to wait longer tries again."""
@@ -36,6 +40,9 @@ DEAD_SECONDS: Final = 20
 
 CHECK_STEPS: Final = 10_000
 """How many steps of SQLite's machine lie between two looks at the clock: about a millisecond."""
+
+PAGES: Final = 1_024
+"""How many kB of SQLite's file a connection keeps in memory: half of what SQLite would."""
 
 MAX_JOURNAL: Final = 64 << 20
 """To how many bytes SQLite's log is cut back after a checkpoint."""
@@ -104,10 +111,13 @@ def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgre
     """Give an insert that knows what to do about a row that is there already."""
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - SQLite does without it
+
     return postgresql.insert(table)
 
 
 def _postgres(url: URL) -> Engine:
+    know_postgres()
     arguments = {
         "connect_timeout": CONNECT_SECONDS,
         "keepalives_idle": DEAD_SECONDS // 2,
@@ -145,10 +155,12 @@ def _sqlite(path: Path, *, writes: bool, create: bool) -> Engine:
     if writes:  # one connection, held for long
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **_QUIET)
         event.listen(engine, "connect", _prepare_file)
+        event.listen(engine, "connect", _keep_few_pages)
         event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN IMMEDIATE"))
         return engine
     pool = {"poolclass": QueuePool, "pool_size": MAX_CONNECTIONS, "max_overflow": 0}
     engine = create_engine("sqlite://", creator=connect, **pool, **_QUIET)
+    event.listen(engine, "connect", _keep_few_pages)
     event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN"))
     _renew_when_replaced(engine, path)
     return engine
@@ -166,6 +178,10 @@ def _renew_when_replaced(engine: Engine, path: Path) -> None:
 
     event.listen(engine, "connect", note)
     event.listen(engine, "checkout", compare)
+
+
+def _keep_few_pages(driver: sqlite3.Connection, _: object) -> None:
+    driver.execute(f"PRAGMA cache_size = -{PAGES}")
 
 
 def _prepare_file(driver: sqlite3.Connection, _: object) -> None:

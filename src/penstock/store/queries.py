@@ -189,6 +189,8 @@ def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
         filters.append(columns.error_kind == clean_text(query.error))
     if query.repairs is not None:
         filters.append((columns.repairs != _NO_REPAIRS) == query.repairs)
+    if query.after:
+        filters.append(columns.id > clean_key(query.after))
     if query.since is not None:
         filters.append(columns.created >= query.since)
     if query.until is not None:

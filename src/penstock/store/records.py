@@ -173,7 +173,7 @@ class RequestQuery(Struct, frozen=True, kw_only=True):
 
     `search` is looked for in answers and error messages, without regard to case. `format` is the
     one that answers are read as, or that a call of the answer was written in; `error` is the kind
-    of an error. `before` is the `next` of the page before.
+    of an error. `before` is the `next` of the page before, and `after` an id: newer are wanted.
     """
 
     scope: str | None = None
@@ -190,6 +190,7 @@ class RequestQuery(Struct, frozen=True, kw_only=True):
     until: float | None = None
     search: str = ""
     before: str = ""
+    after: str = ""
     limit: int = 50
     count: bool = False  # whether `total` is wanted, which reads every row that fits
 

@@ -60,7 +60,7 @@ class Encoder(StreamEncoder):
         self._ids = Ids()
         self._numbers: dict[int, int] = {}  # of calls: the block's index, and theirs
         self._arguments: dict[int, ArgumentsOut] = {}  # of open calls, by the block's index
-        self._head = self._text_head = self._thinking_head = self._calls_head = b""
+        self._head = self._delta_head = self._text_head = b""  # what stands before each delta
 
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
@@ -79,9 +79,8 @@ class Encoder(StreamEncoder):
         )
         self._head = b"data: " + chunk[:-1]
         choice = self._head + b',"choices":[{"index":%d,"delta":{' % self._index
+        self._delta_head = choice
         self._text_head = choice + b'"content":'
-        self._thinking_head = choice + b'"reasoning_content":'
-        self._calls_head = choice + b'"tool_calls":[{"index":'
         return choice + b'"role":"assistant","content":""' + _TAIL
 
     def _write(self, event: BlockEvent) -> bytes:
@@ -102,8 +101,9 @@ class Encoder(StreamEncoder):
     def _write_speech(self, event: BlockEvent) -> bytes:
         if not isinstance(event, TextDelta | ThinkingDelta) or not event.text:
             return b""
-        head = self._text_head if isinstance(event, TextDelta) else self._thinking_head
-        return head + _json.encode_text(event.text) + _TAIL
+        if isinstance(event, TextDelta):
+            return self._text_head + _json.encode_text(event.text) + _TAIL
+        return self._delta_head + b'"reasoning_content":' + _json.encode_text(event.text) + _TAIL
 
     def _write_delta(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": self._index, "delta": delta, "logprobs": None, "finish_reason": finish}
@@ -128,8 +128,8 @@ class Encoder(StreamEncoder):
         number = self._numbers[index]
         if not more:  # the hot path of calls, as that of text is
             quoted = _json.encode_text(arguments)
-            head = self._calls_head + b'%d,"function":{"arguments":' % number
-            return head + quoted + b"}}]" + _TAIL
+            head = b'"tool_calls":[{"index":%d,"function":{"arguments":' % number
+            return self._delta_head + head + quoted + b"}}]" + _TAIL
         call = {"index": number, "function": {"arguments": arguments}, **more}
         return self._write_delta({"tool_calls": [call]})
 

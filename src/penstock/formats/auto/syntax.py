@@ -142,19 +142,40 @@ def rows_for(names: tuple[str, ...]) -> dict[str, Row]:
             rows[start] = Row(_NEVER, (Choice(name, start, _ALWAYS, thinks=True),))
     for start in FILE_TAGS.calls.syntax(tools).starts:
         rows[start] = file_row(start)
+    owners: dict[str, str] = {}
     for name in ALONE:
         for start in FORMATS[name].calls.syntax(tools).starts:
-            _add(rows, name, start)
-    return rows
+            if start not in NOT_MARKERS:
+                owners.setdefault(start, name)
+    return with_starts(rows, owners)
 
 
-def _add(rows: dict[str, Row], name: str, start: str) -> None:
-    """Add *start*, unless it is there, or begins as another marker does."""
-    if start in NOT_MARKERS or any(start.startswith(marker) for marker in rows):
-        return
-    for longer in [marker for marker in rows if marker.startswith(start)]:
-        del rows[longer]
-    rows[start] = Row(_NEVER, (Choice(name, start, _ALWAYS),))
+def with_starts(rows: Mapping[str, Row], owners: Mapping[str, str]) -> dict[str, Row]:
+    """Give *rows*, and one for each start of *owners*, which says whose it is.
+
+    A start that begins as another marker does is none; a row that begins as a start does goes.
+    Each tool brings two starts, so no two markers are compared but neighbours in their order.
+    """
+    shortest = _shortest_beginnings((*rows, *owners))
+    found = {marker: row for marker, row in rows.items() if shortest[marker] in rows}
+    for start, name in owners.items():
+        if shortest[start] == start and start not in rows:
+            found[start] = Row(_NEVER, (Choice(name, start, _ALWAYS),))
+    return found
+
+
+def _shortest_beginnings(markers: Iterable[str]) -> dict[str, str]:
+    """Give for each of *markers* the shortest of them that it begins with, which may be itself.
+
+    In their order, what begins with a marker follows it at once.
+    """
+    found: dict[str, str] = {}
+    shortest: str | None = None
+    for marker in sorted(markers):
+        if shortest is None or not marker.startswith(shortest):
+            shortest = marker
+        found[marker] = shortest
+    return found
 
 
 AUTO: Final[Format] = Format(

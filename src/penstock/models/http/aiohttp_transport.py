@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ from io import BytesIO
 from typing import Any, Final, Self
 
 import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from penstock.errors import UsageError
@@ -40,10 +42,15 @@ MAX_CONNECTIONS: Final = 1_024
 """How many connections a pool has at most; who waits for one is still connecting."""
 
 READ_AHEAD: Final = 16_384
-"""How many bytes of an answer wait for whoever reads it, before its server has to wait."""
+"""How many bytes of an answer wait for whoever reads it, before its server has to wait.
 
-MAX_READ: Final = 32_768
-"""How many bytes are read at a time: what they say is many times as large, for a moment."""
+No more are read at a time either, for what they say is many times as large for a moment; and asked
+for more, aiohttp would wait for more."""
+
+MAX_UNREAD: Final = 65_536
+"""How many bytes of an answer the system takes from its server for nobody to read yet.
+
+Left alone it takes megabytes, and hands over a quarter of one at a time, which we hold then."""
 
 CONNECT_TIMEOUT: Final = 10.0
 """How many seconds it may take to be connected, names, TLS and proxy included."""
@@ -134,25 +141,31 @@ class AiohttpTransport:
             read_bufsize=READ_AHEAD,
             cookie_jar=aiohttp.DummyCookieJar(),  # Callers of one pool are no acquaintances.
             timeout=self._timeout,
+            response_class=_Response,
         )
 
 
 class AiohttpAnswer:
     """An answer that aiohttp reads."""
 
+    __slots__ = ("_content", "_response", "_sockets", "headers", "status")
+
     def __init__(self, response: aiohttp.ClientResponse, sockets: _Sockets) -> None:
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
+        if isinstance(response, _Response):
+            response.forget_heads()
         self._response = response
         self._content = response.content
         self._sockets = sockets
 
     def __aiter__(self) -> Self:
+        self.headers = {}  # Whoever reads the body has read the head.
         return self
 
     async def __anext__(self) -> bytes:
         try:
-            data = await self._content.read(MAX_READ)
+            data = await self._content.read(READ_AHEAD)
         except (aiohttp.ClientError, OSError) as exc:
             raise _translated(exc) from exc
         if not data:
@@ -164,6 +177,32 @@ class AiohttpAnswer:
         if not self._content.at_eof() or self._content.exception() is not None:
             _tear_down(self._sockets)
         self._response.close()
+
+
+class _Response(aiohttp.ClientResponse):
+    """aiohttp's answer in little room: hundreds may be open at once, for minutes.
+
+    What it learns later has a place from the start. Else each answer would get a large dict of its
+    own, if a few had begun before the first of them learnt anything.
+    """
+
+    _LATE: Final = (
+        "_closed", "_connection", "_headers", "_history", "_output_size", "_protocol",
+        "_raw_headers", "content", "reason", "status", "version",
+    )  # fmt: skip
+    _NO_HEADERS: Final = CIMultiDictProxy[str](CIMultiDict())
+    _NO_REQUEST: Final = aiohttp.RequestInfo(URL(), "", _NO_HEADERS)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in self._LATE:
+            setattr(self, name, getattr(self, name, None))
+
+    def forget_heads(self) -> None:
+        """Let the headers go, the request's too, once they were read."""
+        self._headers = self._NO_HEADERS
+        self._raw_headers = ()
+        self._request_info = self._NO_REQUEST
 
 
 class _Pool:
@@ -182,19 +221,22 @@ async def _kept(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Notes which socket a call was given."""
+    """Notes which socket a call was given, and lets the system take little of its answer ahead."""
 
     async def connect(self, *args: Any, **options: Any) -> aiohttp.connector.Connection:
         connection = await super().connect(*args, **options)
-        sockets = _SOCKETS.get()
-        if sockets is not None and connection.transport is not None:
-            sockets.append(connection.transport)
+        sockets, transport = _SOCKETS.get(), connection.transport
+        if sockets is not None and transport is not None:
+            sockets.append(transport)
+            link = transport.get_extra_info("socket")
+            if link is not None:
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MAX_UNREAD)
         return connection
 
 
 def _tear_down(sockets: _Sockets) -> None:
-    for socket in sockets:
-        abort = getattr(socket, "abort", None)  # uvloop's own are no `asyncio.WriteTransport`
+    for each in sockets:
+        abort = getattr(each, "abort", None)  # uvloop's own are no `asyncio.WriteTransport`
         if callable(abort):
             abort()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from penstock.apis import Api
@@ -63,86 +63,114 @@ Send = Callable[[HTTPCall], Awaitable[bytes]]
 Prepare = Callable[[Send], Awaitable[HTTPCall]]
 """Gives the call of a try; most have it ready."""
 
+Receive = Callable[[], Awaitable[bytes]]
+"""Gives the next bytes of a body; raises `StopAsyncIteration` behind the last."""
+
 
 class Attempt:
-    """Sends one call over *transport* and reads its answer, whose calls *ids* names."""
+    """Sends the call that *prepare* gives over *transport* and reads its answer; then `aclose` it.
+
+    *ids* names the calls of servers that give them no name. There is no generator in it: what
+    stands between the network and its reader is resumed for every piece.
+    """
+
+    __slots__ = ("_answer", "_api", "_decoder", "_first_until", "_is_complete", "_is_over", "_late",
+                 "_mask", "_patience", "_prepare", "_receive", "_report", "_size", "_tap",
+                 "_transport")  # fmt: skip
 
     def __init__(
         self,
         api: Api,
+        prepare: Prepare,
         transport: Transport,
         patience: Patience,
         account: Account,
         ids: Callable[[], str],
     ) -> None:
         self._api = api
-        self._ids = ids
+        self._prepare: Prepare | None = prepare
         self._transport = transport
         self._patience = patience
         self._mask = account.mask
         self._report = account.report
         self._tap = account.tap
+        self._decoder = api.decoder(ids=ids)
+        self._answer: Answer | None = None
+        self._receive: Receive = _nothing
+        self._first_until = 0.0  # when the first byte has to be there
+        self._late: type[TransportError] = FirstByteTimeoutError
+        self._size = 0
+        self._is_over = False  # there is no more to give
+        self._is_complete = False  # its server has said the last word of it
 
-    async def batches(self, prepare: Prepare) -> AsyncGenerator[list[Event]]:
-        """Give the events, a batch for a read, up to the terminal event; never raises.
+    async def read(self) -> list[Event]:
+        """Give the events of the next read that has any, up to the terminal event; never raises.
 
-        No batch is empty.
+        Behind that there are none.
         """
-        decoder = self._api.decoder(ids=self._ids)
-        answer: Answer | None = None
-        broken: list[Event] = []
+        patience = self._patience
         try:
-            call = await prepare(self._fetch)
-            until = self._patience.now() + self._patience.first_byte
-            answer = await self._send(call, until)
-            del call, prepare  # They hold the whole request, and an answer may take minutes.
-            await self._check(answer)
-            async with aclosing(self._read(answer, decoder, until)) as batches:
-                async for batch in batches:
-                    yield batch
+            if self._prepare is not None:
+                await self._begin(self._prepare)
+            while not self._is_over:
+                until, late = self._first_until, self._late
+                if self._size:
+                    until = patience.now() + patience.idle
+                with patience.until(until, late):
+                    data = await self._receive()
+                if events := self._decoded(data):
+                    return events
+        except StopAsyncIteration:
+            self._is_over = True
+            return self._decoder.finish()
         except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
-            broken = _rest_of(decoder, exc)
+            self._is_over = True
+            rest = _rest_of(self._decoder, exc)
+            await self.aclose()
+            return rest
+        return []
+
+    async def aclose(self) -> None:
+        """Let the connection go; behind the last word, read on to the end, if that is near."""
+        self._report.session = getattr(self._decoder, "session", {})
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        try:
+            if self._is_complete:
+                await _read_remainder(self._receive, self._tap)
         finally:
-            self._report.session = getattr(decoder, "session", {})
-            if answer is not None:
-                with suppress(Exception):
-                    await answer.aclose()
-        if broken:
-            yield broken
+            with suppress(Exception):
+                await answer.aclose()
+
+    async def _begin(self, prepare: Prepare) -> None:
+        """Send the call, and let it go: it is the whole request, and an answer may take minutes."""
+        self._prepare = None
+        call = await prepare(self._fetch)
+        self._first_until = self._patience.now() + self._patience.first_byte
+        self._answer = answer = await self._send(call, self._first_until)
+        await self._check(answer)
+        self._receive = aiter(answer).__anext__
 
     async def _send(self, call: HTTPCall, until: float) -> Answer:
         self._tap.sent(call.body)
-        return await self._patience.wait(self._transport.send(call), until, FirstByteTimeoutError)
+        with self._patience.until(until, FirstByteTimeoutError):
+            return await self._transport.send(call)
 
-    async def _read(
-        self, answer: Answer, decoder: StreamDecoder, until: float
-    ) -> AsyncGenerator[list[Event]]:
-        """Decode the body; behind the terminal event, read on to its end, if that is near."""
-        body, patience, tap = aiter(answer), self._patience, self._tap
-        late: type[TransportError] = FirstByteTimeoutError
-        size = 0
-        while (data := await patience.wait(anext(body, None), until, late)) is not None:
-            if not data:
-                continue
-            if not size:
-                self._report.first_byte = patience.passed()
-                late = IdleTimeoutError
-            tap.received(data)
-            size += len(data)
-            if size > MAX_ANSWER:
-                raise RefusedError(ErrorInfo(f"an answer of over {MAX_ANSWER} bytes", "malformed"))
-            events = decoder.feed(data)
-            if events and isinstance(events[-1], _ENDS):
-                try:
-                    yield events
-                finally:  # Who has the terminal event reads no further, and closes this.
-                    await _read_remainder(body, tap)
-                return
-            if events:
-                yield events
-            until = patience.now() + patience.idle
-        if rest := decoder.finish():
-            yield rest
+    def _decoded(self, data: bytes) -> list[Event]:
+        if not data:
+            return []
+        if not self._size:
+            self._report.first_byte = self._patience.passed()
+            self._late = IdleTimeoutError
+        self._tap.received(data)
+        self._size += len(data)
+        if self._size > MAX_ANSWER:
+            raise RefusedError(ErrorInfo(f"an answer of over {MAX_ANSWER} bytes", "malformed"))
+        events = self._decoder.feed(data)
+        if events and isinstance(events[-1], _ENDS):
+            self._is_over = self._is_complete = True
+        return events
 
     async def _check(self, answer: Answer) -> None:
         """Raise `RefusedError` unless the server agreed."""
@@ -175,8 +203,8 @@ class Attempt:
         body, patience, read = aiter(answer), self._patience, bytearray()
         with suppress(TransportError, OSError):
             while len(read) < MAX_ERROR_BODY:
-                until = patience.now() + patience.idle
-                data = await patience.wait(anext(body, None), until, IdleTimeoutError)
+                with patience.until(patience.now() + patience.idle, IdleTimeoutError):
+                    data = await anext(body, None)
                 if data is None:
                     break
                 self._tap.received(data)
@@ -184,12 +212,17 @@ class Attempt:
         return bytes(read[:MAX_ERROR_BODY])
 
 
-async def _read_remainder(body: AsyncIterator[bytes], tap: Tap) -> None:
+async def _nothing() -> bytes:
+    raise StopAsyncIteration
+
+
+async def _read_remainder(receive: Receive, tap: Tap) -> None:
     """Read the end of a body whose answer is complete, so that its connection can be used again."""
     left = MAX_REMAINDER
     with suppress(Exception):
         async with asyncio.timeout(GRACE):
-            while left > 0 and (data := await anext(body, None)) is not None:
+            while left > 0:
+                data = await receive()
                 tap.received(data)
                 left -= len(data)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from logging import getLogger
 from typing import Final
 
@@ -44,6 +43,9 @@ class Exchange:
     *ids* names the calls of servers that give them no name.
     """
 
+    __slots__ = ("_account", "_api", "_ids", "_prepare", "_report", "_retry", "_timeouts",
+                 "_transport")  # fmt: skip
+
     def __init__(
         self,
         api: Api,
@@ -73,8 +75,9 @@ class Exchange:
         try:
             while True:
                 again, went_out = None, False
-                async with aclosing(self._attempt(patience)) as batches:
-                    async for batch in batches:
+                attempt = self._attempt(patience)
+                try:
+                    while batch := await attempt.read():
                         if report.first_token is None or isinstance(batch[-1], _ENDS):
                             again = self._look_at(batch, patience, went_out=went_out)
                         if again is not None:
@@ -83,6 +86,8 @@ class Exchange:
                             self._prepare = _sent  # There is no second try: the call may go.
                         went_out = True
                         yield batch
+                finally:
+                    await attempt.aclose()
                 if again is None:
                     break
                 await asyncio.sleep(again)
@@ -90,10 +95,11 @@ class Exchange:
             patience.close()
             self._report.duration = patience.passed()
 
-    def _attempt(self, patience: Patience) -> AsyncGenerator[list[Event]]:
+    def _attempt(self, patience: Patience) -> Attempt:
         self._report.attempts += 1
-        attempt = Attempt(self._api, self._transport, patience, self._account, self._ids)
-        return attempt.batches(self._prepare)
+        return Attempt(
+            self._api, self._prepare, self._transport, patience, self._account, self._ids
+        )
 
     def _look_at(self, batch: list[Event], patience: Patience, *, went_out: bool) -> float | None:
         """Note what *batch* says of the answer; give the seconds to wait for another try."""

@@ -119,14 +119,13 @@ class _Asking:
     async def _page(self, query: dict[str, str]) -> dict[str, Any]:
         url = endpoints.join(self._url, self._listing.path, query)
         answer = await self._transport.send(HTTPCall(url, self._headers, method="GET"))
+        headers = answer.headers
         try:
             body = self._mask.body(await _body_of(answer))
         finally:
             await answer.aclose()
         if answer.status != _AGREED:
-            info = apis.get(self._api).read_error(
-                answer.status, answer.headers, body, now=time.time()
-            )
+            info = apis.get(self._api).read_error(answer.status, headers, body, now=time.time())
             raise ProviderError(info.message, status=answer.status)
         return self._read(body)
 

@@ -38,7 +38,7 @@ class Answer(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, by their names in lower case."""
+        """The headers, by their names in lower case; only until the body is read."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Give the body as it comes, with compression undone."""

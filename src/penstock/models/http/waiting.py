@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from math import inf
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final, Self
 
 from msgspec import Struct
 
@@ -16,8 +16,6 @@ from penstock.models.http.transport import (
     TotalTimeoutError,
     TransportError,
 )
-
-T = TypeVar("T")
 
 _LATE: Final[dict[type[TransportError], str]] = {
     FirstByteTimeoutError: "the first byte did not come in time",
@@ -46,11 +44,15 @@ class Timeouts(Struct, frozen=True):
 
 
 class Patience:
-    """Waits for one answer, from now on; `close` when it has ended.
+    """Ends waits for one answer, from now on; `close` when it has ended.
 
-    A timer for each wait would cost more than to read what is waited for. So there is one for all:
-    when it goes off, it looks whether the wait of that moment is over, and is set anew if not.
+    ``with patience.until(…)`` stands around each wait. A timer for each would cost more than to
+    read what is waited for. So there is one for all: when it goes off, it looks whether the wait of
+    that moment is over, and is set anew if not.
     """
+
+    __slots__ = ("_began", "_cancelled_before", "_goes_off", "_has_expired", "_late", "_loop",
+                 "_task", "_timer", "_until", "ends", "first_byte", "idle")  # fmt: skip
 
     def __init__(self, timeouts: Timeouts) -> None:
         self.first_byte = _seconds(timeouts.first_byte)
@@ -61,7 +63,10 @@ class Patience:
         """When the whole answer has to be there."""
         self._task: asyncio.Task[object] | None = None  # while it waits
         self._until = inf
+        self._late: type[TransportError] = TotalTimeoutError
+        self._cancelled_before = 0  # how often the task was, when it began to wait
         self._timer: asyncio.TimerHandle | None = None
+        self._goes_off = inf  # when the timer does
         self._has_expired = False
 
     def now(self) -> float:
@@ -72,44 +77,50 @@ class Patience:
         """Give the seconds since the beginning."""
         return self._loop.time() - self._began
 
-    async def wait(self, waiting: Awaitable[T], until: float, late: type[TransportError]) -> T:
-        """Wait until *until* and raise *late* then; the end of it all may come before that."""
-        if self.ends < until:
-            until, late = self.ends, TotalTimeoutError
-        task = asyncio.current_task()
-        if task is None or until == inf:
-            return await waiting
-        cancelled_before = task.cancelling()
-        self._task, self._until = task, until
-        self._set_timer(until)
-        try:
-            return await waiting
-        except asyncio.CancelledError:
-            # Who else cancelled the task at the same moment wins, as with `asyncio.timeout`.
-            if self._has_expired and task.uncancel() <= cancelled_before:
-                raise late(_LATE[late]) from None
-            raise
-        finally:
-            self._task, self._has_expired = None, False
+    def until(self, when: float, late: type[TransportError]) -> Self:
+        """Wait inside a ``with`` of this; raises *late* at *when*, or earlier at the end of all."""
+        if self.ends < when:
+            when, late = self.ends, TotalTimeoutError
+        self._until, self._late = when, late
+        return self
+
+    def __enter__(self) -> None:
+        self._task = task = asyncio.current_task(self._loop)
+        if task is not None:
+            self._cancelled_before = task.cancelling()
+        if self._until < self._goes_off:
+            self._set_timer()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        task, self._task = self._task, None
+        has_expired, self._has_expired = self._has_expired, False
+        if not has_expired or task is None or not isinstance(exc, asyncio.CancelledError):
+            return
+        # Who else cancelled the task at the same moment wins, as with `asyncio.timeout`.
+        if task.uncancel() <= self._cancelled_before:
+            raise self._late(_LATE[self._late]) from None
 
     def close(self) -> None:
         """Wait for nothing any more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _set_timer(self, when: float) -> None:
-        if self._timer is not None:
-            if self._timer.when() <= when:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._on_time)
+    def _set_timer(self) -> None:
+        self.close()
+        self._goes_off = self._until
+        self._timer = self._loop.call_at(self._goes_off, self._on_time)
 
     def _on_time(self) -> None:
-        self._timer = None
+        self._timer, self._goes_off = None, inf
         if self._task is None:  # The consumer has its turn, who may take its time.
             return
         if self._loop.time() < self._until:
-            self._set_timer(self._until)
+            self._set_timer()
         else:
             self._has_expired = True
             self._task.cancel()

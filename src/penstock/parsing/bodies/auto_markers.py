@@ -3,13 +3,14 @@
 A pattern that begins with one of several characters is searched ten times slower than plain text.
 So a long text is first looked through, a window at a time, for what the markers of each first
 character have in common. A bracket that is a marker by itself waits for what follows it: most of
-them turn out to be none, and no reader has to be made for that.
+them turn out to be none, and no reader has to be made for that. Each tool may bring markers, too:
+where there are many, a pattern of how they begin says where to look one up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -21,14 +22,20 @@ WINDOW: Final = 4096
 MAX_GAP: Final = 99
 """How much white space is held back behind a bracket."""
 
+MANY: Final = 256
+"""With more markers of one first character these are looked up, not compiled.
+
+A pattern of the tags of a thousand tools takes 50 ms to compile, for each of the sets that an
+answer needs, and tries them one by one at each bracket of the text.
+"""
+
 
 class ScatteredMarkers(Markers):
     """A large set of markers; *unless* follows none of *guarded*."""
 
-    __slots__ = ("_bare", "_needles", "_overlap", "_search")
+    __slots__ = ("_bare", "_firsts", "_many", "_needles", "_overlap", "_search", "_sizes")
 
-    def __init__(self, literals: Iterable[str], unless: str, guarded: tuple[str, ...]) -> None:
-        super().__init__(literals)
+    def _finder(self, unless: str, guarded: tuple[str, ...]) -> Callable[..., re.Match[str] | None]:
         groups: dict[str, list[str]] = {}
         for literal in self.literals:
             groups.setdefault(literal[0], []).append(literal)
@@ -38,8 +45,28 @@ class ScatteredMarkers(Markers):
             "|".join(_pattern_of(group, unless, guarded) for group in groups.values())
         ).search
         self._bare = {group[0] for group in groups.values() if _is_bare(group, guarded)}
-        self.gate = re.compile(gate_of(self.literals, unless, guarded)).search
-        self.find = self._find
+        many = [group for group in groups.values() if len(group) > MANY]
+        self._firsts = {group[0][0] for group in many}
+        self._many = frozenset(literal for group in many for literal in group)
+        self._sizes = tuple(sorted({len(literal) for literal in self._many}, reverse=True))
+        return self._find_or_look_up if many else self._find
+
+    def _find_or_look_up(self, text: str, at: int = 0) -> re.Match[str] | None:
+        """Find the earliest marker; of some the pattern says only where one may begin."""
+        found = self._find(text, at)
+        while found is not None and text[start := found.start()] in self._firsts:
+            marker = self._look_up(text, start)
+            if marker:
+                return re.compile(re.escape(marker)).match(text, start)
+            found = self._find(text, start + 1)
+        return found
+
+    def _look_up(self, text: str, at: int) -> str:
+        """Give the longest marker that stands at *at*, if one does."""
+        for size in self._sizes:
+            if (piece := text[at : at + size]) in self._many:
+                return piece
+        return ""
 
     def _find(self, text: str, at: int = 0) -> re.Match[str] | None:
         while len(text) - at > WINDOW and not self._is_in(text, at):
@@ -65,14 +92,19 @@ class ScatteredMarkers(Markers):
 @lru_cache(maxsize=512)
 def scattered(*literals: str, unless: str, guarded: tuple[str, ...]) -> Markers:
     """Give the compiled set of *literals*; the same set is compiled once."""
-    return ScatteredMarkers(literals, unless, guarded)
+    return ScatteredMarkers(literals, unless=unless, guarded=guarded)
 
 
 def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> str:
-    """Write a pattern of markers with the same first character, the longest first."""
+    """Write a pattern of markers with the same first character, the longest first.
+
+    Of many it says only how they begin.
+    """
     first = re.escape(group[0][0])
     if _is_bare(group, guarded):
         return rf"{first}(?!{unless}|\s{{0,{MAX_GAP}}}\Z)"
+    if len(group) > MANY:
+        return gate_of(group)
     rests = "|".join(re.escape(each[1:]) for each in sorted(group, key=len, reverse=True))
     return f"{first}(?:{rests})"
 

@@ -1,0 +1,103 @@
+"""Whoever asks: that it has hung up is told by any server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from penstock.gateway.caller import HANGUP, Caller, Hangup, Message, Scope
+
+DEADLINE = 20.0
+OURS = "our own server"
+SERVERS = pytest.mark.parametrize("server", [OURS, "any other"])
+Hang = Callable[[], None]
+
+
+def scene(server: str) -> tuple[Caller, Hang]:
+    """Give a caller of *server*, and what hangs up for it."""
+    gone, hangup = asyncio.Event(), Hangup()
+
+    async def receive() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        del message
+
+    scope: Scope = {"method": "POST", "path": "/", "headers": []}
+    if server == OURS:
+        scope[HANGUP] = hangup
+    return Caller(scope, receive, send), hangup.come if server == OURS else gone.set
+
+
+@SERVERS
+def test_who_hangs_up_is_told_of_once(server: str) -> None:
+    async def run() -> None:
+        caller, hang_up = scene(server)
+        told = asyncio.Event()
+        caller.watch(told.set)
+        await asyncio.sleep(0)
+        assert (told.is_set(), caller.is_gone) == (False, False)
+        hang_up()
+        await asyncio.wait_for(told.wait(), DEADLINE)
+        assert caller.is_gone
+        caller.unwatch()
+
+    asyncio.run(run())
+
+
+@SERVERS
+def test_who_had_hung_up_before_is_told_of_too(server: str) -> None:
+    async def run() -> None:
+        caller, hang_up = scene(server)
+        hang_up()
+        told = asyncio.Event()
+        caller.watch(told.set)
+        await asyncio.wait_for(told.wait(), DEADLINE)
+        assert caller.is_gone
+        caller.unwatch()
+
+    asyncio.run(run())
+
+
+@SERVERS
+def test_who_was_answered_to_the_end_is_not_gone(server: str) -> None:
+    async def run() -> None:
+        caller, hang_up = scene(server)
+        told: list[str] = []
+        caller.watch(lambda: told.append("gone"))
+        await caller.begin_stream()
+        await caller.end_stream()
+        hang_up()
+        for _ in range(5):  # more than it takes another server to tell
+            await asyncio.sleep(0)
+        caller.unwatch()
+        assert told == []
+        assert not caller.is_gone
+
+    asyncio.run(run())
+
+
+def test_the_head_is_forgotten_where_it_is_ours_to_forget() -> None:
+    async def run() -> None:
+        for ours in (True, False):
+            head = [(b"host", b"here")]
+            scope: Scope = {"method": "POST", "path": "/", "headers": head}
+            if ours:
+                scope[HANGUP] = Hangup()
+            caller = Caller(scope, _receive_nothing, _send_nothing)
+            caller.forget_head()
+            assert caller.header("host") == ""
+            assert head == ([] if ours else [(b"host", b"here")])
+
+    asyncio.run(run())
+
+
+async def _receive_nothing() -> Message:
+    raise AssertionError("nobody asks for anything here")
+
+
+async def _send_nothing(message: Message) -> None:
+    raise AssertionError(f"nobody sends {message} here")
