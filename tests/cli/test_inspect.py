@@ -89,7 +89,7 @@ def test_a_pipe_is_shown_until_ctrl_c(tmp_path: Path) -> None:
         (["FILE", "--format", "hermez"], "no format is called 'hermez'"),
         (["FILE", "--arguments", "later"], "later"),
         (["FILE", "--tools", "nothing.json"], "nothing.json"),
-        (["FILE", "--tools", "FILE"], "FILE"),
+        (["FILE", "--tools", "TOOLS"], "TOOLS: "),
         (["EMPTY"], "there is nothing in it"),
         (["FILE", "--api", "nobody"], "no API is called 'nobody'"),
     ],
@@ -98,11 +98,12 @@ def test_what_cannot_be_shown_is_refused_in_a_line(
     tmp_path: Path, args: list[str], words: str
 ) -> None:
     (tmp_path / "FILE").write_text("Hello.")
+    (tmp_path / "TOOLS").write_text("[3]")
     (tmp_path / "EMPTY").write_text(" \n")
-    known = {name: str(tmp_path / name) for name in ("FILE", "EMPTY")}
+    known = {name: str(tmp_path / name) for name in ("FILE", "EMPTY", "TOOLS")}
     done = CliRunner().invoke(app, ["inspect", *(known.get(one, one) for one in args)])
     assert done.exit_code == 2
-    assert words in done.output
+    assert words in done.output.replace("\n", "")
 
 
 # --- what a file is ---
@@ -125,6 +126,29 @@ def test_a_stream_of_every_api_is_known_for_what_it_is(api: str) -> None:
 )
 def test_anything_else_is_text(data: bytes) -> None:
     assert api_of(data) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("api", "data"),
+    [
+        ("openai-chat", 'data: {"error": {"message": "busy", "type": "server_error"}}'),
+        ("gemini", 'data: {"error": {"code": 429, "message": "busy", "status": "EXHAUSTED"}}'),
+        (
+            "anthropic",
+            'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error"}}',
+        ),
+        (
+            "openai-responses",
+            'event: error\ndata: {"type": "error", "code": "x", "message": "busy"}',
+        ),
+    ],
+)
+def test_a_stream_that_holds_nothing_but_an_error_is_one(api: str, data: str) -> None:
+    frame = data.encode() + b"\n\n"
+    assert api_of(frame) == api
+    found = analyse(detail_of(frame), full=True)
+    assert found["row"]["state"] == "failed"
+    assert found["remarks"][0].kind == "error"
 
 
 def detail_of(data: bytes, **options: Any) -> RequestDetail:

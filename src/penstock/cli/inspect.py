@@ -82,7 +82,11 @@ def _read(file: Path) -> bytes:
 
 
 def _tools(file: Path | None) -> list[Tool]:
-    return [] if file is None else read_tools(_json.decode(file.read_bytes()))
+    """Read the tools; a file that holds none is blamed by its own name."""
+    try:
+        return [] if file is None else read_tools(_json.decode(file.read_bytes()))
+    except PenstockError as exc:
+        refuse(f"{file}: {exc}", exc)
 
 
 def _name(file: Path) -> str:

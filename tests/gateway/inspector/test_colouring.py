@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import cut_at
+from penstock import formats
 from penstock.events import (
     Done,
     Event,
@@ -28,6 +30,7 @@ from penstock.events import (
 from penstock.formats import Parser
 from penstock.gateway.inspector.colouring import NATIVE, NOBODY, Coloured, colour
 from penstock.gateway.inspector.offsets import clipped, width
+from penstock.gateway.inspector.samples import TOOLS
 from penstock.messages import AssistantMessage, ToolCall
 
 HERE: Final = Path(__file__).parents[2] / "vectors"
@@ -141,6 +144,81 @@ def test_keys_of_json_belong_to_the_arguments_and_its_frame_does_not() -> None:
     for mode in ("live", "whole"):
         coloured = read(text, "hermes", [TOOL], [text], arguments=mode)
         assert of_kind(coloured, "arguments") == ['"body": "a \\"b\\" \\u00e9", "count": 3']
+
+
+AWKWARD: Final = (
+    '<ul>\n<li class="x">a</li>\n</ul>',
+    "x\n<b>y</b>",
+    'say "hi"\n\\ end',
+    '{"a": [1, "b"]}',
+    "</b>",
+    "don't",
+)
+CALLING: Final = [name for name in formats.names() if name != "none"]
+
+
+def kinds_of(coloured: Coloured) -> str:
+    """Give one letter for each character: the first of its colour."""
+    assert width(coloured.text) == len(coloured.text)
+    return "".join(span.kind[0] * (span.end - span.start) for span in coloured.spans)
+
+
+def written_in(text: str, value: str) -> tuple[int, int]:
+    """Find *value* in *text*, however the format writes it."""
+    entities, quoted = html.escape(value, quote=False), json.dumps(value)[1:-1]
+    forms = (
+        *(value, quoted, quoted.replace("/", "\\/"), repr(value)[1:-1], value.replace("'", "\\'")),
+        *(entities, html.escape(value).replace("&#x27;", "&apos;")),
+    )
+    start, form = max((text.rfind(form), form) for form in forms)
+    assert start >= 0, text
+    return start, start + len(form)
+
+
+@pytest.mark.parametrize("mode", ["live", "whole"])
+@pytest.mark.parametrize("name", CALLING)
+def test_every_character_of_an_awkward_value_is_of_the_arguments(name: str, mode: str) -> None:
+    for value, size in product(AWKWARD, (1000, 7)):
+        call = ToolCall("", "write_file", {"path": "tides.md", "content": value})
+        text = formats.get(name).render_call(call)
+        chunks = [text[at : at + size] for at in range(0, len(text), size)]
+        coloured = read(text, name, TOOLS, chunks, arguments=mode)
+        kinds = kinds_of(coloured)
+        for wanted in ("tides.md", value):
+            start, end = written_in(text, wanted)
+            assert set(kinds[start:end]) == {"a"}, (wanted, size, shown(coloured))
+
+
+@pytest.mark.parametrize("name", ["file_tags", "sentinel", "hermes", "bare_json"])
+def test_a_value_that_is_the_name_of_the_call_is_a_value(name: str) -> None:
+    call = ToolCall("", "write_file", {"path": "write_file", "content": "x"})
+    text = formats.get(name).render_call(call)
+    for mode in ("live", "whole"):
+        coloured = read(text, name, TOOLS, [text], arguments=mode)
+        (named,) = [span.start for span in coloured.spans if span.kind == "name"]
+        assert named == text.index("write_file")
+        assert "write_file" in "".join(of_kind(coloured, "arguments"))
+
+
+@pytest.mark.parametrize("size", [1000, 7, 1])
+def test_arguments_may_stand_before_the_name(size: int) -> None:
+    text = '<tool_call>\n{"arguments": {"body": "save", "count": 3}, "name": "save"}\n</tool_call>'
+    chunks = [text[at : at + size] for at in range(0, len(text), size)]
+    for mode in ("live", "whole"):
+        coloured = read(text, "hermes", [TOOL], chunks, arguments=mode)
+        assert of_kind(coloured, "arguments") == ['"body": "save", "count": 3']
+        (named,) = [span.start for span in coloured.spans if span.kind == "name"]
+        assert named == text.rindex("save")
+
+
+@pytest.mark.parametrize("name", ["hermes", "mistral_args", "kimi_k2", "json_tool", "sentinel"])
+def test_the_braces_around_arguments_are_markup(name: str) -> None:
+    text = formats.get(name).render_call(ToolCall("", "save", {"count": 3, "body": "a"}))
+    first, last = text.index("{", text.index("save")), text.index("}")
+    for mode, size in product(("live", "whole"), (1000, 1, 5)):
+        chunks = [text[at : at + size] for at in range(0, len(text), size)]
+        kinds = kinds_of(read(text, name, [TOOL], chunks, arguments=mode))
+        assert (kinds[first], kinds[last]) == ("m", "m")
 
 
 def test_thoughts_markers_and_blanks_have_their_colours() -> None:

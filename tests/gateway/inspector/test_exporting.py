@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from pathlib import Path
@@ -128,6 +129,29 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
     script.write_text(_CURL + curl_of(detail, "http://h", Secrets(), needs_key=False))
     done = subprocess.run(["/bin/sh", script], capture_output=True, check=True)  # noqa: S603 - ours
     assert _json.decode(done.stdout) == body
+
+
+@pytest.mark.parametrize("before", [" ", "\n", "\t", '"', "\x0b", "é\n", "\\n", "\\\\t", "\\u000a"])
+def test_no_character_before_a_key_protects_it(before: str) -> None:
+    body = {"content": f"mine:{before}{LOOSE}", "tools": [{f"x{before}{LOOSE}": [before + LOOSE]}]}
+    told = curl_of(detail_with(_json.encode(body)), "http://h", Secrets(), needs_key=False)
+    assert LOOSE not in told
+    assert told.count("***") == 3
+    raw = curl_of(detail_with(f"no json {before}{LOOSE}".encode()), "h", Secrets(), needs_key=False)
+    assert LOOSE not in raw
+
+
+@pytest.mark.parametrize("before", ["", "x\\n", "\\t", "\\u000a", "\\\\n"])
+def test_a_key_in_the_arguments_of_a_call_is_hidden_in_its_vector(
+    served: Served, actor: Actor, before: str
+) -> None:
+    city = before + LOOSE
+    text = HERMES.replace("Paris", city)
+    vector = page(
+        served, f"streams/{said(actor, served, text, headers=key(MINE))}/vector", **key(MINE)
+    )
+    assert LOOSE not in json.dumps(vector)
+    assert vector["expect"]["calls"][0]["arguments"]["city"].endswith("***")
 
 
 def test_a_request_that_was_not_kept_is_no_command() -> None:

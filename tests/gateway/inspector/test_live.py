@@ -23,7 +23,7 @@ from gateway.serving import (
     upstream_table,
 )
 from models.loopback_servers import STALL, Reply, stream_of
-from penstock.gateway.inspector import board
+from penstock.gateway.inspector import board, handlers
 from penstock.gateway.inspector.board import GAP, MAX_QUEUED, Board, Watcher
 from penstock.messages import AssistantMessage, Text
 
@@ -111,6 +111,61 @@ def test_rows_that_were_missed_are_told_first(
     second = asked(served, "m", headers=key(MINE))
     name, row = next(watch(stack, served, MINE, f"?after={first}").told())
     assert (name, row["id"], row["state"]) == ("row", second, "done")
+
+
+def test_more_than_a_page_of_missed_rows_is_a_gap(
+    served: Served, actor: Actor, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = said(actor, served, "One.", headers=key(MINE))
+    mine = [asked(served, "m", headers=key(MINE)) for _ in range(2)]
+    asked(served, "m", headers=key(YOURS))  # which is no row of mine
+    monkeypatch.setattr(handlers, "MAX_PAGE", 2)
+    told = watch(stack, served, MINE, f"?after={first}").told()
+    assert [next(told)[1]["id"] for _ in range(2)] == mine
+    monkeypatch.setattr(handlers, "MAX_PAGE", 1)
+    told = watch(stack, served, MINE, f"?after={first}").told()
+    assert next(told) == ("gap", {})
+    assert next(told)[1]["id"] == mine[-1]
+
+
+def test_more_new_rows_than_can_be_told_are_a_gap_for_all(
+    served: Served, actor: Actor, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = watch(stack, served, MINE)
+    monkeypatch.setattr(board, "MAX_PAGES", 0)
+    mine.until(lambda name, _: name == "gap")
+    monkeypatch.setattr(board, "MAX_PAGES", 5)
+    id_ = said(actor, served, "One.", headers=key(MINE))
+    mine.until(has_ended(id_))
+
+
+def test_one_key_does_not_take_the_places_of_all(
+    served: Served, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board, "MAX_EACH", 1)
+    until(lambda: not served.gateway.board._watchers)
+    watch(stack, served, MINE)
+    assert ask(served, "/inspector/api/live", **key(MINE)).status == 429
+    watch(stack, served, YOURS)
+
+
+def test_one_key_is_not_told_what_others_have_open(
+    served: Served, actor: Actor, stack: ExitStack
+) -> None:
+    actor.play(Reply([STALL]))
+    body = request_of("openai-chat", "m", stream=False)
+    page = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    stack.callback(page.close)
+    page.request("POST", CLIENTS["openai-chat"], json.dumps(body), key(MINE))
+    until(lambda: served.gateway.board.open)
+    told = {who: ask(served, "/inspector/api/overview", **key(who)).json for who in (MINE, YOURS)}
+    assert [(one["open"], one["cpu"]) for one in told.values()] == [(1, None), (0, None)]
+
+
+def test_what_is_told_is_what_it_says_it_is(served: Served, stack: ExitStack) -> None:
+    for path in ("overview", "streams/nobody", "streams/nobody/curl", "live?after=z"):
+        response = stack.enter_context(asking(served, f"/inspector/api/{path}", **key(MINE)))
+        assert response.getheader("x-content-type-options") == "nosniff"
 
 
 def test_whoever_leaves_is_not_kept(served: Served) -> None:

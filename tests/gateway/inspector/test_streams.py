@@ -21,11 +21,23 @@ from gateway.inspector.scene import (
     said,
     slowly,
 )
-from gateway.serving import CLIENTS, UPSTREAMS, Actor, Served, Stage, ask, upstream_table
-from models.loopback_servers import Reply, refusal, stream_of
+from gateway.serving import (
+    CLIENTS,
+    UPSTREAMS,
+    Actor,
+    Served,
+    Stage,
+    ask,
+    asking,
+    request_of,
+    until,
+    upstream_table,
+)
+from models.loopback_servers import STALL, Reply, refusal, stream_of
 from penstock import apis
 from penstock.gateway.inspector import analysis, showing
 from penstock.gateway.inspector.heavy import encode
+from penstock.gateway.inspector.samples import TOOLS
 from penstock.messages import Text, Thinking, ToolCall
 
 
@@ -42,6 +54,7 @@ def served(
     models = "".join(f'[models."{api}"]\nupstream = "{api}"\n' for api in UPSTREAMS)
     models += '[models.words]\nupstream = "openai-chat"\ntools = "prompt"\narguments = "whole"\n'
     models += '[models.strict]\nupstream = "openai-chat"\ntools = "prompt"\nsend_back = true\n'
+    models += '[models.hermes]\nupstream = "openai-chat"\nformat = "hermes"\n'
     demo = (
         '[upstreams.demo]\napi = "demo"\ndemo = { pace = 0.0 }\n[models.demo]\nupstream = "demo"\n'
     )
@@ -98,6 +111,60 @@ def test_the_bytes_of_the_client_are_what_it_got(served: Served, actor: Actor, c
     assert all(one[1] == other[0] for one, other in pairwise(edges))
 
 
+@pytest.mark.parametrize("how", ["as a stream", "whole"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_that_was_refused_is_shown_with_its_refusal(
+    served: Served, actor: Actor, client: str, how: str
+) -> None:
+    actor.play(refusal(401, {"error": {"message": "no such key"}}))
+    body = request_of(client, "openai-chat", stream=how == "as a stream")
+    answer = ask(served, CLIENTS[client], body)
+    assert answer.status == 502
+    told = page(served, f"streams/{_logged(served, answer.headers['x-request-id'])}")["client"]
+    assert json.loads(told["body"]) == answer.json
+    assert (told["stream"], told["note"]) == (False, "the client was refused with status 502")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_that_left_was_told_no_end(served: Served, actor: Actor, client: str) -> None:
+    data = stream_of("openai-chat", answer_of(Text("At six, or at seven.")))
+    actor.play(Reply([data[: data.index(b'"stop"') - 100], STALL]))
+    with asking(served, CLIENTS[client], request_of(client, "openai-chat")) as response:
+        id_ = response.getheader("x-request-id") or ""
+        got = response.read1().decode()
+        until(lambda: _state(served, id_) == "started")
+        running = page(served, f"streams/{id_}")["client"]
+    found = page(served, f"streams/{_logged(served, id_)}")
+    assert found["row"]["state"] == "aborted"
+    assert found["client"]["note"].endswith("the client left here")
+    assert _undated(found["client"]["body"]).startswith(_undated(got))
+    for end in ("[DONE]", "message_stop", "event: error", "completed", "failed", '"error":{'):
+        assert end not in found["client"]["body"] + running["body"]
+    assert "on its way" in running["note"]
+    assert any(one["text"] == "The client left here" for one in found["remarks"])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_stream_that_was_cut_has_the_end_that_its_client_got(
+    served: Served, actor: Actor, client: str
+) -> None:
+    data = stream_of("openai-chat", answer_of(Text("At six, or at seven.")))
+    actor.play(Reply([data[: data.index(b'"stop"') - 100], "cut"]))
+    answer = ask(served, CLIENTS[client], request_of(client, "openai-chat"))
+    told = page(served, f"streams/{_logged(served, answer.headers['x-request-id'])}")["client"]
+    assert _undated(told["body"]) == _undated(answer.body.decode())
+
+
+def _logged(served: Served, id_: str) -> str:
+    """Wait until the log has the end of an answer."""
+    until(lambda: _state(served, id_) not in ("", "started"))
+    return id_
+
+
+def _state(served: Served, id_: str) -> str:
+    return str(ask(served, f"/v1/requests/{id_}").json.get("state", ""))
+
+
 def _undated(text: str) -> str:
     """Leave out the moment at which an answer was made, and the ids that are new every time."""
     return re.sub(r'"created(_at)?":[\d.]+', "", text)
@@ -136,7 +203,8 @@ def test_repairs_failures_and_limits_are_said_in_words(served: Served, actor: Ac
     found = page(served, f"streams/{id_}")
     (mended, *_) = [one for one in found["remarks"] if one["kind"] == "repair"]
     assert "get_weather" in mended["text"]
-    assert mended["at"] == 0
+    (start, *_) = [span[0] for span in found["upstream"]["spans"] if span[2] == "repaired"]
+    assert mended["at"] == start > 0
     assert in_colour(found, "repaired")
 
     actor.play(refusal(400, {"error": {"message": "no such thing"}}))
@@ -149,6 +217,30 @@ def test_repairs_failures_and_limits_are_said_in_words(served: Served, actor: Ac
     remarks = page(served, f"streams/{asked(served, 'openai-chat')}")["remarks"]
     assert [one["kind"] for one in remarks] == ["cut", "error", "error"]
     assert "is not complete" in remarks[0]["text"]
+
+
+def test_a_complaint_stands_where_the_text_is_that_it_is_about(
+    served: Served, actor: Actor
+) -> None:
+    broken = "<tool_call>{nonsense}</tool_call>"
+    text = f"😀 So: {broken} {HERMES} {broken}"
+    id_ = said(actor, served, text, "hermes")
+    again = page(served, f"streams/{id_}/replay", {})["analysis"]
+    pasted = page(served, "parse", {"text": text, "format": "hermes", "tools": TOOLS})
+    for found in (page(served, f"streams/{id_}"), again, pasted):
+        places = [one["at"] for one in found["remarks"] if "meant to be" in one["text"]]
+        assert places == [text.index(broken) + 1, text.rindex(broken) + 1]
+
+
+def test_a_repair_is_told_in_the_call_that_was_mended(served: Served) -> None:
+    broken = "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'P'}"
+    found = page(
+        served,
+        "parse",
+        {"text": HERMES + broken, "format": "hermes", "tools": TOOLS, "repair": True},
+    )
+    (mended, *_) = [one for one in found["remarks"] if one["kind"] == "repair"]
+    assert mended["at"] > len(HERMES)
 
 
 def test_a_call_that_was_sent_back_is_shown_with_the_answer_behind_it(

@@ -6,5 +6,5 @@ writes again what the client got, `analysis` puts all of it together, and `showi
 it is shown. `playing` reads pasted text and `laws` are held to it; `replays` reads a logged stream
 anew, `exporting` makes vectors and commands of one, `recording` makes one of a file. `board` knows
 what is on its way. Nothing here stands in the way of an answer: what is heavy is done on threads of
-its own (`heavy`).
+its own (`heavy`), and given up where nobody waits for it any more (`jobs`).
 """

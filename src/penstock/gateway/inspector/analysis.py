@@ -6,6 +6,7 @@ with other options, or of a text that somebody pasted. How much of it is shown, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -20,16 +21,21 @@ from penstock.formats import Parser
 from penstock.gateway.config.routes import Options
 from penstock.gateway.inspector import showing
 from penstock.gateway.inspector.colouring import Coloured, Reread, colour
+from penstock.gateway.inspector.complaints import complaints_about, remarks_on_complaints
+from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.recorded import Heard, events_of, heard_of, pieces_of, times_of
-from penstock.gateway.inspector.remarks import Remark, remarks_on, remarks_on_notes
+from penstock.gateway.inspector.remarks import MAX_REMARKS, Remark, remarks_on, remarks_on_notes
 from penstock.gateway.inspector.showing import Truncated
-from penstock.gateway.inspector.telling import told_of
+from penstock.gateway.inspector.telling import GONE, Told, told_of
 from penstock.gateway.replaying import check_replayable, folded, options_of, request_of
 from penstock.messages import AssistantMessage
 from penstock.store import RequestDetail
 
 MAX_REREAD: Final = 200_000
 """Up to how many characters of a call are read again to colour them; longer ones are searched."""
+
+MAX_REREADING: Final = 2.0
+"""How many seconds calls are read again; the ones behind them are searched."""
 
 
 class Reading(Struct, dict=True):
@@ -100,23 +106,29 @@ def analyse(detail: RequestDetail, *, full: bool = False) -> dict[str, Any]:
     except UsageError as exc:  # It was read in a format that is not known any more.
         remarks.append(Remark(None, "error", f"How it was read is not known today: {exc}"))
         options = Options(tools="none")
-    return analyse_as(detail, events, options, remarks, full=full)
+    noted = detail.notes.get("complaints")
+    complaints = [str(why) for why in noted] if isinstance(noted, list) else []
+    told = told_of(detail, events)
+    return analyse_as(detail, events, options, complaints, told, remarks, full=full)
 
 
 def analyse_as(
     detail: RequestDetail,
     events: list[Event],
     options: Options,
+    complaints: Sequence[str],
+    told: Told,
     remarks: Sequence[Remark] = (),
     *,
     full: bool = False,
 ) -> dict[str, Any]:
-    """Give the analysis of a logged request as if its client had been told *events*."""
+    """Give the analysis of a logged request as if it were read as *events*, and *told* so."""
     reading = read(events, heard_of(detail), reread_of(detail, options))
     remarks = [
         *remarks_on(events, reading.coloured.spans),
+        *_on_complaints(detail, options, complaints, reading.coloured.text),
         *remarks,
-        *_on_answers(detail, reading.heard),
+        *_on_answers(detail, reading),
     ]
     truncated: Truncated = {}
     shown = show(reading, remarks, truncated, full=full)
@@ -127,7 +139,7 @@ def analyse_as(
         "notes": detail.notes,
         "replayable": why_not_replayable(detail),
         **shown,
-        "client": showing.client(told_of(detail, events), truncated, full=full),
+        "client": showing.client(told, truncated, full=full),
         **{
             name: showing.body(getattr(detail, name), name, truncated, full=full) for name in bodies
         },
@@ -158,16 +170,22 @@ def reread_of(detail: RequestDetail, options: Options) -> Reread | None:
 
 
 def rereader(format_: str, tools: object, repair: bool) -> Reread:  # noqa: FBT001 - as it is set
-    """Give what reads the text of one call of *format_* again, live."""
+    """Give what reads the text of one call of *format_* again, live, for as long as it may."""
+    spent = 0.0
 
     def again(text: str) -> list[Event]:
-        if len(text) > MAX_REREAD:
+        nonlocal spent
+        look_up()
+        if len(text) > MAX_REREAD or spent > MAX_REREADING:
             return []
+        began = time.monotonic()
         try:
             parser = Parser(format_, tools, arguments="live", repair=repair)
             return [*parser.feed(text), *parser.finish(cut=False)]
         except PenstockError:
             return []
+        finally:
+            spent += time.monotonic() - began
 
     return again
 
@@ -188,10 +206,22 @@ def why_not_replayable(detail: RequestDetail) -> str:
     return ""
 
 
-def _on_answers(detail: RequestDetail, heard: Heard) -> list[Remark]:
-    found = []
-    if heard.answers > 1:
-        words = f"The upstream answered {heard.answers} times: the client was told of the last one"
+def _on_complaints(
+    detail: RequestDetail, options: Options, complaints: Sequence[str], text: str
+) -> list[Remark]:
+    if not complaints:
+        return []
+    found = complaints_about(text, options, request_of(detail).tools)
+    return remarks_on_complaints(complaints[:MAX_REMARKS], found, text)
+
+
+def _on_answers(detail: RequestDetail, reading: Reading) -> list[Remark]:
+    found, answers = list[Remark](), reading.heard.answers
+    if detail.row.status == GONE:
+        spans = reading.coloured.spans
+        found.append(Remark(spans[-1].end if spans else None, "cut", "The client left here"))
+    if answers > 1:
+        words = f"The upstream answered {answers} times: the client was told of the last one"
         found.append(Remark(None, "dropped", words))
     if "." in detail.row.id:
         first, _, number = detail.row.id.partition(".")

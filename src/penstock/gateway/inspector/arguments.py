@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
+from contextlib import suppress
+from json import JSONDecoder
 from typing import Any, Final
 
 from penstock import _json
@@ -26,6 +28,12 @@ _TAG: Final = re.compile(
 )
 """What marks a place in any of the formats."""
 
+MAX_OBJECTS: Final = 16
+"""At how many braces of a text an object is looked for."""
+
+_DECODER: Final = JSONDecoder()
+_BRACE: Final = re.compile(r"[^{}]*\{\s*")
+_FIRST_KEY: Final = re.compile(r'\{("[^"\\]*)')
 _INSIDE: Final = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SCALAR: Final = re.compile(r'[^\s{}\[\],:"]+')
 _OUTSIDE: Final = re.compile(r"[\s{}\[\],:]+")
@@ -35,19 +43,34 @@ _COLON: Final = re.compile(r"\s*:")
 class ArgumentText:
     """Reads the deltas of one call, in order."""
 
-    __slots__ = ("_escape", "_is_in_string")
+    __slots__ = ("_escape", "_has_begun", "_is_in_string")
 
     def __init__(self) -> None:
         self._is_in_string = False
+        self._has_begun = False  # something of the text has been read
         self._escape = ""  # a backslash whose character has not come yet
 
     def pieces(self, said: str, raw: str) -> list[Piece]:
-        """Cut *raw*, which a delta with the JSON text *said* consumed, into pieces."""
+        """Cut *raw*, which a delta with the JSON text *said* consumed, into pieces.
+
+        The braces around all arguments are markup: in most formats they are of the call's own text.
+        """
+        if raw and not self._has_begun:
+            self._has_begun = True
+            if brace := _opening(said, raw):
+                return [(brace, False), *self.pieces(said, raw[len(brace) :])]
         is_plain = '"' not in said and "\\" not in said
         if self._is_in_string and is_plain and not self._escape:
             return [(raw, True)] if raw else []
-        values = [*self._values(self._escape + said)]
+        was_in_string = self._is_in_string
+        values = self.values(self._escape + said)
+        if was_in_string and self._is_in_string and len(values) <= 1:
+            return [(raw, True)] if raw else []  # All of it is of one value, however it is escaped.
         return cut_at(raw, values) if raw else []
+
+    def values(self, said: str) -> list[str]:
+        """Give the values in *said*."""
+        return [*self._values(said)]
 
     def _values(self, said: str) -> Iterator[str]:
         """Give the values in *said*, whole or the part of them that is there; keys are none."""
@@ -76,6 +99,12 @@ class ArgumentText:
         if inside and (self._is_in_string or not _COLON.match(said, end)):
             yield inside
         return end
+
+
+def _opening(said: str, raw: str) -> str:
+    """Give what of *raw* stands before the first key that is *said*, if that ends in a brace."""
+    key, brace = _FIRST_KEY.match(said), _BRACE.match(raw)
+    return "" if key is None or brace is None or key[1] in brace[0] else brace[0]
 
 
 def cut_at(raw: str, values: list[str]) -> list[Piece]:
@@ -122,10 +151,52 @@ def _words(text: str) -> list[Piece]:
     return [(text, bool(text.strip()))] if text else []
 
 
+def cut_head(raw: str, values: list[str]) -> list[Piece]:
+    """Cut *raw*, which stands behind a name: in it there are *values*, in quotes or at its end."""
+    pieces: list[Piece] = []
+    at = 0
+    for value in values:
+        start, end = _find_quoted(raw, value, at)
+        if start >= 0:
+            pieces += [(raw[at:start], False), (raw[start:end], True)]
+            at = end
+    return [piece for piece in (*pieces, (raw[at:], False)) if piece[0]]
+
+
+def find_object(raw: str, value: Any) -> tuple[int, int]:
+    """Find where *raw* says *value*, an object, as JSON: what stands in its braces."""
+    at = raw.find("{")
+    for _ in range(MAX_OBJECTS):
+        if at < 0:
+            break
+        with suppress(ValueError, RecursionError):
+            found, end = _DECODER.raw_decode(raw, at)
+            if found == value:
+                return at + 1, end - 1
+        at = raw.find("{", at + 1)
+    return -1, -1
+
+
+def _find_quoted(raw: str, value: str, at: int) -> tuple[int, int]:
+    for form in _forms(value):
+        for quote in "\"'":
+            start = raw.find(f"{quote}{form}{quote}", at)
+            if start >= 0:
+                return start + 1, start + 1 + len(form)
+        if raw.endswith(form) and len(raw) - len(form) >= at:
+            return len(raw) - len(form), len(raw)
+    return _find(raw, value, at)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Give how *value*, a piece of JSON, may stand in other text: unescaped, or ``True``."""
+    yield from filter(None, dict.fromkeys((_unescaped(value), value, value.capitalize())))
+
+
 def _find(raw: str, value: str, at: int) -> tuple[int, int]:
-    """Find *value*, a piece of JSON, as it may stand in other text too: unescaped, or ``True``."""
-    for form in dict.fromkeys((_unescaped(value), value, value.capitalize())):
-        start = raw.find(form, at) if form else -1
+    """Find *value*, a piece of JSON, as it may stand in other text too."""
+    for form in _forms(value):
+        start = raw.find(form, at)
         if start >= 0:
             return start, start + len(form)
     return -1, -1

@@ -29,11 +29,17 @@ TICK: Final = 0.5
 MAX_WATCHERS: Final = 64
 """How many pages may watch at a time."""
 
+MAX_EACH: Final = 8
+"""How many of them may have the same key."""
+
 MAX_QUEUED: Final = 64
 """How many looks a watcher may be behind."""
 
 MAX_PROGRESS: Final = 200
 """Of how many answers progress is told in one look: no screen shows more."""
+
+MAX_PAGES: Final = 5
+"""How many pages of new rows are read in one look; who would have been told more is told so."""
 
 MAX_RUNNING: Final = 10_000
 """How many answers are followed to their end."""
@@ -50,21 +56,21 @@ _NO_NUMBERS: Final = (
 _UNKNOWN: Final[dict[str, Any]] = {**dict.fromkeys(_NO_WORDS, ""), **dict.fromkeys(_NO_NUMBERS)}
 """What is not known of an answer before its end."""
 
-Told = tuple[str, bytes]
-"""Whose it is, and what a watcher is told."""
+Told = tuple[str | None, bytes]
+"""Whose it is, or None where it concerns all, and what a watcher is told."""
 
 
 class Watcher:
     """One page that watches; it is told what is of its *scope*, and everything if that is None."""
 
     def __init__(self, scope: str | None) -> None:
-        self._scope = scope
+        self.scope = scope
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(MAX_QUEUED)
         self._has_gap = False
 
     def tell(self, told: Iterable[Told]) -> None:
         """Queue what is of this watcher's scope; never waits."""
-        mine = [data for scope, data in told if self._scope in (None, scope)]
+        mine = [data for scope, data in told if scope is None or self.scope in (None, scope)]
         if not mine:
             return
         try:
@@ -92,6 +98,8 @@ class Board:
         """Watch until the end of the block; raise `Refusal` where too many do."""
         if len(self._watchers) >= MAX_WATCHERS:
             raise Refusal(503, "too many pages watch already", retry_after=5.0)
+        if scope is not None and sum(one.scope == scope for one in self._watchers) >= MAX_EACH:
+            raise Refusal(429, "too many pages watch with this key already", retry_after=5.0)
         watcher = Watcher(scope)
         self._watchers.add(watcher)
         watcher.tell(told_of(row_of(journal)) for journal in list(self.open.values())[-MAX_PAGE:])
@@ -133,7 +141,7 @@ class _Round:
                 query = RequestQuery(state="started", limit=MAX_PAGE)
                 told += self._new((await self._store.requests(query)).items)
                 self._has_begun = True
-            told += self._new(await self._store.follow(self._after(), MAX_PAGE))
+            told += await self._followed()
             told += self._ended(await self._store.named(self._waiting()))
         while len(self._running) > MAX_RUNNING:
             del self._running[next(iter(self._running))]
@@ -147,6 +155,18 @@ class _Round:
         for journal in fresh[-MAX_PAGE:]:
             self._note(journal.started.id)
             yield told_of(row_of(journal))
+
+    async def _followed(self) -> list[Told]:
+        """Give the rows that are new in the store; say so where there are more."""
+        told: list[Told] = []
+        after = self._after()
+        for _ in range(MAX_PAGES):
+            rows = await self._store.follow(after, MAX_PAGE)
+            told += self._new(rows)
+            if len(rows) < MAX_PAGE:
+                return told
+            after = rows[-1].id
+        return [(None, GAP), *told]
 
     def _after(self) -> str:
         """Give an id that is older than any that is new; ids begin with their time."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from penstock.events import (
     Event,
@@ -26,7 +26,15 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.gateway.inspector.arguments import ArgumentText, Piece, cut_out, values_in
+from penstock.gateway.inspector.arguments import (
+    ArgumentText,
+    Piece,
+    cut_head,
+    cut_out,
+    find_object,
+    values_in,
+)
+from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.offsets import width
 from penstock.messages import ToolCall
 
@@ -74,6 +82,7 @@ def colour(events: Sequence[Event], rest: str = "", *, reread: Reread | None = N
     sizes: list[int] = []
     at = 0
     for number, event in enumerate([*events, None]):
+        look_up()
         size = 0
         parts = _around(rest) if event is None else painter.parts(event)
         for text, kind, note in parts:
@@ -99,6 +108,7 @@ class _Painter:
             for event in events
             if event.raw and isinstance(event, ToolCallDelta | ToolCallEnd)
         }
+        self._owed = _owed(events)
         self._arguments: dict[int, ArgumentText] = {}
         self._noted: set[int] = set()  # the blocks whose note has been given
 
@@ -152,15 +162,30 @@ class _Painter:
     def _start(self, event: ToolCallStart) -> Iterator[_Part]:
         call = self._calls.get(event.index)
         if event.index in self._live or call is None:
-            yield from self._named(event.raw, event.name, call)
+            yield from self._head(event, self._owed.get(event.index, ""), call)
         elif (again := self._read_again(event)) is not None:
             yield from again
         else:
             yield from self._searched(event, call)
 
-    def _named(self, raw: str, name: str, call: ToolCall | None) -> Iterator[_Part]:
-        """Cut the head of a call at its name."""
-        start, end = _find_name(raw, name)
+    def _head(self, event: ToolCallStart, owed: str, call: ToolCall | None) -> Iterator[_Part]:
+        """Cut the head of a call: at its name, and at the arguments in it, which *owed* says."""
+        raw, values = event.raw, ArgumentText().values(owed)
+        places = _find_names(raw, event.name)
+        if values and call is not None:
+            first, last = find_object(raw[: places[-1][0]], call.arguments)
+            if first >= 0:  # They stand before the name.
+                yield from self._named(raw[:first], first, first, call)
+                yield from self._pieces(event.index, [(raw[first:last], True)])
+                at, end = places[-1]
+                yield from self._named(raw[last:], at - last, end - last, call)
+                return
+        start, end = _choose_name(raw, places, values)
+        yield from self._named(raw[:end], start, end, call)
+        yield from self._pieces(event.index, cut_head(raw[end:], values))
+
+    def _named(self, raw: str, start: int, end: int, call: ToolCall | None) -> Iterator[_Part]:
+        """Cut *raw* at the name that stands from *start* to *end*."""
         note = CUT if call is not None and not call.complete else ""
         blank = start - len(raw[:start].lstrip())
         if blank:  # It touches the call, and was trimmed.
@@ -180,10 +205,11 @@ class _Painter:
         joined = "".join(one.raw for one in events)
         if [one.name for one in starts] != [event.name] or not event.raw.startswith(joined):
             return None
-        reader, parts = ArgumentText(), list[_Part]()
+        reader, parts, owed = ArgumentText(), list[_Part](), _owed(events).get(starts[0].index, "")
         for one in events:
             if isinstance(one, ToolCallStart):
-                parts += self._named(one.raw, one.name, self._calls.get(event.index))
+                head = structs.replace(one, index=event.index)
+                parts += self._head(head, owed, self._calls.get(event.index))
             elif isinstance(one, ToolCallDelta):
                 parts += self._pieces(event.index, reader.pieces(one.arguments, one.raw))
             else:
@@ -192,8 +218,8 @@ class _Painter:
 
     def _searched(self, event: ToolCallStart, call: ToolCall) -> Iterator[_Part]:
         """Give the parts of a call that came whole, as far as a search finds them."""
-        _, end = _find_name(event.raw, event.name, is_first=True)
-        yield from self._named(event.raw[:end], event.name, call)
+        start, end = _find_names(event.raw, event.name)[0]
+        yield from self._named(event.raw[:end], start, end, call)
         pieces = cut_out(event.raw[end:], values_in(call.arguments))
         yield from self._pieces(event.index, [piece for piece in pieces if piece[0]])
 
@@ -229,13 +255,32 @@ def _around(text: str) -> Iterator[_Part]:
         yield text[len(marker) :], "dropped", ""
 
 
-def _find_name(raw: str, name: str, *, is_first: bool = False) -> tuple[int, int]:
-    """Find where *raw* names the call; the last place, since words before it mark the place."""
-    found = list(_name_pattern(name).finditer(raw)) if name else []
-    if not found:
-        return len(raw), len(raw)
-    match = found[0] if is_first else found[-1]
-    return match.start(), match.end()
+def _owed(events: Iterable[Event]) -> dict[int, str]:
+    """Give, for each call, the JSON of arguments that the text of its start brought."""
+    owed: dict[int, list[str]] = {}
+    paid: set[int] = set()
+    for event in events:
+        if isinstance(event, ToolCallDelta) and event.index not in paid:
+            if event.raw:
+                paid.add(event.index)
+            else:
+                owed.setdefault(event.index, []).append(event.arguments)
+    return {index: "".join(said) for index, said in owed.items()}
+
+
+def _find_names(raw: str, name: str) -> list[tuple[int, int]]:
+    """Find where *raw* may name the call; its end where it does not."""
+    found = [match.span() for match in _name_pattern(name).finditer(raw)] if name else []
+    return found or [(len(raw), len(raw))]
+
+
+def _choose_name(raw: str, places: list[tuple[int, int]], values: list[str]) -> tuple[int, int]:
+    """Choose the place of a name: the last one, or else the first, with all *values* behind it."""
+    for place in (places[-1], places[0]):
+        pieces = cut_head(raw[place[1] :], values)
+        if sum(is_argument for _, is_argument in pieces) == len(values):
+            return place
+    return places[-1]
 
 
 @lru_cache(maxsize=256)

@@ -30,11 +30,12 @@ MAX_LINE: Final = 100_000
 """Up to how many bytes a body is an argument of a command; systems take a little more."""
 
 _KEYS: Final = re.compile(
-    r"\b(?:sk|pk|rk)[-_][\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bAKIA[0-9A-Z]{12,}"
-    r"|\bAIza[\w-]{20,}|\bxox[abeoprs]-[\w-]{10,}|\bhf_\w{20,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
-    r"|(?i:\bbearer\s+)[\w.~+/-]{16,}"
+    r"(?:\b|(?<=\\[bfnrt])|(?i:(?<=\\x[\da-f]{2})|(?<=\\u[\da-f]{4})|(?<=%[\da-f]{2})))"
+    r"(?:(?:sk|pk|rk)[-_][\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|AKIA[0-9A-Z]{12,}"
+    r"|AIza[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|hf_\w{20,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
+    r"|(?i:bearer\s+)[\w.~+/-]{16,})"
 )
-"""How the keys of well-known providers look."""
+"""How the keys of well-known providers look; an escape before one, as in JSON, is no part of it."""
 
 _UNPLAIN: Final = re.compile(r"[^\x20-\x7e]")
 
@@ -58,7 +59,7 @@ def vector_of(detail: RequestDetail, secrets: Secrets) -> dict[str, Any]:
         "format": options.format,
         "tools": tools,
         "text": text,
-        "expect": _expected(text, options, tools),
+        "expect": _hidden(_expected(text, options, tools), hide),
         "content_mode": "exact",
         "options": _options(options),
         "why": f"a stream of {hide(detail.row.model) or 'a model'}; edit `expect` to what it "
@@ -117,12 +118,15 @@ def curl_of(detail: RequestDetail, base: str, secrets: Secrets, *, needs_key: bo
 
 
 def _plain_json(data: bytes, hide: Callable[[str], str]) -> str:
-    """Give *data* as JSON on one line, all of it ASCII; what is no JSON as a JSON string."""
+    """Give *data* as JSON on one line, all of it ASCII; what is no JSON as a JSON string.
+
+    Secrets are hidden in the values: in JSON, a newline before a key is a letter.
+    """
     try:
         value = _json.decode(data)
     except JSONParseError:
         value = data.decode("utf-8", "replace")
-    text = hide(_json.encode_wire(value).decode())
+    text = _json.encode_wire(_hidden(value, hide)).decode()
     return _UNPLAIN.sub(lambda match: _escape(match[0]), text)
 
 

@@ -2,7 +2,7 @@
 
 Everything needs what the log needs: the key, where there are keys, and whoever has one sees what
 was asked with it and no more. Nothing that is asked for with GET changes anything. What is heavy is
-done on threads (`heavy`); bodies have a limit of their own, below that of the models' endpoints.
+done on threads (`exchange`).
 """
 
 from __future__ import annotations
@@ -12,31 +12,26 @@ import math
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock import apis
-from penstock.errors import UsageError
-from penstock.gateway import body
 from penstock.gateway.admission import presented_keys
 from penstock.gateway.caller import Caller
-from penstock.gateway.inspector import analysis, exporting, heavy, playing, replays, samples
-from penstock.gateway.inspector.board import TICK, told_of
+from penstock.gateway.inspector import analysis, exchange, exporting, playing, replays, samples
+from penstock.gateway.inspector.board import GAP, TICK, Told, told_of
 from penstock.gateway.logged import read_from, store_of
 from penstock.gateway.openapi import own_version
 from penstock.gateway.refusals import Refusal
 from penstock.gateway.secrecy import Secrets
-from penstock.store import MAX_PAGE, OverviewQuery, RequestDetail
+from penstock.store import MAX_PAGE, OverviewQuery, RequestDetail, RequestQuery, Store
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 PREFIX: Final = "/inspector/api/"
 STREAMS: Final = f"{PREFIX}streams/"
-
-MAX_BODY: Final = 8_000_000
-"""How many bytes a page may send: the longest text of the playground, however it is escaped."""
 
 HEARTBEAT: Final = 15.0
 """After how many seconds of silence whoever watches gets a sign of life."""
@@ -47,10 +42,6 @@ MIN_CHUNKS: Final = 100
 """From how many pieces on it is told what one costs: before, the start of the process is all."""
 
 _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
-_NO_STORE: Final = (b"cache-control", b"no-store")
-
-Asked = TypeVar("Asked")
-_workshop: Final = heavy.Workshop()
 
 
 # --- what there is ---
@@ -58,6 +49,7 @@ _workshop: Final = heavy.Workshop()
 
 async def about(gateway: Gateway, caller: Caller) -> None:
     """Tell the page what there is: formats, APIs, models, and whether there is a log."""
+    exchange.enter(gateway, caller)
     guest = gateway.door.admit(caller)
     listed = await gateway.directory.listed()
     await caller.answer(
@@ -73,13 +65,13 @@ async def about(gateway: Gateway, caller: Caller) -> None:
             "bodies": gateway.store is not None and gateway.bodies,
             "needs_key": not gateway.door.is_open,
         },
-        _NO_STORE,
+        exchange.NO_STORE,
     )
 
 
 async def overview(gateway: Gateway, caller: Caller) -> None:
     """Sum up the requests over time."""
-    scope, store = gateway.scope_of(caller), store_of(gateway)
+    scope, store = exchange.enter(gateway, caller), store_of(gateway)
     now, query = time.time(), caller.query
     until = _number(query, "until", now)
     since = _number(query, "since", until - HOUR)
@@ -88,8 +80,16 @@ async def overview(gateway: Gateway, caller: Caller) -> None:
     buckets = int(_number(query, "buckets", 60))
     wanted = OverviewQuery(scope=scope, since=since, until=until, buckets=buckets)
     found = await read_from(store.overview(wanted))
-    told = {**msgspec.to_builtins(found), "cpu": _cpu(gateway), "open": gateway.streams}
-    await caller.answer(200, told, _NO_STORE)
+    told = {**msgspec.to_builtins(found), **_of_all(gateway, scope)}
+    await caller.answer(200, told, exchange.NO_STORE)
+
+
+def _of_all(gateway: Gateway, scope: str | None) -> dict[str, Any]:
+    """Tell what this process does for all; one who has a key is told of its own answers alone."""
+    if scope is None:
+        return {"cpu": _cpu(gateway), "open": gateway.streams}
+    open_ = sum(journal.started.scope == scope for journal in gateway.board.open.values())
+    return {"cpu": None, "open": open_}
 
 
 def _cpu(gateway: Gateway) -> dict[str, float | None]:
@@ -118,17 +118,26 @@ def _number(query: dict[str, str], name: str, usual: float) -> float:
 
 async def live(gateway: Gateway, caller: Caller) -> None:
     """Tell of answers as they begin, go on and end, as an event stream."""
-    scope, store = gateway.scope_of(caller), store_of(gateway)
-    after = caller.query.get("after", "")
-    missed = await read_from(store.follow(after, MAX_PAGE)) if after else []
+    scope, store = exchange.enter(gateway, caller), store_of(gateway)
+    missed = await _missed(store, scope, caller.query.get("after", ""))
     with gateway.board.watching(store, scope) as watcher:
         await caller.begin_stream()
-        watcher.tell(told_of(row) for row in missed)
+        watcher.tell(missed)
         gone = asyncio.create_task(caller.gone(), name="penstock: does the page watch?")
         try:
             await _tell(gateway, caller, watcher.next, gone)
         finally:
             gone.cancel()
+
+
+async def _missed(store: Store, scope: str | None, after: str) -> list[Told]:
+    """Give what is newer than *after*, oldest first; where it is more than a page, the newest."""
+    if not after:
+        return []
+    query = RequestQuery(scope=scope, after=after, limit=MAX_PAGE)
+    found = await read_from(store.requests(query))
+    told = [told_of(row) for row in reversed(found.items)]
+    return [(None, GAP), *told] if found.next else told
 
 
 async def _tell(
@@ -159,39 +168,45 @@ async def _tell(
 
 async def stream(gateway: Gateway, caller: Caller) -> None:
     """Show one stream: what came, what became of it, what went out (``/vector``, ``/curl``)."""
-    detail, part = await _found(gateway, caller)
+    whose = exchange.enter(gateway, caller)
+    detail, part = await _found(gateway, caller, whose)
     secrets = _secrets(gateway, caller)
     if not part:
         full = caller.query.get("full") in ("1", "true")
-        await _answer(caller, lambda: analysis.analyse(detail, full=full))
+        await exchange.answer(gateway, caller, whose, lambda: analysis.analyse(detail, full=full))
     elif part == "vector":
-        await _answer(caller, lambda: exporting.vector_of(detail, secrets))
+        await exchange.answer(gateway, caller, whose, lambda: exporting.vector_of(detail, secrets))
     elif part == "curl":
         base, needs_key = _base(caller), not gateway.door.is_open
-        text = await _done(lambda: exporting.curl_of(detail, base, secrets, needs_key=needs_key))
-        await caller.answer(200, text.encode(), _TEXT, _NO_STORE, is_json=False)
+
+        def written() -> str:
+            return exporting.curl_of(detail, base, secrets, needs_key=needs_key)
+
+        text = await exchange.done(gateway, caller, whose, written)
+        await caller.answer(200, text.encode(), _TEXT, exchange.NO_STORE, is_json=False)
     else:
         raise Refusal(404, f"a stream has no {part!r}; it has: vector, curl, and replay to POST")
 
 
 async def replay(gateway: Gateway, caller: Caller) -> None:
     """Read one stream again (``/replay``), with other options, and show what is different."""
-    detail, part = await _found(gateway, caller)
+    whose = exchange.enter(gateway, caller)
+    detail, part = await _found(gateway, caller, whose)
     if part != "replay":
         raise Refusal(404, "what can be posted to a stream is replay")
-    data = await _body(gateway, caller)
+    data = await exchange.body_of(gateway, caller)
     full = caller.query.get("full") in ("1", "true")
 
     def work() -> dict[str, Any]:
-        changes = _asked(data or b"{}", replays.Changes, gateway.limits.depth)
+        changes = exchange.read_as(data or b"{}", replays.Changes, gateway.limits.depth)
         return replays.replayed(detail, changes, full=full)
 
-    await _answer(caller, work)
+    await exchange.answer(gateway, caller, whose, work)
 
 
-async def _found(gateway: Gateway, caller: Caller) -> tuple[RequestDetail, str]:
+async def _found(gateway: Gateway, caller: Caller, scope: str | None) -> tuple[RequestDetail, str]:
     """Find the request that *caller* names, and what of it is wanted."""
-    scope, store = gateway.scope_of(caller), store_of(gateway)
+    store = store_of(gateway)
     id_, _, part = caller.path.removeprefix(STREAMS).partition("/")
     detail = await read_from(store.request(id_))
     if detail is None or scope not in (None, detail.row.scope):
@@ -214,48 +229,20 @@ def _secrets(gateway: Gateway, caller: Caller) -> Secrets:
 
 async def parse(gateway: Gateway, caller: Caller) -> None:
     """Read a text as a format, and hold the laws to it."""
-    gateway.door.admit(caller)
-    data = await _body(gateway, caller)
-    await _answer(caller, lambda: playing.parse(_asked(data, playing.Play, gateway.limits.depth)))
+    whose, data = exchange.enter(gateway, caller), await exchange.body_of(gateway, caller)
+
+    def work() -> dict[str, Any]:
+        return playing.parse(exchange.read_as(data, playing.Play, gateway.limits.depth))
+
+    await exchange.answer(gateway, caller, whose, work)
 
 
 async def formats(gateway: Gateway, caller: Caller) -> None:
     """Say what each format reads in a text."""
-    gateway.door.admit(caller)
-    data = await _body(gateway, caller)
+    whose, data = exchange.enter(gateway, caller), await exchange.body_of(gateway, caller)
 
     def work() -> dict[str, Any]:
-        play = _asked(data, playing.Play, gateway.limits.depth)
+        play = exchange.read_as(data, playing.Play, gateway.limits.depth)
         return playing.compare(play.text, play.tools)
 
-    await _answer(caller, work)
-
-
-# --- what is asked, and how it is answered ---
-
-
-async def _body(gateway: Gateway, caller: Caller) -> bytes:
-    limits = gateway.limits
-    return await caller.body(min(limits.body_bytes, MAX_BODY), limits.body_seconds)
-
-
-def _asked(data: bytes, kind: type[Asked], depth: int) -> Asked:
-    """Read a body; raise `Refusal` for one that is no *kind*."""
-    try:
-        return msgspec.convert(body.read_object(data, depth), kind)
-    except msgspec.ValidationError as exc:
-        raise Refusal(400, str(exc)) from None
-
-
-async def _answer(caller: Caller, work: Callable[[], object]) -> None:
-    """Answer with what *work* gives, which is done and written as JSON on a thread."""
-    data = await _done(lambda: heavy.encode(work()))
-    kind = (b"content-type", b"application/json")
-    await caller.answer(200, data, kind, _NO_STORE, is_json=False)
-
-
-async def _done(work: Callable[[], Asked]) -> Asked:
-    try:
-        return await _workshop.do(work)
-    except UsageError as exc:
-        raise Refusal(400, str(exc)) from None
+    await exchange.answer(gateway, caller, whose, work)

@@ -20,15 +20,23 @@ from penstock.formats.base import end_of, message_of
 from penstock.gateway.config.routes import Options
 from penstock.gateway.dialects import ApiDialect
 from penstock.gateway.inspector import analysis, showing, telling
+from penstock.gateway.inspector.complaints import Complaint, remarks_on_complaints
+from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.laws import prove
 from penstock.gateway.inspector.recorded import Heard
-from penstock.gateway.inspector.remarks import complaint, remarks_on
+from penstock.gateway.inspector.remarks import remarks_on
 from penstock.gateway.replaying import folded
 from penstock.messages import AssistantMessage
 from penstock.tools import Tool, read_tools
 
-MAX_PLAYED: Final = 1_000_000
-"""How many characters may be pasted: what takes about a second to read."""
+MAX_PLAYED: Final = 300_000
+"""How many characters may be pasted: what takes a second or two to read, however it looks."""
+
+MAX_TOOLS: Final = 256
+"""How many tools a text may be read with: readers that look for tags look for each of them."""
+
+MAX_PIECE: Final = 50_000
+"""How many characters are read in one go at most: between two, the work can be given up."""
 
 MAX_PIECES: Final = 200_000
 """Into how many pieces a text is cut at most."""
@@ -74,6 +82,8 @@ class Play(Struct, frozen=True):
         given = (
             _json.decode(self.tools) if isinstance(self.tools, str) and self.tools else self.tools
         )
+        if isinstance(given, list) and len(given) > MAX_TOOLS:
+            raise UsageError(f"at most {MAX_TOOLS:,} tools are known here, not {len(given):,}")
         return read_tools(given or [])
 
 
@@ -82,12 +92,17 @@ class Played(Struct, frozen=True):
 
     events: list[Event]
     rest: str
-    complaints: list[str]
+    complaints: list[Complaint]
+
+    @property
+    def whys(self) -> list[str]:
+        """What is wrong with text that was meant to be a call."""
+        return [one.why for one in self.complaints]
 
 
 def played(play: Play, tools: Sequence[Tool], pieces: Iterable[str]) -> Played:
     """Read *pieces* as *play* says; raise `UsageError` for an option that nobody has."""
-    complaints: list[str] = []
+    complaints: list[Complaint] = []
     numbers = count(1)
     parser = Parser(
         play.format,
@@ -96,17 +111,23 @@ def played(play: Play, tools: Sequence[Tool], pieces: Iterable[str]) -> Played:
         reasoning=play.reasoning or None,
         repair=play.repair,
         trim=play.trim,
-        on_error=lambda why, _: complaints.append(why),
+        on_error=lambda why, segment: complaints.append(Complaint(why, segment.text)),
         ids=lambda: f"call_{next(numbers)}",
     )
-    events = [event for piece in pieces for event in parser.feed(piece)]
+    events: list[Event] = []
+    for piece in pieces:
+        look_up()
+        events += parser.feed(piece)
     events += parser.finish(cut=False)
     return Played(events, parser.rest, complaints[:MAX_COMPLAINTS])
 
 
 def cut(text: str, chunk: int) -> Iterator[str]:
-    """Cut *text* into pieces of *chunk* characters, or of more where those would be too many."""
-    step = max(chunk, -(-len(text) // MAX_PIECES)) if chunk else len(text)
+    """Cut *text* into pieces of *chunk* characters, or of more where those would be too many.
+
+    0 is all of it at once, as far as it can be.
+    """
+    step = min(max(chunk or len(text), -(-len(text) // MAX_PIECES)), MAX_PIECE)
     for at in range(0, len(text), max(1, step)):
         yield text[at : at + step]
 
@@ -120,7 +141,10 @@ def parse(play: Play) -> dict[str, Any]:
     whole = answer_of(once, "playground")
     reread = analysis.rereader(play.format, tools, play.repair)
     reading = analysis.read(whole, Heard([*enumerate(pieces)]), reread)
-    remarks = [*remarks_on(whole, reading.coloured.spans), *map(complaint, once.complaints)]
+    remarks = [
+        *remarks_on(whole, reading.coloured.spans),
+        *remarks_on_complaints(once.whys, once.complaints, play.text),
+    ]
     truncated: showing.Truncated = {}
     shown = analysis.show(reading, remarks, truncated, full=False)
     dialect = ApiDialect(_CHAT, "chatcmpl-playground", "playground", 0, {})
@@ -133,7 +157,7 @@ def parse(play: Play) -> dict[str, Any]:
             once.rest,
             lambda chunk: played(play, tools, cut(play.text, chunk)).events,
         ),
-        "complaints": once.complaints,
+        "complaints": once.whys,
         "truncated": truncated,
     }
 
@@ -168,6 +192,7 @@ def compare(text: str, tools: Any) -> dict[str, Any]:
 
 
 def _read_as(play: Play, tools: Sequence[Tool]) -> dict[str, Any]:
+    look_up()
     try:
         once = played(play, tools, [play.text])
         message = folded(once.events)
@@ -178,7 +203,7 @@ def _read_as(play: Play, tools: Sequence[Tool]) -> dict[str, Any]:
         "calls": message.tool_calls,
         "text": message.text[:MAX_SHOWN],
         "thinking": message.thinking[:MAX_SHOWN],
-        "complaints": once.complaints,
+        "complaints": once.whys,
     }
 
 

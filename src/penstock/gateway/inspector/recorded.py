@@ -31,6 +31,7 @@ from penstock.events import (
     ToolCallDelta,
     ToolCallStart,
 )
+from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.logged_model import answers_of
 from penstock.store import RequestDetail
 
@@ -110,6 +111,7 @@ def _in_time(
 def _said_in(decoder: Any, pieces: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
     ms = 0
     for ms, data in pieces:
+        look_up()
         events = decoder.feed(data)
         if text := "".join(map(said_by, events)):
             yield ms, text
@@ -139,6 +141,7 @@ def events_of(detail: RequestDetail) -> tuple[list[Event], bool]:
     """Give the events that the client was told of, and whether all of them could be read."""
     events: list[Event] = []
     for line in detail.events.splitlines():
+        look_up()
         if not line:
             continue
         try:

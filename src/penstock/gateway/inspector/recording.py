@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from penstock import _json, apis
 from penstock.errors import UsageError
-from penstock.events import Event
+from penstock.events import Event, Failed
 from penstock.formats import EventParser
 from penstock.gateway.config.routes import Options
-from penstock.gateway.inspector.playing import MAX_PLAYED, Play, answer_of, played
+from penstock.gateway.inspector.playing import Play, answer_of, played
 from penstock.gateway.inspector.recorded import UNTIMED, said_by
 from penstock.gateway.replaying import folded
 from penstock.gateway.spool import MAX_KEPT
@@ -32,11 +32,15 @@ from penstock.tools import Tool
 TEXT: Final = "text"
 """In place of an API: the bytes are the model's text."""
 
+MAX_WRITTEN: Final = 1_000_000
+"""How many bytes of a model's own text are shown: a file is read once, and by whoever has it."""
+
 MAX_HEARD: Final = 65_536
 """How many bytes of a file are read to tell its API."""
 
 _QWEN: Final = "qwen"
 _QWEN_WORDS: Final = (b'"phase"', b'"response.created"')
+_WITH_EVENTS: Final = ("anthropic", "openai-responses")  # whose frames have names
 _CLIENT: Final = "openai-chat"
 _FRAME: Final = re.compile(rb".*?(?:\r?\n\r?\n|\Z)", re.DOTALL)
 _LINE: Final = re.compile(rb"[^\n]*\n?")
@@ -115,7 +119,7 @@ class Recording(Struct, frozen=True):
         if self.api == TEXT:
             play = Play.of(self.data.decode("utf-8", "replace"), options)
             once = played(play, self.tools, [play.text])
-            complaints += once.complaints
+            complaints += once.whys
             return answer_of(once, self.name)
         parser = EventParser(
             options.format,
@@ -139,7 +143,7 @@ def recording_of(
     Raises `UsageError` for a file that is empty or too long.
     """
     found = api or api_of(data)
-    limit = MAX_PLAYED if found == TEXT else MAX_KEPT
+    limit = MAX_WRITTEN if found == TEXT else MAX_KEPT
     if not data.strip():
         raise UsageError("there is nothing in it")
     if len(data) > limit:
@@ -155,7 +159,25 @@ def api_of(data: bytes) -> str:
         best = max(heard, key=lambda name: (heard[name], name == _QWEN))
         if heard[best]:
             return best
-    return TEXT
+    return _api_of_error(data[:MAX_HEARD])
+
+
+def _api_of_error(data: bytes) -> str:
+    """Give the API whose frames tell of an error and nothing else; `TEXT` where none does."""
+    if b"data:" not in data:
+        return TEXT
+    names = _WITH_EVENTS if b"event:" in data else [one for one in apis.names() if one != _QWEN]
+    told = {name: _error_told(name, data) for name in names}
+    best = max(told, key=lambda name: told[name])  # Of several, the first.
+    return best if told[best] else TEXT
+
+
+def _error_told(name: str, data: bytes) -> int:
+    """Tell how much of an error the decoder of an API reads in *data*: nothing, some, its type."""
+    decoder = apis.get(name).decoder()
+    ends = [one for one in [*decoder.feed(data), *decoder.finish()] if isinstance(one, Failed)]
+    errors = [end.error for end in ends if end.error.kind == "provider"]
+    return max((1 + (error.type not in ("", "error")) for error in errors), default=0)
 
 
 def _heard(name: str, data: bytes) -> int:

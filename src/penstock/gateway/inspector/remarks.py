@@ -16,6 +16,7 @@ RemarkKind = Literal["repair", "error", "cut", "dropped"]
 MAX_REMARKS: Final = 200
 """How many remarks a page is given: who reads more has read enough."""
 
+_BEGINNING: Final = "beginning"
 _KINDS: Final = {
     "provider": "The upstream refused, or failed",
     "transport": "The connection to the upstream failed",
@@ -37,19 +38,13 @@ class Remark(Struct, frozen=True):
 
 def remarks_on(events: Sequence[Event], spans: Sequence[Span]) -> list[Remark]:
     """Say what is remarkable about *events*, whose text has *spans*."""
-    places: dict[int, int] = {}  # where the text of an event begins
-    for span in spans:
-        places.setdefault(span.event, span.start)
-    starts: dict[int, int | None] = {}  # where the text of a block begins
+    places = _places(events, spans)
     found: list[Remark] = []
-    for number, event in enumerate(events):
-        index = getattr(event, "index", None)
-        if index is not None and starts.get(index) is None:
-            starts[index] = places.get(number)
+    for event in events:
         if len(found) >= MAX_REMARKS:
             break
         if isinstance(event, ToolCallEnd):
-            found += _on_call(event.call, starts.get(event.index))
+            found += _on_call(event.call, places.get(event.index, {}))
         elif isinstance(event, Done | Failed):
             found += _on_end(event, spans[-1].end if spans else None)
     return found[:MAX_REMARKS]
@@ -64,14 +59,12 @@ def remarks_on_notes(notes: dict[str, Any]) -> list[Remark]:
     ][:MAX_REMARKS]
 
 
-def complaint(why: str) -> Remark:
-    """Say of text that it was meant to be a call."""
-    return Remark(None, "error", _NOT_A_CALL.format(why))
+def complaint(why: str, at: int | None = None) -> Remark:
+    """Say of the text *at* a place that it was meant to be a call."""
+    return Remark(at, "error", f"Text that was meant to be a call is none: {why}")
 
 
-_NOT_A_CALL: Final = "Text that was meant to be a call is none: {}"
 _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
-    ("complaints", "error", _NOT_A_CALL),
     ("failures", "error", "The upstream was asked again after: {}"),
     ("left_out", "dropped", "The upstream's API has no word for `{}`: it was left out"),
     ("cut", "cut", "The stream was too long to be kept whole: what is shown is its beginning"),
@@ -85,12 +78,26 @@ def _told(noted: Any, words: str) -> Iterator[str]:
         yield words
 
 
-def _on_call(call: ToolCall, at: int | None) -> Iterator[Remark]:
+def _places(events: Sequence[Event], spans: Sequence[Span]) -> dict[int, dict[str, int]]:
+    """Give where each block has its first text of each kind, and where it begins."""
+    places: dict[int, dict[str, int]] = {}
+    for span in spans:
+        index = getattr(events[span.event], "index", None) if span.event >= 0 else None
+        if index is not None:
+            block = places.setdefault(index, {_BEGINNING: span.start})
+            block.setdefault(span.kind, span.start)
+    return places
+
+
+def _on_call(call: ToolCall, places: dict[str, int]) -> Iterator[Remark]:
+    """Say what is remarkable about *call*: what was mended where it shows, or at its name."""
+    begin = places.get(_BEGINNING)
+    mended = places.get("repaired", places.get("name", begin))
     for repair in call.repairs:
-        yield Remark(at, "repair", f"The call of `{call.name}` was mended: {repair}")
+        yield Remark(mended, "repair", f"The call of `{call.name}` was mended: {repair}")
     if not call.complete:
         yield Remark(
-            at, "cut", f"The call of `{call.name}` is not complete: nobody is told to run it"
+            begin, "cut", f"The call of `{call.name}` is not complete: nobody is told to run it"
         )
 
 

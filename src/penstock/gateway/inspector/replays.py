@@ -14,7 +14,7 @@ from penstock.gateway.differences import Difference, differences
 from penstock.gateway.inspector.analysis import analyse_as, is_text
 from penstock.gateway.inspector.playing import Play, answer_of, played
 from penstock.gateway.inspector.recorded import heard_of
-from penstock.gateway.inspector.remarks import complaint
+from penstock.gateway.inspector.telling import retold
 from penstock.gateway.replaying import (
     Replayed,
     changed,
@@ -51,9 +51,9 @@ def replayed(detail: RequestDetail, changes: Changes, *, full: bool) -> dict[str
     """
     options = changed(options_of(detail), changes.given())
     again = _of_text(detail, options) if is_text(detail) else _of_bytes(detail, changes)
-    remarks = [complaint(why) for why in again.complaints]
+    told = retold(detail, again.events)
     return {
-        "analysis": analyse_as(detail, again.events, options, remarks, full=full),
+        "analysis": analyse_as(detail, again.events, options, again.complaints, told, full=full),
         "differences": [_shown(one) for one in again.differences],
         "complaints": again.complaints,
     }
@@ -71,7 +71,7 @@ def _of_text(detail: RequestDetail, options: Options) -> Replayed:
     then, is_whole = logged_message(detail)
     now = message_of(once.events)
     found = differences(then, now, is_whole=is_whole)
-    return Replayed(answer_of(once), then, now, found, once.complaints)
+    return Replayed(answer_of(once), then, now, found, once.whys)
 
 
 def _shown(difference: Difference) -> dict[str, str]:
