@@ -63,11 +63,17 @@ CUT: Final = (
 
 
 class Script(Struct, frozen=True):
-    """What a model says: *pieces*, *pace* seconds apart; one that *is_cut* has no end."""
+    """What a model says: *pieces*, *pace* seconds apart; one that *is_cut* has no end.
+
+    The *thought* before it and the *cities* whose weather it asks for after it are no text: they
+    come as the API has them.
+    """
 
     pieces: list[str]
     pace: float = 0.0
     is_cut: bool = False
+    thought: str = ""
+    cities: tuple[str, ...] = ()
 
 
 def _cut(text: str, size: int) -> list[str]:
@@ -77,8 +83,10 @@ def _cut(text: str, size: int) -> list[str]:
 SCRIPTS: Final = {
     "tides": Script(_cut(TIDES, 7), pace=0.02),
     "cut": Script(_cut(CUT, 6), pace=0.01, is_cut=True),
+    "native": Script(["I look."], thought="They want both.", cities=("Leith", "Oslo")),
     "markup": Script(_cut(MARKUP, 5)),
     "unseen": Script(_cut(UNSEEN, 3)),
+    "long": Script(_cut(LINE[:600_000], 5_000)),
     "line": Script(_cut(LINE, 50_000)),
     "events": Script([f"word {number} " for number in range(MANY_EVENTS)]),
 }

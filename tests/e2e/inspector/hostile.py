@@ -24,11 +24,36 @@ def talk_hostile(watched: Watched, model: str) -> str:
     return _within_limit(watched, lambda: _talk(watched, model))
 
 
+def replay_all(watched: Watched, model: str) -> str:
+    """Read a long stream again, and then all of it: what is shown stays the replay."""
+    page = watched.page
+    watched.go("streams")
+    page.locator(".stream a", has_text=model).first.click()
+    page.get_by_role("button", name="Replay with").click()
+    page.get_by_role("dialog").get_by_label("Format").select_option("qwen3_coder")
+    page.get_by_role("button", name="Replay", exact=True).click()
+    page.get_by_role("heading", name="Replayed with").wait_for()
+    with page.expect_response("**/replay?full=1") as answer:
+        page.get_by_role("button", name="Load all").click()
+    page.get_by_role("button", name="Load all").wait_for(state="detached")
+    assert page.get_by_role("heading", name="Replayed with").is_visible(), "it is the original"
+    watched.check_quiet()
+    return f"{len(answer.value.body()) // 1000:,} kB"
+
+
 def scroll_rows(watched: Watched, key: str) -> str:
     """Give the key that is asked for, and scroll through ten thousand streams."""
     watched.go("streams")
     _give_key(watched, key)
     return _within_limit(watched, lambda: _scroll(watched))
+
+
+def forget_key(watched: Watched) -> str:
+    """Take the key back: the page asks for one again."""
+    watched.page.get_by_role("button", name="Forget the key").click()
+    watched.page.get_by_role("dialog").get_by_label("API key").wait_for()
+    assert not watched.page.evaluate("sessionStorage.length"), "the key is not forgotten"
+    return "it is asked for again"
 
 
 def _within_limit(watched: Watched, look: Callable[[], None]) -> str:
@@ -81,6 +106,9 @@ def _talk(watched: Watched, model: str) -> None:
 
 def _give_key(watched: Watched, key: str) -> None:
     page = watched.page
+    page.get_by_role("dialog").get_by_label("API key").fill("ein Schlüssel")
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("alert").filter(has_text="no spaces").wait_for()
     page.get_by_role("dialog").get_by_label("API key").fill(key)
     page.get_by_role("button", name="Go on").click()
     page.locator(".stream", has_text=f"model {ROWS - 1}").wait_for()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,8 @@ from penstock.store import RequestEnded, RequestStarted, Store
 
 ROWS: Final = 10_000
 SECONDS: Final = 120
+FORMATS: Final = ("hermes", "qwen3_coder", "glm45", "hermes", "kimi_k2")
+ERRORS: Final = ("truncated", "provider", "truncated", "transport")
 
 
 def write_log(folder: Path, scope: str) -> None:
@@ -32,20 +35,28 @@ async def _write(url: str, scope: str) -> None:
                 client_api="openai-chat",
                 model=f"model {number}",
                 upstream="printing",
-                format="hermes",
+                format=FORMATS[number % len(FORMATS)],
                 stream=True,
             )
         )
-        store.end(
-            RequestEnded(
-                id=id_,
-                state="done",
-                finish="stop",
-                first_token=number % 90 / 100,
-                duration=1 + number % 300 / 100,
-                chunks=number % 50,
-                text=f"<b>answer</b> {number}",
-            )
-        )
+        store.end(_ended(id_, number))
     await store.close(SECONDS)
     assert store.health.written >= 2 * ROWS, f"the log is not written: {store.health}"
+
+
+def _ended(id_: str, number: int) -> RequestEnded:
+    """Tell how a request ended: some fail, some are mended, and all are slow at times."""
+    pace = 1.2 + math.sin(number / 300) + number % 100 / 80
+    is_bad = number % 23 == 7
+    return RequestEnded(
+        id=id_,
+        state="failed" if is_bad else "done",
+        finish="error" if is_bad else "stop",
+        error_kind=ERRORS[number // 23 % len(ERRORS)] if is_bad else "",
+        first_token=pace / 6,
+        duration=pace,
+        chunks=number % 50,
+        calls=number // 50 % 3,
+        repairs=["an end was added"] if number % 31 == number // 500 % 31 else [],
+        text=f"<b>answer</b> {number}",
+    )

@@ -52,7 +52,7 @@ PLACES: Final = {
     "stream": ".event",
     "playground": ".law.good",
     "chat": ".starts",
-    "overview": ".figure-box",
+    "overview": "figure:has(path.line)",
 }
 """The views, and what is seen in each once it is there."""
 
@@ -84,6 +84,8 @@ def main() -> int:
                 watching(browser, gateway.address) as watched,
             ):
                 checks("10,000 streams", hostile.scroll_rows, watched, KEY)
+                checks("overview, pictured", picture_overview, watched)
+                checks("the key, forgotten", hostile.forget_key, watched)
     print(f"{checks.passed} passed, {checks.failed} failed")
     print(f"the inspector took {time.monotonic() - began:.0f} s")
     return checks.failed
@@ -128,6 +130,8 @@ def use(checks: Checks, browser: Browser, gateway: Gateway) -> None:
     ):
         checks("streams, live", views.see_streams_live, watched, client)
         checks("streams, filtered", views.filter_streams, watched)
+        checks("streams, not looked at", views.look_away, watched, client)
+        checks("one stream, native", views.see_native, watched, client)
         checks("one stream, stepped", views.step_through, watched)
         checks("one stream, replayed", views.replay, watched)
         checks("one stream, exported", views.export, watched)
@@ -139,6 +143,8 @@ def use(checks: Checks, browser: Browser, gateway: Gateway) -> None:
         for model in HOSTILE:
             client.ask(model)
             checks(f"hostile: {model}", hostile.open_hostile, watched, model)
+        client.ask("long")
+        checks("long, replayed", hostile.replay_all, watched, "long")
 
 
 def look_closely(checks: Checks, browser: Browser, gateway: Gateway) -> None:
@@ -150,7 +156,7 @@ def look_closely(checks: Checks, browser: Browser, gateway: Gateway) -> None:
             place = f"streams/{tides['id']}" if name == "stream" else name
             with watching(browser, gateway.address, theme) as watched:
                 checks(f"{name}, {theme}", close_look, watched, place, sign)
-                if theme == "light":
+                if theme == "light" and name != "overview":
                     checks(f"{name}, pictured", picture, watched, name)
 
 
@@ -166,6 +172,14 @@ def close_look(watched: Watched, place: str, sign: str) -> str:
     watched.check_accessible()
     watched.check_quiet()
     return "nothing serious"
+
+
+def picture_overview(watched: Watched) -> str:
+    """Make a screenshot of the plots, of a gateway that has been asked a lot."""
+    page = watched.page
+    page.get_by_role("link", name="Overview").click()
+    page.locator("figure path.line").nth(3).wait_for()
+    return picture(watched, "overview")
 
 
 def picture(watched: Watched, name: str) -> str:

@@ -37,21 +37,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _say(self, script: Script) -> None:
         self._send({"role": "assistant", "content": ""})
+        if script.thought:
+            self._send({"reasoning_content": script.thought})
         for number, piece in enumerate(script.pieces):
             # A model thinks before it goes on: the pauses are what a plot of time is for.
             time.sleep(script.pace * (20 if number and number % 30 == 0 else 1))
             self._send({"content": piece})
+        for number, city in enumerate(script.cities):
+            self._send({"tool_calls": [_call(number, city)]})
         if not script.is_cut:
-            self._send({}, "stop")
+            self._send({}, "tool_calls" if script.cities else "stop")
             self.wfile.write(b"data: [DONE]\n\n")
 
-    def _send(self, delta: dict[str, str], finish: str | None = None) -> None:
+    def _send(self, delta: dict[str, Any], finish: str | None = None) -> None:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         chunk = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
         self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
 
     def log_message(self, *_: Any) -> None:
         """Keep quiet."""
+
+
+def _call(number: int, city: str) -> dict[str, Any]:
+    function = {"name": "get_weather", "arguments": json.dumps({"city": city})}
+    return {"index": number, "id": f"call_{number}", "type": "function", "function": function}
 
 
 @contextmanager

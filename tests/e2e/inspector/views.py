@@ -36,6 +36,33 @@ def see_streams_live(watched: Watched, client: Client) -> str:
     return f"{len(DEMO_FORMATS) + 2} streams, {running} seen while they ran"
 
 
+def look_away(watched: Watched, client: Client) -> str:
+    """Look away while a stream runs: the page holds no connection, and learns of its end later."""
+    page = watched.page
+    watched.go("streams?state=started")
+    page.locator(".live.on").wait_for()
+    asked = client.begin("tides")
+    page.locator(".stream.busy").wait_for()
+    page.keyboard.press("j")
+    _turn(watched, is_hidden=True)
+    page.locator(".live:not(.on)").wait_for()
+    asked.result()
+    assert page.locator(".stream.busy").count() == 1, "the page listens while nobody looks"
+    assert page.locator(".stream a:focus").count() == 1, "the row that changed lost the focus"
+    _turn(watched, is_hidden=False)
+    page.locator(".live.on").wait_for()
+    page.get_by_text("Nothing fits").wait_for()
+    watched.check_quiet()
+    return "the end was not missed"
+
+
+def _turn(watched: Watched, *, is_hidden: bool) -> None:
+    """Let the page believe that it is seen, or not: a browser that nobody sees shows every page."""
+    value = f"Object.defineProperty(document, 'hidden', {{value: {json.dumps(is_hidden)}"
+    tell = "document.dispatchEvent(new Event('visibilitychange'))"
+    watched.page.evaluate(f"{value}, configurable: true}}); {tell}")
+
+
 def filter_streams(watched: Watched) -> str:
     """Find streams by their format's model, by words, by how they ended; walk by keys alone."""
     page = watched.page
@@ -59,21 +86,21 @@ def step_through(watched: Watched) -> str:
     """Go back to the middle chunk by chunk: less text and fewer events have come, and then all."""
     page = watched.page
     watched.go("streams")
-    page.locator(".stream a", has_text="tides").click()
+    page.locator(".stream a", has_text="tides").first.click()
     page.locator(".text .k-name", has_text="write_file").wait_for()
     texts = {kind: page.locator(f".text .k-{kind}").count() for kind in ("thinking", "arguments")}
     assert all(texts.values()), f"not every kind is coloured: {texts}"
     page.locator(".remark", has_text="closed").first.wait_for()
-    steps = int(page.get_by_label("Chunk", exact=True).get_attribute("max") or 0)
+    steps = int(page.get_by_label("Step", exact=True).get_attribute("max") or 0)
     assert page.locator(".printed .ahead").count() == 0, "something has not come at the end"
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Shift+ArrowLeft")
-    page.locator(".told", has_text=f"chunk {steps - 11} of {steps}").wait_for()
+    page.locator(".told", has_text=f"step {steps - 11} of {steps}").wait_for()
     page.locator(".printed .ahead").first.wait_for()
     page.get_by_role("button", name="To the beginning").click()
     page.locator(".event.ahead").first.wait_for()
     page.get_by_role("button", name="Play", exact=True).click()
-    page.locator(".told", has_text=f"chunk {steps} of {steps}").wait_for()
+    page.locator(".told", has_text=f"step {steps} of {steps}").wait_for()
     page.locator(".text .k-name").first.hover()
     page.locator(".text .k-name.lit").wait_for()
     page.locator(".text .k-name").first.click()
@@ -83,7 +110,23 @@ def step_through(watched: Watched) -> str:
         page.get_by_role("tabpanel", name=tab).wait_for()
     page.get_by_role("tab", name="Events").click()
     watched.check_quiet()
-    return f"{steps} chunks"
+    return f"{steps} steps"
+
+
+def see_native(watched: Watched, client: Client) -> str:
+    """See thoughts and calls that were no text apart from the text, and from each other."""
+    page = watched.page
+    client.ask("native")
+    watched.go("streams")
+    page.locator(".stream.good a", has_text="native").click()
+    page.locator(".text .k-name").nth(1).wait_for()
+    lines = page.locator(".printed .block").inner_text().splitlines()
+    wanted = ["They want both.", "I look.", 'get_weather{"city": "Leith"}']
+    for one in (*wanted, 'get_weather{"city": "Oslo"}'):
+        assert one in lines, f"{one} has no line of its own: {lines}"
+    assert page.locator(".seam", has_text="native").count() == 3, f"the page shows {lines}"
+    watched.check_quiet()
+    return "3 native blocks"
 
 
 def replay(watched: Watched) -> str:
@@ -91,8 +134,9 @@ def replay(watched: Watched) -> str:
     page = watched.page
     page.get_by_role("button", name="Replay with").click()
     page.get_by_role("dialog").get_by_label("Format").select_option("qwen3_coder")
+    page.get_by_role("dialog").get_by_label("Trim").select_option("false")
     page.get_by_role("button", name="Replay", exact=True).click()
-    page.get_by_role("heading", name="Replayed with format qwen3_coder").wait_for()
+    page.get_by_role("heading", name="Replayed with format qwen3_coder, trim false").wait_for()
     gone = page.locator(".changes .then", has_text="write_file")
     gone.first.wait_for()
     expect(page.locator(".text .k-name")).to_have_count(0)
@@ -144,7 +188,9 @@ def play(watched: Watched) -> str:
     page.locator(".part.call", has_text="get_weather").wait_for()
     page.get_by_label("Tools as JSON").fill('[{"no": "name"}]')
     page.get_by_text("tool 1 has no name").wait_for()
+    page.locator(".result.stale").wait_for()
     page.get_by_label("Tools as JSON").fill("[]")
+    page.locator(".result:not(.stale)").wait_for()
     page.get_by_label("What the model printed").first.fill("<tool_call>\n{oops")
     page.locator(".printed", has_text="oops").wait_for()
     page.get_by_text("What would each format read").click()
@@ -160,7 +206,10 @@ def play(watched: Watched) -> str:
 
 
 def talk(watched: Watched) -> str:
-    """Ask the demo model: it calls a tool, the page answers, and both sides are seen."""
+    """Ask the demo model: it calls a tool, the page answers, and both sides are seen.
+
+    The chat is still there when one comes back to it, also if one left before its end.
+    """
     page = watched.page
     watched.go("chat")
     page.get_by_label("Model").select_option("demo-hermes")
@@ -170,8 +219,31 @@ def talk(watched: Watched) -> str:
     lines: str = page.locator(".wire > p").inner_text()
     page.get_by_role("link", name="Look at this stream").first.click()
     page.locator(".one .k-name", has_text="get_weather").first.wait_for()
+    page.go_back()
+    page.locator(".bubble.tool").wait_for()
+    _leave_and_return(watched)
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_text("Try one of these").wait_for()
     watched.check_quiet()
     return lines
+
+
+def _leave_and_return(watched: Watched) -> None:
+    page = watched.page
+    page.get_by_role("combobox", name="Model").select_option("cut")
+    page.get_by_label("Message", exact=True).fill("And the tides?")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("link", name="Playground").click()
+    page.locator(".law.good").first.wait_for()
+    page.get_by_role("link", name="Chat").click()
+    page.locator(".talk .wrong").wait_for()
+    page.get_by_role("tab", name="From the upstream").click()
+    page.locator(".panel .part", has_text="demo-hermes · ").nth(1).wait_for()
+    page.locator(".panel .part", has_text="printing · ").get_by_text("One mo").wait_for()
+    page.get_by_role("tab", name="To the client").click()
+    refused = [one for one in watched.wrong if "404" not in one]
+    watched.wrong[:] = refused  # the log may be a moment behind
 
 
 def look_over(watched: Watched) -> str:
@@ -179,6 +251,10 @@ def look_over(watched: Watched) -> str:
     page = watched.page
     watched.go("overview")
     page.locator(".totals", has_text="streams").wait_for()
+    for title in ("Time to first token", "Duration"):
+        plot = page.locator("figure", has_text=title)
+        plot.locator("path.line").nth(3).wait_for(state="attached")
+        assert "[object" not in plot.inner_text(), f"{title} is written, not drawn"
     plots = page.locator(".figure-box").count()
     page.locator(".ranks").get_by_role("link", name="truncated").click()
     page.locator(".stream.bad").first.wait_for()

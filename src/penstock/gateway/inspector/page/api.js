@@ -6,8 +6,15 @@
  */
 
 import { dialog, h } from "./dom.js";
+import { wait } from "./slices.js";
 
 const KEY = "penstock.key";
+
+/** What a key is made of: a header can carry no more than that. */
+const PLAIN = /^[!-~]+$/u;
+
+/** How often one asks for what may not be there yet. */
+const TRIES = 5;
 
 /** The longest frame of a stream that is kept: past it the rest is shown as it comes. */
 const MAX_FRAME = 32 * 1024 * 1024;
@@ -20,7 +27,15 @@ export class Refused extends Error {
   constructor(status, words) {
     super(words);
     this.status = status;
+    this.isOff = /switched off/u.test(words);
   }
+}
+
+/** Give what the gateway says of itself; throw `Refused` where it keeps no log. */
+export async function aboutLog() {
+  const known = await about();
+  if (!known.log) throw new Refused(404, "nothing is logged here: the log is switched off");
+  return known;
 }
 
 /** Ask for `path`; give the response, or throw `Refused`. A key is asked for where one is needed. */
@@ -48,6 +63,18 @@ export async function askJSON(path, given) {
 export async function askLong(path, given) {
   const data = await (await ask(path, given)).arrayBuffer();
   return data.byteLength < LONG ? JSON.parse(new TextDecoder().decode(data)) : inParts(data);
+}
+
+/** Ask for what may not be there yet: a stream is in the log a moment after its end. */
+export async function askSoon(path, given) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await askLong(path, given);
+    } catch (error) {
+      if (error.status !== 404 || error.isOff || tries === TRIES) throw error;
+      await wait(tries * 200);
+    }
+  }
 }
 
 function inParts(data) {
@@ -82,9 +109,7 @@ export async function askText(path, given) {
 
 /** Give `path` with those of `given` that are not empty behind it. */
 export function withQuery(path, given) {
-  const pairs = Object.entries(given).filter(
-    ([, value]) => value !== "" && value !== undefined && value !== null,
-  );
+  const pairs = Object.entries(given).filter(([, value]) => value !== "" && value != null);
   return pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path;
 }
 
@@ -102,12 +127,20 @@ let asking = null;
 
 /** Ask the user for the key, once for all who wait for it; tell whether there is a new one. */
 async function askForKey(words, tried, signal) {
-  if (sessionStorage.getItem(KEY) !== tried) return true;
+  if (!asking && sessionStorage.getItem(KEY) !== tried) return true;
   asking ??= keyDialog(words).finally(() => (asking = null));
   return (await asking) && !signal?.aborted;
 }
 
+/** Keep `key` in this tab, or forget the one that is kept. */
+export function keepKey(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else if (key === "") sessionStorage.removeItem(KEY);
+  document.getElementById("forget").hidden = !sessionStorage.getItem(KEY);
+}
+
 function keyDialog(words) {
+  keepKey("");
   return new Promise((resolve) => {
     const input = h("input", {
       type: "password",
@@ -116,18 +149,24 @@ function keyDialog(words) {
       required: true,
       "aria-label": "API key",
     });
+    const wrong = h("p.wrong", { role: "alert" });
     const form = h(
-      "form",
-      { class: "stack" },
+      "form.stack",
       h("p", { text: words }),
       input,
-      h("p", { class: "hint" }, "Kept in this tab until it is closed, and sent to this gateway only."),
-      h("div", { class: "actions" }, h("button", { class: "primary" }, "Go on")),
+      wrong,
+      h("p.hint", "Kept in this tab until it is closed, and sent to this gateway only."),
+      h("div.actions", h("button.primary", "Go on")),
     );
     const box = dialog("This gateway asks for a key", form);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      sessionStorage.setItem(KEY, input.value.trim());
+      const key = input.value.trim();
+      if (!PLAIN.test(key)) {
+        wrong.textContent = "A key has letters of English, digits and signs, and no spaces.";
+        return;
+      }
+      keepKey(key);
       resolve(true);
       box.close();
     });

@@ -5,8 +5,8 @@
  * signal that is aborted when the view is left. It may give keys of its own.
  */
 
-import { about } from "./api.js";
-import { dialog, fill, h } from "./dom.js";
+import { about, keepKey } from "./api.js";
+import { button, dialog, fill, h } from "./dom.js";
 import { chat } from "./chat.js";
 import { overview } from "./overview.js";
 import { playground } from "./playground.js";
@@ -15,13 +15,18 @@ import { streams } from "./streams.js";
 
 const VIEWS = { streams, playground, chat, overview };
 const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
+const HINTS = {
+  401: "This gateway asks for a key: try again, and give one.",
+  403: "The key that was given may not do this.",
+  404: "It may be too old for the log, or have been asked for with another key.",
+};
 const KEYS = [
   ["1 – 4", "go to Streams, Playground, Chat, Overview"],
   ["j / k", "next or previous row of the list"],
   ["Enter", "open the current row"],
   ["Esc", "back to the list, or close what is open"],
   ["/", "search"],
-  ["← / →", "one chunk back or on, with Shift ten"],
+  ["← / →", "one step back or on, with Shift ten"],
   ["Space", "play the stream as it came, or pause"],
   ["?", "these keys"],
 ];
@@ -34,7 +39,7 @@ let keys = {};
 async function route() {
   const [, name = "", rest = ""] = /^#\/([a-z]*)(?:[/?](.*))?$/su.exec(location.hash) ?? [];
   const view = name === "streams" && rest && !location.hash.includes("?") ? stream : VIEWS[name];
-  if (!view) {
+  if (!Object.hasOwn(VIEWS, name)) {
     location.replace("#/streams");
     return;
   }
@@ -61,23 +66,24 @@ async function route() {
 
 /** Say what went wrong, and what may help. */
 function problem(error) {
-  const isOff = /switched off/u.test(error.message);
+  const { isOff, status } = error;
   const hint = isOff
     ? "Streams are shown from the log. Switch it on with [store] in penstock.toml; the playground and the chat work without it."
-    : "Is the gateway there? This page asks it again when the address is opened anew.";
+    : (HINTS[status] ??
+      (status ? "This is what the gateway says." : "Is the gateway there? Nobody answers at this address."));
   return h(
-    "section",
-    { class: "empty", role: "alert" },
-    h("h1", {}, isOff ? "The log is switched off" : "That did not work"),
+    "section.empty",
+    { role: "alert" },
+    h("h1", isOff ? "The log is switched off" : "That did not work"),
     h("p", { text: error.message }),
-    h("p", { class: "quiet" }, hint),
-    h("p", {}, h("button", { type: "button", on: { click: route } }, "Try again")),
+    h("p.quiet", hint),
+    h("p", button("Try again", route)),
   );
 }
 
 function help() {
-  const lines = KEYS.map(([key, words]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, words)]);
-  dialog("Keys", h("dl", { class: "keys" }, lines));
+  const lines = KEYS.map(([key, words]) => [h("dt", h("kbd", key)), h("dd", words)]);
+  dialog("Keys", h("dl.keys", lines));
 }
 
 function isTyping(target) {
@@ -117,7 +123,12 @@ function nextTheme() {
 }
 
 const kept = localStorage.getItem("penstock.theme");
-setTheme(kept in THEMES ? kept : "auto");
+setTheme(Object.hasOwn(THEMES, kept) ? kept : "auto");
+keepKey();
+document.getElementById("forget").addEventListener("click", () => {
+  keepKey("");
+  location.reload();
+});
 document.getElementById("theme").addEventListener("click", nextTheme);
 document.getElementById("keys").addEventListener("click", help);
 document.querySelector(".skip").addEventListener("click", (event) => {

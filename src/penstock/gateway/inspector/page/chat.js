@@ -1,15 +1,17 @@
 /**
  * Chat: ask a model, and watch both sides of the stream: the answer, and the bytes that bring it.
  *
- * A few tools are offered, which this page answers itself, so that calls go round.
+ * A few tools are offered, which this page answers itself, so that calls go round. The chat stays, and
+ * goes on, when another view is looked at.
  */
 
-import { about, ask, frames } from "./api.js";
-import { brief, fill, h, select, written } from "./dom.js";
+import { about, ask, askSoon, frames } from "./api.js";
+import { brief, button, fill, group, h, select, written } from "./dom.js";
 import { answer, TOOLS } from "./demo_tools.js";
 import { longText } from "./message.js";
 import { Rows } from "./rows.js";
-import { eachFrame } from "./slices.js";
+import { eachFrame, wait } from "./slices.js";
+import { tabs } from "./tabs.js";
 import { many, seconds } from "./words.js";
 
 const MAX_ROUNDS = 5;
@@ -21,117 +23,101 @@ const STARTS = [
   "Tell me about yourself.",
 ];
 
-/** Show the chat. */
-export async function chat(main, rest, signal) {
-  const place = new Chat(main, signal, await about());
+let place = null;
+
+/** Show the chat, as it was left. */
+export async function chat(main) {
+  place ??= new Chat(await about());
+  place.show(main);
   return { "/": () => place.input.focus() };
 }
 
 class Chat {
-  constructor(main, signal, { models = [] }) {
-    this.signal = signal;
-    this.messages = [];
-    this.lines = [];
+  constructor({ models = [], log }) {
+    Object.assign(this, { messages: [], lines: [], turns: [], isLogged: log });
     const names = models.map((one) => (typeof one === "string" ? one : one.id));
     this.model = select(names.length ? names : ["demo"], names[0], null, "Model");
     this.withTools = h("input", { type: "checkbox" });
     this.withTools.checked = true;
-    this.log = h("div", { class: "talk", role: "log", "aria-label": "Chat", tabindex: 0 }, this.#starts());
+    this.log = h("div.talk", { role: "log", "aria-label": "Chat", tabindex: 0 }, this.#starts());
     this.input = h("textarea", {
       rows: 2,
       "aria-label": "Message",
       placeholder: "Ask something … (Enter sends)",
       on: { keydown: (event) => this.#typed(event) },
     });
-    this.send = h("button", { class: "primary" }, "Send");
-    this.stop = h(
-      "button",
-      { type: "button", hidden: true, on: { click: () => this.running?.abort() } },
-      "Stop",
-    );
+    this.send = h("button.primary", "Send");
+    this.stop = button("Stop", () => this.running?.abort(), { hidden: true });
     this.wire = new Rows({
       label: "Lines of the stream",
       height: 22,
       draw: (at) => this.#line(at),
       move: (at) => this.#show(at),
     });
-    this.detail = h("div", { class: "detail", hidden: true });
-    this.told = h(
-      "p",
-      { class: "quiet", role: "status" },
-      "Each line is shown as it comes; press one for all of it.",
-    );
+    this.detail = h("div.detail", { hidden: true });
+    this.told = h("p.quiet", { role: "status" }, "Each line is shown as it comes; press one for all of it.");
     this.draw = eachFrame(() => this.#draw());
-    const form = h(
-      "form",
-      { class: "say", on: { submit: (event) => (event.preventDefault(), this.#ask()) } },
+    this.upstream = group("What the upstream sent", "talk");
+    this.sides = tabs("Sides of the stream", [
+      ["To the client", () => [this.wire.element, this.detail]],
+      ["From the upstream", () => this.upstream],
+    ]);
+    this.sides.change = () => this.#other();
+    this.form = h(
+      "form.say",
+      { on: { submit: (event) => (event.preventDefault(), this.#ask()) } },
       this.input,
       this.stop,
       this.send,
     );
+  }
+
+  /** Put the chat into the page. */
+  show(main) {
+    const side = (look, label, ...inside) =>
+      h(`section.${look}`, { "aria-label": label }, h("h2", label), inside);
     fill(
       main,
-      h("h1", { class: "hidden" }, "Chat"),
+      h("h1.hidden", "Chat"),
       h(
-        "div",
-        { class: "bar" },
+        "div.bar",
         this.model,
-        h(
-          "label",
-          { class: "check" },
-          this.withTools,
-          `tools: ${TOOLS.map((one) => one.function.name).join(", ")}`,
-        ),
-        h("button", { type: "button", on: { click: () => this.#anew() } }, "New chat"),
+        h("label.check", this.withTools, `tools: ${TOOLS.map((one) => one.function.name).join(", ")}`),
+        button("New chat", () => this.#anew()),
       ),
       h(
-        "div",
-        { class: "both" },
-        h(
-          "section",
-          { class: "client", "aria-label": "What the client sees" },
-          h("h2", {}, "What the client sees"),
-          this.log,
-          form,
-        ),
-        h(
-          "section",
-          { class: "wire", "aria-label": "What comes over the wire" },
-          h("h2", {}, "What comes over the wire"),
-          this.wire.element,
-          this.detail,
-          this.told,
-        ),
+        "div.both",
+        side("client", "What the client sees", this.log, this.form),
+        side("wire", "What comes over the wire", this.sides.element, this.told),
       ),
     );
-    signal.addEventListener("abort", () => this.running?.abort());
+    this.wire.element.scrollTop = this.wire.element.scrollHeight;
+    this.#down();
   }
 
   #starts() {
-    const button = (words) =>
-      h(
-        "button",
-        {
-          type: "button",
-          on: {
-            click: () => {
-              this.input.value = words;
-              this.#ask();
-            },
-          },
-        },
-        words,
-      );
-    return h("div", { class: "starts" }, h("p", { class: "quiet" }, "Try one of these:"), STARTS.map(button));
+    const start = (words) =>
+      button(words, () => {
+        this.input.value = words;
+        this.#ask();
+      });
+    return h("div.starts", h("p.quiet", "Try one of these:"), STARTS.map(start));
   }
 
   #anew() {
-    this.running?.abort();
-    this.messages = [];
-    this.lines = [];
+    this.#runs(null);
+    Object.assign(this, { messages: [], lines: [], turns: [] });
     this.wire.resize(0);
     this.detail.hidden = true;
     fill(this.log, this.#starts());
+    fill(this.upstream);
+  }
+
+  /** Note what runs now; what ran before is given up. */
+  #runs(running) {
+    this.running?.abort();
+    this.running = running;
+    [this.send.disabled, this.stop.hidden] = [Boolean(running), !running];
   }
 
   #typed(event) {
@@ -147,27 +133,22 @@ class Chat {
     this.input.value = "";
     this.messages.push({ role: "user", content: text });
     this.log.append(bubble("user", "You", longText(text, "Your message")));
-    this.running = new AbortController();
-    [this.send.disabled, this.stop.hidden] = [true, false];
+    const mine = new AbortController();
+    this.#runs(mine);
     try {
-      for (let round = 0; round < MAX_ROUNDS && (await this.#round()); round += 1);
+      for (let round = 0; round < MAX_ROUNDS && (await this.#round(mine.signal)); round += 1);
     } catch (error) {
-      if (!this.signal.aborted)
-        this.log.append(
-          h("p", {
-            class: "wrong",
-            role: "alert",
-            text: this.running.signal.aborted ? "Stopped." : error.message,
-          }),
-        );
+      if (this.running !== mine) return; // it is a new chat
+      const words = mine.signal.aborted ? "Stopped." : error.message;
+      this.log.append(h("p.wrong", { role: "alert", text: words }));
     }
-    this.running = null;
-    [this.send.disabled, this.stop.hidden] = [false, true];
+    this.#runs(null);
+    this.#other();
     this.#down();
   }
 
   /** Ask once; tell whether calls were answered, so that it has to be asked again. */
-  async #round() {
+  async #round(signal) {
     const began = performance.now();
     const body = { model: this.model.value, stream: true, messages: this.messages };
     if (this.withTools.checked) body.tools = TOOLS;
@@ -175,11 +156,11 @@ class Chat {
     const response = await ask("/v1/chat/completions", {
       method: "POST",
       body,
-      signal: this.running.signal,
+      signal,
       accept: "text/event-stream",
     });
-    const turn = new Turn(response.headers.get("x-request-id"));
-    this.turn = turn;
+    const turn = new Turn(this.isLogged && response.headers.get("x-request-id"));
+    this.turns.push(turn);
     this.log.append(turn.element);
     for await (const { data, raw } of frames(response)) {
       for (const line of raw.split("\n")) this.#note(line, "");
@@ -188,6 +169,7 @@ class Chat {
     }
     turn.end(`${many(turn.chunks, "chunk")} in ${seconds((performance.now() - began) / 1000)}`);
     this.#draw();
+    this.#other();
     this.messages.push(turn.message);
     for (const call of turn.calls) this.#answer(call);
     return turn.calls.length > 0;
@@ -218,13 +200,24 @@ class Chat {
     fill(this.detail, longText(this.lines[at].text, "Line"));
   }
 
+  /** Show what the upstream sent, of the answers that have ended. */
+  #other() {
+    if (this.sides.opened !== "From the upstream") return;
+    const ended = this.turns.filter((turn) => turn.hasEnded || !this.running);
+    const words = this.isLogged
+      ? "What the upstream sent is shown here once an answer has ended."
+      : "What the upstream sent is read from the log, which is switched off.";
+    const isThere = this.isLogged && ended.length;
+    fill(this.upstream, isThere ? ended.map((turn) => turn.upstream) : h("p.quiet", words));
+  }
+
   #draw() {
     const box = this.wire.element;
     const isLow = box.scrollTop + box.clientHeight > box.scrollHeight - 60;
     this.wire.resize(this.lines.length, false);
     if (isLow) box.scrollTop = box.scrollHeight;
     this.told.textContent = `${many(this.lines.length, "line")}; press one for all of it`;
-    this.turn?.draw();
+    this.turns.at(-1)?.draw();
     this.#down();
   }
 
@@ -236,13 +229,12 @@ class Chat {
 /** One answer while it comes, as a client of the chat API puts it together. */
 class Turn {
   constructor(id) {
-    Object.assign(this, { text: "", thinking: "", calls: [], chunks: 0, finish: "" });
-    this.thought = h("div", { class: "thinking prose", hidden: true });
-    this.said = h("div", { class: "prose" });
+    Object.assign(this, { id, text: "", thinking: "", calls: [], chunks: 0, finish: "" });
+    this.thought = h("div.thinking.prose", { hidden: true });
+    this.said = h("div.prose");
     this.called = h("div", {});
     this.foot = h(
-      "p",
-      { class: "quiet" },
+      "p.quiet",
       id ? h("a", { href: `#/streams/${encodeURIComponent(id)}` }, "Look at this stream") : null,
       h("span"),
     );
@@ -273,18 +265,34 @@ class Turn {
       this.calls
         .filter(Boolean)
         .map(({ function: { name, arguments: given } }) =>
-          h(
-            "div",
-            { class: "part call" },
-            h("b", { class: "k-name", text: name }),
-            " ",
-            h("code", { text: given.slice(0, 20_000) }),
-          ),
+          h("div.part.call", h("b.k-name", { text: name }), " ", h("code", { text: given.slice(0, 20_000) })),
         ),
     );
   }
 
+  /** What the upstream sent: asked for when it is first looked at. */
+  get upstream() {
+    if (!this.sent) {
+      this.sent = h("article.part", "Reading …");
+      this.#read().catch((error) => fill(this.sent, h("p.wrong", { text: error.message })));
+    }
+    return this.sent;
+  }
+
+  async #read() {
+    const path = `/inspector/api/streams/${encodeURIComponent(this.id)}`;
+    let found = await askSoon(path);
+    for (let tries = 1; tries < MAX_ROUNDS && found.row.state === "started"; tries += 1) {
+      await wait(tries * 200);
+      found = await askSoon(path);
+    }
+    const { row, upstream } = found;
+    const title = h("h3", { text: `${row.upstream} · ${row.upstream_api}` });
+    fill(this.sent, title, longText(upstream.raw || "No bytes were kept.", "What the upstream sent"));
+  }
+
   end(words) {
+    this.hasEnded = true;
     this.calls = this.finish === "tool_calls" ? this.calls.filter(Boolean) : [];
     this.foot.lastChild.append(written(` ${words}${this.finish ? ` · ${this.finish}` : ""}`));
   }
@@ -297,5 +305,5 @@ class Turn {
 }
 
 function bubble(role, name, ...inside) {
-  return h("article", { class: `bubble ${role}`, "aria-label": name }, h("h3", {}, name), inside);
+  return h("article", { class: `bubble ${role}`, "aria-label": name }, h("h3", name), inside);
 }

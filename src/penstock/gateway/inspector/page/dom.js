@@ -7,32 +7,55 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element. The names in `given` are ours; a value may be anyone's. */
-export function h(tag, given = {}, ...inside) {
-  return dressed(document.createElement(tag), given, inside);
+/**
+ * Make an element: `tag` is its name with its classes behind dots; then what is given to it, if
+ * anything is, and what is inside. The names of what is given are ours; a value may be anyone's.
+ */
+export function h(tag, ...inside) {
+  const [name, ...looks] = tag.split(".");
+  return dressed(document.createElement(name), looks, inside);
 }
 
 /** Make an element of a drawing. */
-export function svg(tag, given = {}, ...inside) {
-  return dressed(document.createElementNS(SVG, tag), given, inside);
+export function svg(tag, ...inside) {
+  const [name, ...looks] = tag.split(".");
+  return dressed(document.createElementNS(SVG, name), looks, inside);
 }
 
-function dressed(element, given, inside) {
+function dressed(element, looks, inside) {
+  const given = inside[0]?.constructor === Object ? inside.shift() : {};
+  if (looks.length) element.setAttribute("class", looks.join(" "));
   for (const [name, value] of Object.entries(given)) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value == null || value === false) continue;
     if (name === "on") for (const [event, f] of Object.entries(value)) element.addEventListener(event, f);
     else if (name === "data") Object.assign(element.dataset, value);
     else if (name === "text") element.append(written(String(value)));
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...inside.flat().filter((one) => one !== null && one !== undefined && one !== false));
+  element.append(...nodes(inside));
   return element;
 }
 
+/** Those of `inside` that are something, out of however many lists. */
+const nodes = (inside) => inside.flat(Infinity).filter((one) => one != null && one !== false);
+
+/** A button that does `act`. */
+export function button(words, act, given = {}) {
+  return h("button", { type: "button", ...given, on: { click: act } }, words);
+}
+
+/** A place that scrolls by itself, also with the keys. */
+export function group(label, look, ...inside) {
+  return h("div", { class: `scroll ${look}`, tabindex: 0, role: "group", "aria-label": label }, inside);
+}
+
+/** A button that closes something. */
+export const closing = (act) => button("✕", act, { class: "plain", "aria-label": "Close" });
+
 /** Put new children in the place of the old ones. */
 export function fill(element, ...inside) {
-  element.replaceChildren(...inside.flat().filter(Boolean));
+  element.replaceChildren(...nodes(inside));
   return element;
 }
 
@@ -42,34 +65,15 @@ const UNSEEN = new RegExp(
     "|[\\u{e0000}-\\u{e0fff}]|[\\ud800-\\udfff]",
   "gu",
 );
-const NAMES = {
-  0x00: "NUL",
-  0x07: "BEL",
-  0x08: "BS",
-  0x0d: "CR",
-  0x1b: "ESC",
-  0x7f: "DEL",
-  0xad: "SHY",
-  0x061c: "ALM",
-  0x200b: "ZWSP",
-  0x200c: "ZWNJ",
-  0x200d: "ZWJ",
-  0x200e: "LRM",
-  0x200f: "RLM",
-  0x2028: "LSEP",
-  0x2029: "PSEP",
-  0x202a: "LRE",
-  0x202b: "RLE",
-  0x202c: "PDF",
-  0x202d: "LRO",
-  0x202e: "RLO",
-  0x2060: "WJ",
-  0x2066: "LRI",
-  0x2067: "RLI",
-  0x2068: "FSI",
-  0x2069: "PDI",
-  0xfeff: "BOM",
-};
+const NAMES = Object.fromEntries(
+  (
+    "0 NUL 7 BEL 8 BS d CR 1b ESC 7f DEL ad SHY 61c ALM 200b ZWSP 200c ZWNJ 200d ZWJ 200e LRM 200f RLM " +
+    "2028 LSEP 2029 PSEP 202a LRE 202b RLE 202c PDF 202d LRO 202e RLO 2060 WJ 2066 LRI 2067 RLI " +
+    "2068 FSI 2069 PDI feff BOM"
+  )
+    .match(/\S+ \S+/gu)
+    .map((pair) => pair.split(" ")),
+);
 
 /** Give `text` as nodes, each character that cannot be seen as a badge with its name. */
 export function written(text) {
@@ -85,11 +89,12 @@ export function written(text) {
 }
 
 function badge(code) {
-  const number = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  const hex = code.toString(16);
+  const number = `U+${hex.toUpperCase().padStart(4, "0")}`;
   const element = document.createElement("span");
   element.className = "unseen";
   element.title = number;
-  element.textContent = NAMES[code] ?? number;
+  element.textContent = NAMES[hex] ?? number;
   return element;
 }
 
@@ -110,17 +115,12 @@ export function say(words) {
 
 /** Open a dialog with `inside`; it is gone from the page once it is closed. */
 export function dialog(title, ...inside) {
-  const close = h(
-    "button",
-    { type: "button", class: "plain", "aria-label": "Close", on: { click: () => box.close() } },
-    "✕",
+  const head = h(
+    "header",
+    h("h2", { text: title }),
+    closing(() => box.close()),
   );
-  const box = h(
-    "dialog",
-    { "aria-label": title },
-    h("header", {}, h("h2", { text: title }), close),
-    ...inside,
-  );
+  const box = h("dialog", { "aria-label": title }, head, inside);
   box.addEventListener("close", () => box.remove());
   document.body.append(box);
   box.showModal();
@@ -134,7 +134,7 @@ export async function copy(text, what) {
     say(`${what} copied`);
   } catch {
     const area = h("textarea", { rows: 8, readonly: true, "aria-label": what, value: text });
-    dialog(`Copy ${what}`, h("p", {}, "This browser copies by hand only: the text is marked."), area);
+    dialog(`Copy ${what}`, h("p", "This browser copies by hand only: the text is marked."), area);
     area.select();
   }
 }
@@ -148,13 +148,7 @@ export function download(name, text, kind = "application/json") {
 
 /** A labelled field: what is asked for, and where it is answered. */
 export function field(label, control, hint) {
-  return h(
-    "label",
-    { class: "field" },
-    h("span", { class: "label" }, label),
-    control,
-    hint && h("span", { class: "hint" }, hint),
-  );
+  return h("label.field", h("span.label", label), control, hint && h("span.hint", hint));
 }
 
 /** A choice of `options`: strings, or pairs of a value and its words. */

@@ -2,7 +2,7 @@
  * A message as its reader has it: text, thinking and calls; and one that is still under way.
  */
 
-import { fill, h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { TextView } from "./text.js";
 import { count } from "./words.js";
 
@@ -16,15 +16,11 @@ const MAX_CARD = 100_000;
 export function messageView(message) {
   const { content = [], stop_reason: reason, error, usage } = message ?? {};
   const parts = content.map(part);
-  const end =
-    reason &&
-    h("p", { class: "end" }, "ends with ", h("span", { class: "pill", text: reason }), usageLine(usage));
+  const end = reason && h("p.end", "ends with ", h("span.pill", { text: reason }), usageLine(usage));
   return h(
-    "div",
-    { class: "message" },
-    parts.length ? parts : h("p", { class: "quiet" }, "Nothing yet."),
-    error &&
-      h("p", { class: "wrong", role: "note", text: `${error.kind ?? "error"}: ${error.message ?? ""}` }),
+    "div.message",
+    parts.length ? parts : h("p.quiet", "Nothing yet."),
+    error && h("p.wrong", { role: "note", text: `${error.kind ?? "error"}: ${error.message ?? ""}` }),
     end,
   );
 }
@@ -33,8 +29,7 @@ function usageLine(usage) {
   const known = Object.entries(usage ?? {}).filter(([, value]) => Number.isFinite(value) && value > 0);
   return known.length
     ? h(
-        "span",
-        { class: "quiet" },
+        "span.quiet",
         ` ${known.map(([name, value]) => `${count(value)} ${name.replace("_", " ")}`).join(" · ")}`,
       )
     : null;
@@ -43,18 +38,18 @@ function usageLine(usage) {
 function part(one) {
   switch (one.type) {
     case "text":
-      return h("section", { class: "part", "aria-label": "Text" }, longText(one.text ?? "", "Text"));
+      return h("section.part", { "aria-label": "Text" }, longText(one.text ?? "", "Text"));
     case "thinking":
       return h(
-        "details",
-        { class: "part thinking", open: true },
-        h("summary", {}, "thinking"),
+        "details.part.thinking",
+        { open: true },
+        h("summary", "thinking"),
         longText(one.text ?? "", "Thinking"),
       );
     case "tool_call":
       return call(one);
     default:
-      return h("section", { class: "part", "aria-label": "Part of the provider" }, jsonText(one, "Part"));
+      return h("section.part", { "aria-label": "Part of the provider" }, jsonText(one, "Part"));
   }
 }
 
@@ -65,19 +60,18 @@ function call({ id, name, arguments: given, text, complete, repairs = [] }) {
     { class: `part call ${complete === false ? "cut" : ""}`, "aria-label": "Call" },
     h(
       "header",
-      {},
-      h("b", { class: "k-name", text: name || "?" }),
-      h("span", { class: "pill" }, state),
-      h("code", { class: "quiet", text: id ?? "" }),
+      h("b.k-name", { text: name || "?" }),
+      h("span.pill", state),
+      h("code.quiet", { text: id ?? "" }),
     ),
     text === undefined ? jsonText(given ?? {}, "Arguments") : longText(text, "Arguments"),
-    repairs.map((words) => h("p", { class: "mended", text: `✎ ${words}` })),
+    repairs.map((words) => h("p.mended", { text: `✎ ${words}` })),
   );
 }
 
 /** Show a text of any length. */
 export function longText(text, label) {
-  if (text.length <= SHORT) return h("div", { class: "prose", text });
+  if (text.length <= SHORT) return h("div.prose", { text });
   const view = new TextView({ label });
   view.show(text);
   view.element.classList.add("boxed");
@@ -88,13 +82,8 @@ export function longText(text, label) {
 export function jsonText(value, label) {
   const text = JSON.stringify(value, null, 2) ?? "";
   if (text.length <= MAX_CARD) return longText(text, label);
-  const place = h("div", { class: "prose" }, `${count(text.length)} characters `);
-  const show = () =>
-    fill(
-      place.parentNode,
-      ...[...place.parentNode.children].map((one) => (one === place ? longText(text, label) : one)),
-    );
-  place.append(h("button", { type: "button", on: { click: show } }, "Show"));
+  const place = h("div.prose", `${count(text.length)} characters `);
+  place.append(button("Show", () => place.replaceWith(longText(text, label))));
   return place;
 }
 

@@ -2,40 +2,41 @@
  * Overview: how the gateway has been doing, in plots over time.
  */
 
-import { about, askJSON, withQuery } from "./api.js";
+import { aboutLog, askJSON, withQuery } from "./api.js";
 import { fill, h, select } from "./dom.js";
 import { plot, ranks } from "./plots.js";
-import { count, seconds } from "./words.js";
+import { count, PERIODS, seconds } from "./words.js";
 
-const PERIODS = [
-  ["900", "last 15 minutes"],
-  ["3600", "last hour"],
-  ["86400", "last day"],
-  ["604800", "last week"],
-];
 const AGAIN = 10_000;
+/** How many errors are placed in time, and in which colours the most common kinds of them. */
+const MAX_ERRORS = 200;
+const LOOKS = ["bad", "two", "one", "three"];
 let period = "3600";
 
 /** Show the plots; they are drawn anew every few seconds. */
 export async function overview(main, rest, signal) {
-  if (!(await about()).log) throw new Error("nothing is logged here: the log is switched off");
-  const told = h("div", { class: "totals" });
-  const place = h("div", { class: "plots" });
+  await aboutLog();
+  const told = h("div.totals");
+  const place = h("div.plots");
   const choice = select(
     PERIODS,
     period,
     (value) => {
       period = value;
-      show().catch((error) => fill(place, h("p", { class: "wrong", text: error.message })));
+      show().catch((error) => fill(place, h("p.wrong", { text: error.message })));
     },
     "Period",
   );
-  fill(main, h("div", { class: "bar" }, h("h1", {}, "Overview"), choice), told, place);
+  fill(main, h("div.bar", h("h1", "Overview"), choice), told, place);
 
   async function show() {
     const since = Date.now() / 1000 - Number(period);
-    const figures = await askJSON(withQuery("/inspector/api/overview", { since, buckets: 60 }), { signal });
-    if (!signal.aborted) draw(told, place, figures);
+    const failed = withQuery("/v1/requests", { state: "failed", since, limit: MAX_ERRORS });
+    const [figures, { data, has_more: isCut }] = await Promise.all([
+      askJSON(withQuery("/inspector/api/overview", { since, buckets: 60 }), { signal }),
+      askJSON(failed, { signal }),
+    ]);
+    if (!signal.aborted) draw(told, place, { ...figures, data, isCut });
   }
 
   await show();
@@ -46,7 +47,17 @@ export async function overview(main, rest, signal) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-function draw(told, place, { buckets = [], formats, errors, models, cpu, open }) {
+/** The errors over time, by kind: `[kind, how many of them a bucket has, colour]`. */
+function kindsOf(rows, errors, buckets) {
+  const found = new Map(buckets.map((bucket) => [bucket, []]));
+  for (const row of rows) found.get(buckets.findLast(({ t }) => t <= row.created))?.push(row.error_kind);
+  const common = Object.keys(errors ?? {}).sort((a, b) => errors[b] - errors[a]);
+  return common
+    .slice(0, LOOKS.length)
+    .map((kind, at) => [kind, (one) => found.get(one).filter((other) => other === kind).length, LOOKS[at]]);
+}
+
+function draw(told, place, { buckets = [], formats, errors, models, cpu, open, data, isCut }) {
   const sum = (name) => buckets.reduce((total, one) => total + (one[name] ?? 0), 0);
   const totals = [
     ["streams", sum("streams")],
@@ -59,12 +70,7 @@ function draw(told, place, { buckets = [], formats, errors, models, cpu, open })
   fill(
     told,
     totals.map(([name, value]) =>
-      h(
-        "p",
-        {},
-        h("b", {}, typeof value === "string" ? value : count(value)),
-        h("span", { class: "quiet" }, name),
-      ),
+      h("p", h("b", typeof value === "string" ? value : count(value)), h("span.quiet", name)),
     ),
   );
   const part = (name, which) => (one) => one[name]?.[which];
@@ -94,8 +100,9 @@ function draw(told, place, { buckets = [], formats, errors, models, cpu, open })
     ),
     plot("Calls read", buckets, [["calls", (one) => one.calls, "one"]]),
     plot("Streams with repairs", buckets, [["repaired", (one) => one.repaired, "two"]]),
-    ranks("Calls by format", formats, { link: (name) => `#/streams?format=${encodeURIComponent(name)}` }),
-    ranks("Errors by kind", errors, { link: (name) => `#/streams?error=${encodeURIComponent(name)}` }),
-    ranks("Streams by model", models, { link: (name) => `#/streams?model=${encodeURIComponent(name)}` }),
+    plot(isCut ? `The newest ${MAX_ERRORS} errors` : "Errors", buckets, kindsOf(data, errors, buckets)),
+    ranks("Calls by format", formats, "format"),
+    ranks("Errors by kind", errors, "error"),
+    ranks("Streams by model", models, "model"),
   );
 }

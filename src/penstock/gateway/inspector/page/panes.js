@@ -5,7 +5,7 @@
  * has, and its time; what has not is shown faintly.
  */
 
-import { brief, fill, h, written } from "./dom.js";
+import { brief, button, closing, fill, group, h, written } from "./dom.js";
 import { folded, jsonText, messageView } from "./message.js";
 import { Rows } from "./rows.js";
 import { Scrubber } from "./scrubber.js";
@@ -41,20 +41,18 @@ export class Panes {
       point: (event) => this.#light(event),
       pick: (event) => this.#pick(event),
     });
-    this.notes = h("div", { class: "notes" });
-    this.side = h("div", { class: "side" });
+    this.notes = h("div.notes");
+    this.side = h("div.side");
     this.element = h(
-      "div",
-      { class: "panes" },
+      "div.panes",
       this.scrubber.element,
       this.notes,
       h(
-        "div",
-        { class: "both" },
+        "div.both",
         h(
-          "section",
-          { class: "printed", "aria-label": "Printed" },
-          h("header", {}, h("h2", {}, "Printed"), legend()),
+          "section.printed",
+          { "aria-label": "Printed" },
+          h("header", h("h2", "Printed"), legend()),
           this.text.element,
         ),
         this.side,
@@ -85,7 +83,7 @@ export class Panes {
       afterText: pieces.length,
     });
     this.times = this.#steps(pieces);
-    this.text.show(text, spans, remarks);
+    this.text.show(text, spans, remarks, seamsOf(spans, events));
     this.#showNotes(remarks, analysis.truncated);
     this.#showSide(further);
     if (await isOver()) return;
@@ -128,30 +126,14 @@ export class Panes {
     const { client, upstream = {} } = this.analysis;
     const panels = [
       ["Events", () => this.#eventList(), count(this.events.length)],
-      [
-        "Message",
-        () =>
-          (this.messagePlace = h("div", {
-            class: "scroll",
-            tabindex: 0,
-            role: "group",
-            "aria-label": "Message",
-          })),
-      ],
+      ["Message", () => (this.messagePlace = group("Message", ""))],
     ];
     if (client?.body) panels.push(["Client", () => this.#clientView(client)]);
     if (upstream.raw) panels.push(["Bytes", () => plain(upstream.raw, "What the upstream sent")]);
     for (const [name, value] of further) {
       panels.push([
         name,
-        () =>
-          typeof value === "string"
-            ? plain(value, name)
-            : h(
-                "div",
-                { class: "scroll", tabindex: 0, role: "group", "aria-label": name },
-                jsonText(value, name),
-              ),
+        () => (typeof value === "string" ? plain(value, name) : group(name, "", jsonText(value, name))),
       ]);
     }
     this.list = this.messagePlace = this.client = null;
@@ -164,7 +146,7 @@ export class Panes {
   }
 
   #eventList() {
-    this.detail = h("div", { class: "detail", hidden: true });
+    this.detail = h("div.detail", { hidden: true });
     this.list = new Rows({
       label: "Events",
       height: ROW,
@@ -173,7 +155,7 @@ export class Panes {
       point: (at) => this.text.light(at),
     });
     this.list.resize(this.events.length);
-    return h("div", { class: "events" }, this.list.element, this.detail);
+    return h("div.events", this.list.element, this.detail);
   }
 
   /** Show the client's bytes; each piece lights up with the event that wrote it. */
@@ -186,7 +168,7 @@ export class Panes {
     });
     this.client.places = pieces;
     this.client.show(body, spans);
-    return h("div", { class: "events" }, note && h("p", { class: "hint", text: note }), this.client.element);
+    return h("div.events", note && h("p.hint", { text: note }), this.client.element);
   }
 
   #row(at) {
@@ -198,9 +180,9 @@ export class Panes {
     return h(
       "div",
       { class: `event ${at >= this.arrived ? "ahead" : ""}` },
-      h("span", { class: "figure" }, this.isTimed ? `${Math.round(time)} ms` : `#${Math.round(time)}`),
+      h("span.figure", this.isTimed ? `${Math.round(time)} ms` : `#${Math.round(time)}`),
       h("span", { class: `type t-${kind}` }, String(event.type)),
-      h("span", { class: "gist" }, written(brief(gist(event)))),
+      h("span.gist", written(brief(gist(event)))),
     );
   }
 
@@ -211,7 +193,11 @@ export class Panes {
     this.detail.hidden = false;
     fill(
       this.detail,
-      h("header", {}, h("b", {}, `Event ${count(at)}`), close(this.detail)),
+      h(
+        "header",
+        h("b", `Event ${count(at)}`),
+        closing(() => (this.detail.hidden = true)),
+      ),
       jsonText(event, `Event ${at}`),
     );
   }
@@ -242,13 +228,12 @@ export class Panes {
       remarks
         .filter((one) => !Number.isInteger(one.at))
         .slice(0, 20)
-        .map((one) => h("p", {}, remark(one))),
+        .map((one) => h("p", remark(one))),
       cut.length
         ? h(
-            "p",
-            { class: "quiet" },
+            "p.quiet",
             `This is long: shown are ${cut.join(", ")}. `,
-            this.full && h("button", { type: "button", on: { click: this.full } }, "Load all"),
+            this.full && button("Load all", this.full),
           )
         : null,
     );
@@ -295,14 +280,6 @@ export class Panes {
   });
 }
 
-function close(place) {
-  return h(
-    "button",
-    { type: "button", class: "plain", "aria-label": "Close", on: { click: () => (place.hidden = true) } },
-    "✕",
-  );
-}
-
 function plain(text, label) {
   const view = new TextView({ label });
   view.show(text);
@@ -319,6 +296,21 @@ function endsOf(spans, number) {
   }
   for (let at = 1; at < number; at += 1) ends[at] = Math.max(ends[at], ends[at - 1]);
   return { starts, ends };
+}
+
+/** Find where blocks that came natively begin and end: nothing that was printed is between them. */
+function seamsOf(spans, events) {
+  const seams = new Map();
+  let [block, isNative] = [-1, false];
+  for (const [from, , , event, note] of spans) {
+    const next = events[event]?.[1].index ?? block;
+    const begins = note === "native";
+    if (begins) seams.set(from, note);
+    else if (next !== block && isNative) seams.set(from, "");
+    if (next !== block) isNative = begins;
+    block = next;
+  }
+  return seams;
 }
 
 function offsetsOf(pieces) {

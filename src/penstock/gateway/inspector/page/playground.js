@@ -3,13 +3,15 @@
  */
 
 import { about, askJSON, askLong } from "./api.js";
-import { brief, copy, field, fill, h, say, select, written } from "./dom.js";
+import { brief, button, copy, field, fill, group, h, say, select, written } from "./dom.js";
 import { Panes } from "./panes.js";
 import { pack, unpack } from "./share.js";
 import { later } from "./slices.js";
-import { count, many } from "./words.js";
+import { ARGUMENTS, count, many } from "./words.js";
 
 const CHUNKS = [0, 4096, 1024, 256, 64, 16, 8, 4, 2, 1];
+/** After how many milliseconds without an answer what is shown is faint. */
+const PATIENCE = 400;
 const MAX_LINK = 300_000;
 /** The longest text: in one line of more, the field that it is typed into is slow by itself. */
 const MAX_TEXT = 500_000;
@@ -53,7 +55,7 @@ class Playground {
       "aria-describedby": "tools-wrong",
       on: { input: change },
     });
-    this.wrong = h("p", { class: "wrong", id: "tools-wrong", role: "status" });
+    this.wrong = h("p.wrong", { id: "tools-wrong", role: "status" });
     const names = formats.map((one) => one.name);
     this.format = select(["auto", ...names.filter((name) => name !== "auto")], "hermes", change, "Format");
     this.sample = select(
@@ -62,19 +64,11 @@ class Playground {
       (name) => this.#pick(name),
       "Sample of a format",
     );
-    this.arguments = select(
-      [
-        ["live", "live: as they come"],
-        ["whole", "whole: once complete"],
-      ],
-      "live",
-      change,
-      "Arguments",
-    );
+    this.arguments = select(ARGUMENTS, "live", change, "Arguments");
     this.reasoning = select([["", "as usual for the format"], ...reasoning], "", change, "Reasoning");
     this.repair = h("input", { type: "checkbox", on: { change } });
     this.trim = h("input", { type: "checkbox", on: { change } });
-    this.size = h("output", { class: "told" });
+    this.size = h("output.told");
     this.chunk = h("input", {
       type: "range",
       min: 0,
@@ -83,54 +77,40 @@ class Playground {
       "aria-label": "Size of chunks",
       on: { input: () => (this.#tellSize(), change()) },
     });
-    this.laws = h("ul", { class: "laws", "aria-label": "Laws" });
-    this.failure = h("p", { class: "wrong", role: "status" });
-    this.table = h("div", {
-      class: "scroll formats",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "What each format reads",
-    });
+    this.laws = h("ul.laws", { "aria-label": "Laws" });
+    this.failure = h("p.wrong", { role: "status" });
+    this.table = group("What each format reads", "formats");
     this.compare = h(
-      "details",
-      { class: "compare", on: { toggle: () => this.#compare() } },
-      h("summary", {}, "What would each format read in this?"),
+      "details.compare",
+      { on: { toggle: () => this.#compare() } },
+      h("summary", "What would each format read in this?"),
       this.table,
     );
-    fill(
-      main,
-      h("h1", { class: "hidden" }, "Playground"),
-      h(
-        "div",
-        { class: "bench" },
-        this.#form(),
-        h(
-          "section",
-          { class: "result", "aria-label": "What is read" },
-          h("div", { class: "verdict" }, this.laws, this.failure),
-          this.panes.element,
-          this.compare,
-        ),
-      ),
+    this.result = h(
+      "section.result",
+      { "aria-label": "What is read" },
+      h("div.verdict", this.laws, this.failure),
+      this.panes.element,
+      this.compare,
     );
+    fill(main, h("h1.hidden", "Playground"), h("div.bench", this.#form(), this.result));
   }
 
   #form() {
-    const check = (input, words) => h("label", { class: "check" }, input, words);
+    const check = (input, words) => h("label.check", input, words);
     return h(
-      "form",
-      { class: "stack", on: { submit: (event) => event.preventDefault() } },
-      h("div", { class: "pair" }, field("Sample", this.sample), field("Read as", this.format)),
+      "form.stack",
+      { on: { submit: (event) => event.preventDefault() } },
+      h("div.pair", field("Sample", this.sample), field("Read as", this.format)),
       field("Text", this.text),
-      field(h("span", {}, "Chunks of ", this.size), this.chunk),
-      h("div", { class: "pair" }, field("Arguments", this.arguments), field("Reasoning", this.reasoning)),
-      h("div", { class: "checks" }, check(this.repair, "repair"), check(this.trim, "trim")),
+      field(h("span", "Chunks of ", this.size), this.chunk),
+      h("div.pair", field("Arguments", this.arguments), field("Reasoning", this.reasoning)),
+      h("div.checks", check(this.repair, "repair"), check(this.trim, "trim")),
       field("Tools", this.tools),
       this.wrong,
       h(
-        "div",
-        { class: "actions" },
-        h("button", { type: "button", on: { click: () => this.#share() } }, "Copy link"),
+        "div.actions",
+        button("Copy link", () => this.#share()),
       ),
     );
   }
@@ -166,9 +146,13 @@ class Playground {
   /** Read the text as things stand; what was asked before is given up. */
   async parse() {
     const tools = this.#readTools();
-    if (!tools) return;
     this.running.abort();
     this.running = new AbortController();
+    this.#age(true, tools ? PATIENCE : 0);
+    if (!tools) {
+      this.failure.textContent = "The tools cannot be read: what is shown was read before.";
+      return;
+    }
     const signal = AbortSignal.any([this.signal, this.running.signal]);
     const { reasoning, ...state } = this.state;
     try {
@@ -181,13 +165,27 @@ class Playground {
         this.text.value.length < MAX_TEXT
           ? ""
           : `A text has at most ${count(MAX_TEXT)} characters here; penstock inspect FILE takes longer ones.`;
+      this.#age(false);
       this.#showLaws(analysis.laws ?? {}, analysis.complaints ?? []);
       this.panes.show(analysis);
       this.#keep(signal);
       this.#compare();
     } catch (error) {
-      if (!signal.aborted) this.failure.textContent = error.message;
+      if (signal.aborted) return;
+      this.#age(true);
+      this.failure.textContent = error.message;
     }
+  }
+
+  /** Show, `time` milliseconds from now, that what is shown is not what is asked for; or that it is. */
+  #age(isOld, time = 0) {
+    clearTimeout(this.aging);
+    const turn = () => {
+      this.result.classList.toggle("stale", isOld);
+      this.result.setAttribute("aria-busy", isOld);
+    };
+    if (time) this.aging = setTimeout(turn, time);
+    else turn();
   }
 
   #readTools() {
@@ -235,8 +233,8 @@ class Playground {
     fill(
       this.laws,
       Object.entries(LAWS).map(one),
-      (laws.notes ?? []).map((words) => h("li", { class: "quiet", text: String(words) })),
-      complaints.slice(0, 5).map((words) => h("li", { class: "mended", text: brief(words, 200) })),
+      (laws.notes ?? []).map((words) => h("li.quiet", { text: String(words) })),
+      complaints.slice(0, 5).map((words) => h("li.mended", { text: brief(words, 200) })),
     );
   }
 
@@ -257,16 +255,17 @@ class Playground {
   // --- all formats ---
 
   async #compare() {
-    if (!this.compare.open) return;
+    const tools = this.#readTools();
+    if (!this.compare.open || !tools) return;
     this.comparing.abort();
     this.comparing = new AbortController();
     const signal = AbortSignal.any([this.signal, this.comparing.signal]);
     try {
-      const body = { text: this.text.value, tools: this.#readTools() ?? [] };
+      const body = { text: this.text.value, tools };
       const answer = await askJSON("/inspector/api/formats", { method: "POST", signal, body });
       fill(this.table, this.#compared(answer.formats ?? [], answer.detected));
     } catch (error) {
-      if (!signal.aborted) fill(this.table, h("p", { class: "wrong", text: error.message }));
+      if (!signal.aborted) fill(this.table, h("p.wrong", { text: error.message }));
     }
   }
 
@@ -283,42 +282,37 @@ class Playground {
         h(
           "th",
           { scope: "row" },
-          h("button", { type: "button", class: "link", on: { click: () => use(format) } }, written(format)),
-          format === detected && h("span", { class: "pill" }, "detected"),
+          button(written(format), () => use(format), { class: "link" }),
+          format === detected && h("span.pill", "detected"),
         ),
         h(
           "td",
-          {},
           calls.length
             ? calls
                 .slice(0, 5)
                 .map((call) =>
                   h(
                     "div",
-                    {},
                     h("b", { text: call.name ?? "?" }),
                     " ",
                     h("code", { text: brief(JSON.stringify(call.arguments) ?? "", 120) }),
                   ),
                 )
-            : h("span", { class: "quiet" }, "no call"),
+            : h("span.quiet", "no call"),
         ),
-        h("td", {}, h("code", { text: brief(text, 80) })),
-        h("td", { class: "mended", text: brief(complaints.join("; "), 120) }),
+        h("td", h("code", { text: brief(text, 80) })),
+        h("td.mended", { text: brief(complaints.join("; "), 120) }),
       );
     return h(
       "table",
-      {},
       h(
         "thead",
-        {},
         h(
           "tr",
-          {},
           ["Format", "Calls", "Text", "Complaint"].map((name) => h("th", { scope: "col" }, name)),
         ),
       ),
-      h("tbody", {}, ranked.map(line)),
+      h("tbody", ranked.map(line)),
     );
   }
 }

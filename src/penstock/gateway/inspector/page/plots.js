@@ -21,7 +21,7 @@ export function plot(title, buckets, series, { isLine = false, unit = count } = 
     0,
   );
   const sums = series.map(([name], at) => {
-    const all = values.map((one) => one[at]).filter((one) => one !== null && one !== undefined);
+    const all = values.map((one) => one[at]).filter((one) => one != null);
     return isLine
       ? `${name} up to ${unit(Math.max(0, ...all))}`
       : `${name} ${unit(all.reduce((sum, one) => sum + one, 0))}`;
@@ -47,24 +47,17 @@ export function plot(title, buckets, series, { isLine = false, unit = count } = 
     hover(buckets, values, series, unit),
   );
   return h(
-    "figure",
-    { class: "figure-box" },
-    h(
-      "figcaption",
-      {},
-      h("b", {}, title),
-      h("span", { class: "quiet most" }, most > 0 ? `up to ${unit(most)}` : "nothing yet"),
-    ),
+    "figure.figure-box",
+    h("figcaption", h("b", title), h("span.quiet.most", most > 0 ? `up to ${unit(most)}` : "nothing yet")),
     drawing,
     h(
-      "div",
-      { class: "axis", "aria-hidden": "true" },
-      [0, 0.5, 1].map((part) => h("span", {}, at(buckets, part))),
+      "div.axis",
+      { "aria-hidden": "true" },
+      [0, 0.5, 1].map((part) => h("span", at(buckets, part))),
     ),
     h(
-      "ul",
-      { class: "series" },
-      sums.map((words, place) => h("li", {}, h("span", { class: `swatch ${series[place][2]}` }), words)),
+      "ul.series",
+      sums.map((words, place) => h("li", h("span", { class: `swatch ${series[place][2]}` }), words)),
     ),
   );
 }
@@ -97,7 +90,7 @@ function lines(values, series, most) {
   return series.map(([, , look], which) => {
     let [path, dots, isDown] = ["", "", false];
     values.forEach((one, place) => {
-      const known = one[which] !== null && one[which] !== undefined;
+      const known = one[which] != null;
       if (known) {
         const point = `${((place + 0.5) * step).toFixed(1)} ${(TALL - 4 - (one[which] / most) * (TALL - 8)).toFixed(1)}`;
         path += `${isDown ? "L" : "M"}${point}`;
@@ -117,19 +110,18 @@ function hover(buckets, values, series, unit) {
   const step = WIDTH / buckets.length;
   return buckets.map((bucket, place) => {
     const told = series.map(
-      ([name], which) =>
-        `${name}: ${values[place][which] === null || values[place][which] === undefined ? "–" : unit(values[place][which])}`,
+      ([name], which) => `${name}: ${values[place][which] == null ? "–" : unit(values[place][which])}`,
     );
     return svg(
-      "rect",
-      { class: "touch", x: place * step, width: step, y: 0, height: TALL },
-      svg("title", {}, `${new Date(bucket.t * 1000).toLocaleString()}\n${told.join("\n")}`),
+      "rect.touch",
+      { x: place * step, width: step, y: 0, height: TALL },
+      svg("title", `${new Date(bucket.t * 1000).toLocaleString()}\n${told.join("\n")}`),
     );
   });
 }
 
-/** Names with figures, the largest first, each with a bar; `link(name)` is where a name leads. */
-export function ranks(title, figures, { link, unit = count, most: shown = 12 } = {}) {
+/** Names with figures, the largest first, each with a bar; a name leads to its streams by `filter`. */
+export function ranks(title, figures, filter, shown = 12) {
   const pairs = Object.entries(figures ?? {})
     .filter(([, value]) => Number.isFinite(value))
     .sort((a, b) => b[1] - a[1]);
@@ -138,23 +130,19 @@ export function ranks(title, figures, { link, unit = count, most: shown = 12 } =
     svg(
       "svg",
       { viewBox: "0 0 100 8", preserveAspectRatio: "none", class: "rank", "aria-hidden": "true" },
-      svg("rect", { class: "bar one", width: (value / most) * 100, height: 8, rx: 1 }),
+      svg("rect.bar.one", { width: (value / most) * 100, height: 8, rx: 1 }),
     );
   const line = ([name, value]) =>
     h(
       "li",
-      {},
-      link ? h("a", { href: link(name), text: name }) : h("span", { text: name }),
+      h("a", { href: `#/streams?${new URLSearchParams({ [filter]: name })}`, text: name }),
       bar(value),
-      h("span", { class: "figure" }, unit(value)),
+      h("span.figure", count(value)),
     );
   return h(
-    "figure",
-    { class: "figure-box" },
-    h("figcaption", {}, h("b", {}, title)),
-    pairs.length
-      ? h("ol", { class: "ranks" }, pairs.slice(0, shown).map(line))
-      : h("p", { class: "quiet" }, "nothing yet"),
-    pairs.length > shown && h("p", { class: "quiet" }, `and ${pairs.length - shown} more`),
+    "figure.figure-box",
+    h("figcaption", h("b", title), h("span.quiet.most", "in all of this time")),
+    pairs.length ? h("ol.ranks", pairs.slice(0, shown).map(line)) : h("p.quiet", "nothing yet"),
+    pairs.length > shown && h("p.quiet", `and ${pairs.length - shown} more`),
   );
 }

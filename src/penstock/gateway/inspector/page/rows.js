@@ -25,8 +25,8 @@ export class Rows {
     this.count = 0;
     this.current = -1;
     this.drawn = new Map();
-    this.room = h("div", { class: "rows-room", role: "presentation" });
-    this.element = h("div", { class: "rows", role, "aria-label": label, tabindex: 0 }, this.room);
+    this.room = h("div.rows-room", { role: "presentation" });
+    this.element = h("div.rows", { role, "aria-label": label, tabindex: 0 }, this.room);
     this.name = `rows-${(Rows.made = (Rows.made ?? 0) + 1)}`;
     this.update = eachFrame(() => this.#update());
     this.element.addEventListener("scroll", this.update, { passive: true });
@@ -50,16 +50,31 @@ export class Rows {
 
   /** Draw again what is seen. */
   clear() {
+    const isHeld = this.#holds(this.room);
     for (const row of this.drawn.values()) row.remove();
     this.drawn.clear();
-    this.update();
+    if (isHeld) this.#update();
+    else this.update();
+    if (isHeld) this.focus();
   }
 
   /** Draw one row again, if it is seen. */
   redraw(at) {
-    this.drawn.get(at)?.remove();
-    this.drawn.delete(at);
-    this.update();
+    const row = this.drawn.get(at);
+    if (!row) return;
+    const isHeld = this.#holds(row);
+    row.remove();
+    this.#add(at);
+    if (isHeld) this.focus();
+  }
+
+  /** Give the focus to the current row's link. */
+  focus() {
+    this.row(this.current)?.querySelector("a")?.focus({ preventScroll: true });
+  }
+
+  #holds(element) {
+    return element.contains(document.activeElement);
   }
 
   /** Make the row at a place the current one, and bring it into sight. */
@@ -97,7 +112,7 @@ export class Rows {
         this.drawn.delete(at);
       }
     }
-    for (let at = first; at < last; at += 1) if (!this.drawn.has(at)) this.#add(at);
+    for (let at = last - 1; at >= first; at -= 1) if (!this.drawn.has(at)) this.#add(at);
     this.#active();
     if (this.near && last >= this.count) this.near();
   }
@@ -113,7 +128,7 @@ export class Rows {
     row.setAttribute("aria-setsize", this.count);
     row.setAttribute("aria-posinset", at + 1);
     this.drawn.set(at, row);
-    this.room.append(row);
+    this.room.insertBefore(row, this.drawn.get(at + 1) ?? null); // read aloud in this order
     this.#mark(at);
   }
 

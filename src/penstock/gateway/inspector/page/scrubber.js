@@ -1,12 +1,13 @@
 /**
- * The scrubber: a stream stepped through, chunk by chunk, or played as it came.
+ * The scrubber: a stream stepped through, or played as it came. A step is a chunk that brought text,
+ * or what came behind the last of them.
  *
  * Above it is a plot of time: what came when, how much of it, the longest silences, the first token.
  */
 
-import { fill, h, select, svg } from "./dom.js";
+import { button, fill, h, select, svg } from "./dom.js";
 import { countWhile } from "./slices.js";
-import { bytes, count, seconds } from "./words.js";
+import { bytes, count, many, seconds } from "./words.js";
 
 const WIDTH = 1000;
 const TALL = 64;
@@ -27,21 +28,13 @@ export class Scrubber {
       min: 0,
       value: 0,
       class: "range",
-      "aria-label": "Chunk",
+      "aria-label": "Step",
       on: { input: () => this.go(Number(this.range.value)) },
     });
-    this.told = h("output", { class: "told" });
-    this.button = h(
-      "button",
-      { type: "button", class: "play", "aria-label": "Play", on: { click: () => this.toggle() } },
-      icon("play"),
-    );
-    const button = (sign, label, act) =>
-      h(
-        "button",
-        { type: "button", class: "plain", "aria-label": label, title: label, on: { click: act } },
-        icon(sign),
-      );
+    this.told = h("output.told");
+    this.button = button(icon("play"), () => this.toggle(), { class: "play", "aria-label": "Play" });
+    const sign = (name, label, act) =>
+      button(icon(name), act, { class: "plain", "aria-label": label, title: label });
     const speed = select(
       [
         ["0.25", "¼×"],
@@ -53,19 +46,18 @@ export class Scrubber {
       (value) => this.#pace(Number(value)),
       "Speed",
     );
-    this.plot = h("div", { class: "plot" });
+    this.plot = h("div.plot");
     this.element = h(
-      "section",
-      { class: "scrubber", "aria-label": "Steps in time" },
+      "section.scrubber",
+      { "aria-label": "Steps in time" },
       this.plot,
       h(
-        "div",
-        { class: "steps" },
-        button("first", "To the beginning", () => this.go(0)),
-        button("back", "One chunk back", () => this.step(-1)),
+        "div.steps",
+        sign("first", "To the beginning", () => this.go(0)),
+        sign("back", "One step back", () => this.step(-1)),
         this.button,
-        button("on", "One chunk on", () => this.step(1)),
-        button("last", "To the end", () => this.go(this.steps.length)),
+        sign("on", "One step on", () => this.step(1)),
+        sign("last", "To the end", () => this.go(this.steps.length)),
         this.range,
         this.told,
         speed,
@@ -89,7 +81,7 @@ export class Scrubber {
     this.at = Math.max(0, Math.min(at, this.steps.length));
     this.range.value = this.at;
     const time = this.isTimed && this.at ? ` · ${seconds(this.#time() / 1000)}` : "";
-    this.told.textContent = `chunk ${count(this.at)} of ${count(this.steps.length)}${time}`;
+    this.told.textContent = `step ${count(this.at)} of ${count(this.steps.length)}${time}`;
     this.range.setAttribute("aria-valuetext", this.told.textContent);
     const x = String(this.at >= this.steps.length && this.end ? WIDTH : this.#x(this.at ? this.#time() : 0));
     this.cursor?.setAttribute("x1", x);
@@ -157,11 +149,11 @@ export class Scrubber {
 
   #drawn(timeline, { first, end }) {
     this.end = Math.max(1, end ?? 0, timeline.at(-1)[0]);
-    this.cursor = svg("line", { class: "cursor", y1: 0, y2: TALL, x1: WIDTH, x2: WIDTH });
+    this.cursor = svg("line.cursor", { y1: 0, y2: TALL, x1: WIDTH, x2: WIDTH });
     const gaps = longest(timeline);
     const total = timeline.reduce((sum, [, size]) => sum + size, 0);
     const words = [
-      many(timeline.length),
+      many(timeline.length, "chunk"),
       bytes(total),
       first != null && `first token after ${seconds(first / 1000)}`,
       gaps.length && `longest silence ${seconds((gaps[0][1] - gaps[0][0]) / 1000)}`,
@@ -186,9 +178,8 @@ export class Scrubber {
           height: TALL,
         }),
       ),
-      svg("path", { class: "bars", d: this.#bars(timeline) }),
-      first != null &&
-        svg("line", { class: "first", x1: this.#x(first), x2: this.#x(first), y1: 0, y2: TALL }),
+      svg("path.bars", { d: this.#bars(timeline) }),
+      first != null && svg("line.first", { x1: this.#x(first), x2: this.#x(first), y1: 0, y2: TALL }),
       this.cursor,
     );
     drawing.addEventListener("click", (event) => {
@@ -199,13 +190,12 @@ export class Scrubber {
     return [
       drawing,
       h(
-        "p",
-        { class: "quiet" },
-        h("span", { class: "swatch bars" }),
+        "p.quiet",
+        h("span.swatch.bars"),
         "chunks ",
-        gaps.length ? [h("span", { class: "swatch gap" }), "silence "] : [],
-        first != null ? [h("span", { class: "swatch first" }), "first token "] : [],
-        h("span", { class: "words" }, words),
+        gaps.length ? [h("span.swatch.gap"), "silence "] : [],
+        first != null ? [h("span.swatch.first"), "first token "] : [],
+        h("span.words", words),
       ),
     ];
   }
@@ -237,12 +227,10 @@ const ICONS = {
 };
 const icon = (name) =>
   svg(
-    "svg",
-    { class: "icon", viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" },
+    "svg.icon",
+    { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" },
     svg("path", { d: ICONS[name] }),
   );
-
-const many = (number) => `${count(number)} ${number === 1 ? "chunk" : "chunks"}`;
 
 /** Give the longest silences between chunks: those of a quarter of a second, and far more than usual. */
 function longest(timeline) {

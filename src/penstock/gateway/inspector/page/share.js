@@ -1,5 +1,5 @@
 /**
- * A state of the playground in the fragment of an address: JSON, deflated where the browser can.
+ * A state of the playground in the fragment of an address: JSON, deflated.
  *
  * A link may come from anyone: what it holds is bounded, and each value is looked at before use.
  */
@@ -9,20 +9,16 @@ const MAX_INFLATED = 4_000_000;
 /** Write `state` as the text behind the `?` of a fragment. */
 export async function pack(state) {
   const plain = new TextEncoder().encode(JSON.stringify(state));
-  if (!globalThis.CompressionStream) return `j=${base64url(plain)}`;
   const stream = new Blob([plain]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   return `z=${base64url(new Uint8Array(await new Response(stream).arrayBuffer()))}`;
 }
 
 /** Read what `pack` wrote; null where it is nothing of ours. */
 export async function unpack(text) {
-  const [kind, data] = [text.slice(0, 2), text.slice(2)];
-  if (kind !== "z=" && kind !== "j=") return null;
+  if (!text.startsWith("z=")) return null;
   try {
-    const bytes = Uint8Array.from(atob(data.replaceAll("-", "+").replaceAll("_", "/")), (one) =>
-      one.charCodeAt(0),
-    );
-    const state = JSON.parse(kind === "z=" ? await inflated(bytes) : new TextDecoder().decode(bytes));
+    const data = atob(text.slice(2).replaceAll("-", "+").replaceAll("_", "/"));
+    const state = JSON.parse(await inflated(Uint8Array.from(data, (one) => one.charCodeAt(0))));
     return state && typeof state === "object" ? state : null;
   } catch {
     return null;

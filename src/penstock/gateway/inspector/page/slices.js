@@ -6,9 +6,10 @@
 const SLICE = 8;
 
 /** Let the browser paint, and hear its user, before the work goes on. */
-export const pause = globalThis.scheduler?.yield
-  ? () => globalThis.scheduler.yield()
-  : () => new Promise((resolve) => setTimeout(resolve));
+export const pause = globalThis.scheduler?.yield ? () => globalThis.scheduler.yield() : () => wait(0);
+
+/** Let some milliseconds pass. */
+export const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
 /** Call `work` for each number below `count`, in slices, until `isOver` between two of them. */
 export async function inSlices(count, work, isOver) {
@@ -23,12 +24,12 @@ export async function inSlices(count, work, isOver) {
   }
 }
 
-/** Give a function that calls `work` once, `wait` milliseconds after it was last called. */
-export function later(wait, work) {
+/** Give a function that calls `work` once, `time` milliseconds after it was last called. */
+export function later(time, work) {
   let timer = 0;
   return (...given) => {
     clearTimeout(timer);
-    timer = setTimeout(() => work(...given), wait);
+    timer = setTimeout(() => work(...given), time);
   };
 }
 

@@ -2,10 +2,10 @@
  * One stream: what the model printed, what was read in it, and what the client got.
  */
 
-import { about, askJSON, askLong, askText, withQuery } from "./api.js";
-import { copy, dialog, download, field, fill, h, say, select } from "./dom.js";
+import { about, askJSON, askLong, askSoon, askText, withQuery } from "./api.js";
+import { button, copy, dialog, download, field, fill, group, h, say, select } from "./dom.js";
 import { Panes } from "./panes.js";
-import { count, ending, many, moment, mood, seconds } from "./words.js";
+import { ARGUMENTS, count, ending, many, moment, mood, seconds } from "./words.js";
 
 const AGAIN = 1000;
 const RUNNING = {
@@ -13,6 +13,7 @@ const RUNNING = {
   kind: "running",
   text: "It is still running: what it holds is shown once it has ended.",
 };
+const BARE = "Its bodies were not kept: with store.bodies = false a stream can be counted, not read.";
 const MAX_CHANGES = 100;
 /** How much of one difference is shown, in characters. */
 const MAX_CHANGE = 20_000;
@@ -21,9 +22,9 @@ const MAX_CHANGE = 20_000;
 export async function stream(main, rest, signal) {
   const id = decodeURIComponent(rest);
   const path = `/inspector/api/streams/${encodeURIComponent(id)}`;
-  fill(main, h("p", { class: "empty" }, "Reading the stream …"));
+  fill(main, h("p.empty", "Reading the stream …"));
   const view = new Stream(main, path, signal);
-  view.take(await askLong(path, { signal }));
+  view.take(await askSoon(path, { signal }));
   document.title = `${view.analysis.row.model} · Penstock inspector`;
   return { ...view.panes.keys, Escape: () => (location.hash = "#/streams"), r: () => view.replay() };
 }
@@ -31,9 +32,10 @@ export async function stream(main, rest, signal) {
 class Stream {
   constructor(main, path, signal) {
     Object.assign(this, { main, path, signal });
-    this.head = h("header", { class: "head" });
-    this.banner = h("div", { class: "banner", hidden: true });
-    this.panes = new Panes({ full: () => this.#load("1") });
+    this.head = h("header.head");
+    this.banner = h("div.banner", { hidden: true });
+    const full = () => (this.banner.hidden ? this.#load("1") : this.#replayed(this.asked, "1"));
+    this.panes = new Panes({ full });
     fill(main, this.head, this.banner, this.panes.element);
   }
 
@@ -43,8 +45,16 @@ class Stream {
     fill(this.main, this.head, this.banner, this.panes.element);
     this.#showHead();
     const isRunning = analysis.row.state === "started";
-    this.#show(isRunning ? { ...analysis, remarks: [...(analysis.remarks ?? []), RUNNING] } : analysis);
+    const said = isRunning ? RUNNING : this.isBare ? { at: null, kind: "bare", text: BARE } : [];
+    analysis.remarks = [analysis.remarks ?? [], said].flat();
+    this.#show(analysis);
     if (isRunning) this.timer = setTimeout(() => this.signal.aborted || this.#load(), AGAIN);
+  }
+
+  /** Whether nothing is known but the row. */
+  get isBare() {
+    const { request, upstream = {}, events = [] } = this.analysis;
+    return !request && !upstream.raw && !events.length;
   }
 
   async #load(full) {
@@ -66,21 +76,15 @@ class Stream {
     ];
     this.panes.show(
       analysis,
-      all.filter(
-        ([, value]) =>
-          value !== null &&
-          value !== undefined &&
-          value !== "" &&
-          (typeof value !== "object" || Object.keys(value).length),
-      ),
+      all.filter(([, value]) => value && (typeof value !== "object" || Object.keys(value).length)),
     );
   }
 
   #showHead() {
     const { row, replayable, notes } = this.analysis;
     const found = (notes?.formats ?? []).filter((name) => name !== row.format).join(", ");
-    const button = (words, act, why) =>
-      h("button", { type: "button", disabled: Boolean(why), title: why || null, on: { click: act } }, words);
+    const able = (words, act, why) => button(words, act, { disabled: Boolean(why), title: why || null });
+    const bare = this.isBare && (row.state === "started" ? RUNNING.text : BARE);
     const facts = [
       ["asked", `${row.client_api || "–"} · ${row.stream ? "stream" : "whole"}`],
       ["upstream", `${row.upstream || "–"} · ${row.upstream_api || "–"}`],
@@ -99,26 +103,23 @@ class Stream {
     fill(
       this.head,
       h(
-        "div",
-        { class: "title" },
+        "div.title",
         h("a", { href: "#/streams", class: "back", "aria-label": "Back to the list" }, "←"),
         h("h1", { text: row.model || row.id }),
-        h("span", { class: `ended ${mood(row)}` }, h("span", { class: "pill", text: ending(row) })),
-        h("time", { class: "quiet" }, moment(row.created)),
+        h("span", { class: `ended ${mood(row)}` }, h("span.pill", { text: ending(row) })),
+        h("time.quiet", moment(row.created)),
         h(
-          "span",
-          { class: "actions" },
-          button("Replay with …", () => this.replay(), replayable),
-          button("Copy as curl", () => this.#curl()),
-          button("Export as test", () => this.#vector(), ""),
+          "span.actions",
+          able("Replay with …", () => this.replay(), replayable),
+          able("Copy as curl", () => this.#curl(), bare),
+          able("Export as test", () => this.#vector(), bare),
         ),
       ),
       h(
-        "dl",
-        { class: "facts" },
-        facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { text: value }))),
+        "dl.facts",
+        facts.map(([name, value]) => h("div", h("dt", name), h("dd", { text: value }))),
       ),
-      row.error_message && h("p", { class: "wrong", text: row.error_message }),
+      row.error_message && h("p.wrong", { text: row.error_message }),
     );
   }
 
@@ -128,49 +129,44 @@ class Stream {
   async replay() {
     if (this.analysis.replayable) return say(this.analysis.replayable);
     const { formats = [], reasoning = [] } = await about();
-    const same = ["", "as it was"];
-    const chosen = {
-      format: select([same, ...formats.map((one) => one.name)], this.asked?.format ?? "", null, "Format"),
-      arguments: select(
-        [same, ["live", "live: as they come"], ["whole", "whole: once complete"]],
-        this.asked?.arguments ?? "",
-        null,
-        "Arguments",
-      ),
-      reasoning: select([same, ...reasoning], this.asked?.reasoning ?? "", null, "Reasoning"),
-      repair: select([same, ["true", "on"], ["false", "off"]], "", null, "Repair"),
+    const isOn = [
+      ["true", "on"],
+      ["false", "off"],
+    ];
+    const options = {
+      Format: formats.map((one) => one.name),
+      Arguments: ARGUMENTS,
+      Reasoning: reasoning,
+      Repair: isOn,
+      Trim: isOn,
     };
+    const chosen = Object.entries(options).map(([label, all]) => {
+      const before = String(this.asked?.[label.toLowerCase()] ?? "");
+      return [label, select([["", "as it was"], ...all], before, null, label)];
+    });
     const form = h(
-      "form",
-      { class: "stack" },
-      h("p", { class: "quiet" }, "The stored bytes are read again, now; nobody is asked."),
-      field("Format", chosen.format),
-      field("Arguments", chosen.arguments),
-      field("Reasoning", chosen.reasoning),
-      field("Repair", chosen.repair),
-      h("div", { class: "actions" }, h("button", { class: "primary" }, "Replay")),
+      "form.stack",
+      h("p.quiet", "The stored bytes are read again, now; nobody is asked."),
+      chosen.map(([label, control]) => field(label, control)),
+      h("div.actions", h("button.primary", "Replay")),
     );
     const box = dialog("Replay with", form);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       box.close();
-      const pairs = Object.entries(chosen)
-        .map(([name, one]) => [name, one.value])
+      const pairs = chosen
+        .map(([label, { value }]) => [label.toLowerCase(), { true: true, false: false }[value] ?? value])
         .filter(([, value]) => value !== "");
-      this.#replayed(
-        Object.fromEntries(
-          pairs.map(([name, value]) => [name, name === "repair" ? value === "true" : value]),
-        ),
-      );
+      this.#replayed(Object.fromEntries(pairs));
     });
     return undefined;
   }
 
-  async #replayed(body) {
+  async #replayed(body, full) {
     this.asked = body;
     clearTimeout(this.timer);
     try {
-      const { analysis, differences = [] } = await askLong(`${this.path}/replay`, {
+      const { analysis, differences = [] } = await askLong(withQuery(`${this.path}/replay`, { full }), {
         method: "POST",
         body,
         signal: this.signal,
@@ -184,10 +180,9 @@ class Stream {
         this.banner,
         h(
           "header",
-          {},
           h("h2", { text: `Replayed with ${words}` }),
-          h("span", {}, differences.length ? many(differences.length, "difference") : "no difference"),
-          h("button", { type: "button", on: { click: () => this.#original() } }, "Back to what was"),
+          h("span", differences.length ? many(differences.length, "difference") : "no difference"),
+          button("Back to what was", () => this.#original()),
         ),
         differences.length ? changes(differences) : null,
       );
@@ -234,20 +229,14 @@ class Stream {
       dialog(
         "A test of this stream",
         h(
-          "p",
-          { class: "quiet" },
+          "p.quiet",
           "The text, the tools, and what was read, as JSON; keys are taken out. Attach it to a bug report.",
         ),
         area,
         h(
-          "div",
-          { class: "actions" },
-          h("button", { type: "button", on: { click: () => copy(text, "test vector") } }, "Copy"),
-          h(
-            "button",
-            { type: "button", class: "primary", on: { click: () => download(name, text) } },
-            "Download",
-          ),
+          "div.actions",
+          button("Copy", () => copy(text, "test vector")),
+          button("Download", () => download(name, text), { class: "primary" }),
         ),
       );
     } catch (error) {
@@ -264,13 +253,11 @@ function changes(differences) {
       .slice(0, MAX_CHANGE)
       .split("\n")
       .map((line) => h("div", { class: look[line[0]] ?? "", text: line || " " }));
-  return h(
-    "div",
-    { class: "scroll changes", tabindex: 0, role: "group", "aria-label": "Differences" },
+  return group(
+    "Differences",
+    "changes",
     differences
       .slice(0, MAX_CHANGES)
-      .map(({ path, words }) =>
-        h("section", {}, h("h3", { text: String(path) }), h("div", { class: "prose" }, lines(words))),
-      ),
+      .map(({ path, words }) => h("section", h("h3", { text: String(path) }), h("div.prose", lines(words)))),
   );
 }

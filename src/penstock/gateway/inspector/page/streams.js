@@ -5,22 +5,18 @@
  * are put on top, and change while they run. What was found stays when one of them is opened.
  */
 
-import { about, ask, askJSON, frames, withQuery } from "./api.js";
-import { fill, h, offer, select, svg } from "./dom.js";
+import { aboutLog, ask, askJSON, frames, withQuery } from "./api.js";
+import { button, fill, h, offer, select, svg } from "./dom.js";
 import { Rows } from "./rows.js";
-import { countWhile, eachFrame, later } from "./slices.js";
-import { ending, many, moment, mood, seconds } from "./words.js";
+import { countWhile, eachFrame, later, wait } from "./slices.js";
+import { ending, many, moment, mood, PERIODS, seconds } from "./words.js";
 
 const PAGE = 200;
 const HEIGHT = 58;
 const RETRY = 2000;
-const PERIODS = [
-  ["", "any time"],
-  ["900", "last 15 minutes"],
-  ["3600", "last hour"],
-  ["86400", "last day"],
-  ["604800", "last week"],
-];
+/** After how many milliseconds of silence it is asked whether a stream still runs, and of how many. */
+const SILENCE = 10_000;
+const MAX_ASKED = 20;
 const FINISHES = [["", "any finish"], "stop", "tool_use", "length", "error"];
 const ERRORS = [
   ["", "any error"],
@@ -32,7 +28,7 @@ const ERRORS = [
   "filter",
   "aborted",
 ];
-const STATES = [["", "any state"], ["started", "running"], "done", "failed", "aborted"];
+const STATES = [["", "any state"], ["started", "running"], "done", "failed", "aborted", "interrupted"];
 
 /** What the list held when it was left. */
 const kept = { filters: {}, rows: [], next: "", current: -1, scroll: 0 };
@@ -65,17 +61,18 @@ class List {
     });
     this.changed = new Set();
     this.flush = eachFrame(() => this.#flush());
-    this.live = h("span", { class: "live", title: "New streams appear here as they begin" }, "live");
-    this.note = h("span", { class: "quiet", role: "status" });
-    this.empty = h("div", { class: "empty", hidden: true });
+    this.live = h("span.live", { title: "New streams appear here as they begin" }, "live");
+    this.note = h("span.quiet", { role: "status" });
+    this.bodies = h("span.quiet", { hidden: true }, "bodies are not kept: store.bodies is off");
+    this.empty = h("div.empty", { hidden: true });
     fill(
       main,
-      h("h1", { class: "hidden" }, "Streams"),
+      h("h1.hidden", "Streams"),
       this.#bar(),
       heading(),
       this.view.element,
       this.empty,
-      h("p", { class: "foot" }, this.note, this.live),
+      h("p.foot", this.note, this.bodies, this.live),
     );
     this.view.element.addEventListener("scroll", () => (kept.scroll = this.view.element.scrollTop), {
       passive: true,
@@ -94,11 +91,13 @@ class List {
       this.view.resize(this.rows.length);
       requestAnimationFrame(() => (this.view.element.scrollTop = kept.scroll));
     }
-    const known = await about();
-    if (!known.log) throw new Error("nothing is logged here: the log is switched off");
+    const known = await aboutLog();
+    this.bodies.hidden = known.bodies;
     this.#offer(known);
     await this.load(!this.rows.length);
     this.#follow();
+    const timer = setInterval(() => this.#settle(), SILENCE / 2);
+    this.signal.addEventListener("abort", () => clearInterval(timer));
   }
 
   /** Read the newest page: `anew` forgets what is there, else it is put on top. */
@@ -157,23 +156,45 @@ class List {
 
   async #follow() {
     while (!this.signal.aborted) {
+      // A page that nobody sees would hold one of the six connections that a browser has.
+      const turned = new AbortController();
+      const turn = new Promise((resolve) => turned.signal.addEventListener("abort", resolve));
+      document.addEventListener("visibilitychange", () => turned.abort(), { once: true });
+      if (document.hidden) {
+        await turn;
+        continue;
+      }
       try {
         const after = this.rows[0]?.id ?? "";
         const live = await ask(withQuery("/inspector/api/live", { after }), {
-          signal: this.signal,
+          signal: AbortSignal.any([this.signal, turned.signal]),
           accept: "text/event-stream",
         });
         this.live.classList.add("on");
+        this.load(false).catch(() => {}); // what ended while nobody listened
         for await (const { event, data } of frames(live)) {
           if (event === "gap") this.load(false).catch(() => {});
           else if (data) this.#hear(JSON.parse(data));
         }
       } catch (error) {
         if (this.signal.aborted) return;
-        console.info("live:", error.message);
+        if (!turned.signal.aborted) console.info("live:", error.message);
       }
       this.live.classList.remove("on");
-      await new Promise((resolve) => setTimeout(resolve, RETRY));
+      await Promise.race([turn, wait(RETRY)]);
+    }
+  }
+
+  /** Ask for those that run, and of which nothing was heard for a while: their end may have been missed. */
+  async #settle() {
+    if (document.hidden) return;
+    const lately = performance.now() - SILENCE;
+    const open = this.rows.filter((row) => row.state === "started" && !(row.heard > lately));
+    for (const { id } of open.slice(0, MAX_ASKED)) {
+      // The newest row before what comes right behind an id is the one with that id.
+      const path = withQuery("/v1/requests", { limit: 1, before: `${id}!` });
+      const page = await askJSON(path, { signal: this.signal }).catch(() => null);
+      this.#hear(page?.data[0]?.id === id ? page.data[0] : { id });
     }
   }
 
@@ -181,7 +202,7 @@ class List {
     if (!patch.id) return;
     const at = this.#place(patch.id);
     if (this.rows[at]?.id === patch.id) {
-      Object.assign(this.rows[at], patch);
+      this.#change(at, patch);
       this.changed.add(patch.id);
       this.flush();
     } else if (patch.created && this.filters.search) {
@@ -201,7 +222,7 @@ class List {
   #put(row) {
     const at = this.#place(row.id);
     if (this.rows[at]?.id === row.id) {
-      Object.assign(this.rows[at], row);
+      this.#change(at, row);
       return;
     }
     if (at === this.rows.length && this.next) return;
@@ -209,6 +230,17 @@ class List {
     if (this.view.current >= at) this.view.current += 1;
     const box = this.view.element;
     if (box.scrollTop > at * HEIGHT) box.scrollTop += HEIGHT;
+  }
+
+  /** Take what is new of a row; one that has ended runs no more, and leaves where only such are wanted. */
+  #change(at, patch) {
+    const row = this.rows[at];
+    if (row.state !== "started" && patch.state === "started") return;
+    Object.assign(row, patch, { heard: performance.now() });
+    if (!this.filters.state || row.state === this.filters.state) return;
+    this.rows.splice(at, 1);
+    if (this.view.current > at) this.view.current -= 1;
+    this.isLonger = true;
   }
 
   #fits(row) {
@@ -233,7 +265,7 @@ class List {
 
   #step(by) {
     this.view.go(this.view.current + by);
-    this.view.row(this.view.current)?.querySelector("a").focus({ preventScroll: true });
+    this.view.focus();
   }
 
   // --- filters ---
@@ -262,30 +294,23 @@ class List {
       on: { change: () => set("repairs")(repairs.checked ? "1" : "") },
     });
     repairs.checked = this.filters.repairs === "1";
-    const more = h(
-      "button",
-      {
-        type: "button",
-        class: "more",
-        "aria-expanded": "false",
-        on: { click: () => more.setAttribute("aria-expanded", bar.classList.toggle("open")) },
-      },
-      "Filters",
-    );
+    const more = button("Filters", () => more.setAttribute("aria-expanded", bar.classList.toggle("open")), {
+      class: "more",
+      "aria-expanded": "false",
+    });
     const bar = h(
-      "form",
-      { class: "bar", role: "search", on: { submit: (event) => event.preventDefault() } },
+      "form.bar",
+      { role: "search", on: { submit: (event) => event.preventDefault() } },
       this.search,
       more,
       h(
-        "div",
-        { class: "filters" },
+        "div.filters",
         Object.values(this.choices),
         choice("state", STATES, "State"),
         choice("finish", FINISHES, "Finish"),
         choice("error", ERRORS, "Error"),
-        choice("period", PERIODS, "Time"),
-        h("label", { class: "check" }, repairs, "repaired"),
+        choice("period", [["", "any time"], ...PERIODS], "Time"),
+        h("label.check", repairs, "repaired"),
       ),
     );
     return bar;
@@ -313,9 +338,9 @@ class List {
 function heading() {
   const names = ["Time", "Asked", "Read by", "Calls", "Ended", "First token", "Took"];
   return h(
-    "div",
-    { class: "heads", "aria-hidden": "true" },
-    names.map((name) => h("span", {}, name)),
+    "div.heads",
+    { "aria-hidden": "true" },
+    names.map((name) => h("span", name)),
   );
 }
 
@@ -323,45 +348,34 @@ function heading() {
 function draw(row) {
   const repairs = row.repairs?.length ?? 0;
   const cells = [
-    h("span", { class: "when" }, moment(row.created)),
+    h("span.when", moment(row.created)),
     h(
-      "span",
-      { class: "asked" },
+      "span.asked",
       h("b", { text: row.model || "–" }),
       h("small", {
         text: `${row.client_api || "–"} → ${row.upstream || "nobody"}${row.upstream_model && row.upstream_model !== row.model ? ` · ${row.upstream_model}` : ""}`,
       }),
     ),
     h(
-      "span",
-      { class: "read" },
+      "span.read",
       h("span", { text: row.format || "–" }),
       h("small", {
         text: row.mode === "prompt" ? "told of tools in words" : row.stream ? "streamed" : "whole",
       }),
     ),
     h(
-      "span",
-      { class: "calls" },
-      row.calls ? many(row.calls, "call") : h("span", { class: "quiet" }, "no call"),
-      repairs > 0 &&
-        h("small", { class: "mended", title: row.repairs.join("\n") }, `✎ ${many(repairs, "repair")}`),
+      "span.calls",
+      row.calls ? many(row.calls, "call") : h("span.quiet", "no call"),
+      repairs > 0 && h("small.mended", { title: row.repairs.join("\n") }, `✎ ${many(repairs, "repair")}`),
     ),
     h(
       "span",
       { class: `ended ${mood(row)}` },
-      h("span", { class: "pill", text: ending(row) }),
-      row.error_message
-        ? h("small", { text: row.error_message.slice(0, 120) })
-        : h("small", {}, row.chunks ? many(row.chunks, "chunk") : ""),
+      h("span.pill", { text: ending(row) }),
+      h("small", { text: row.error_message?.slice(0, 120) || (row.chunks ? many(row.chunks, "chunk") : "") }),
     ),
-    h("span", { class: "figure" }, seconds(row.first_token)),
-    h(
-      "span",
-      { class: "figure" },
-      row.state === "started" && !row.duration ? "…" : seconds(row.duration),
-      spark(row),
-    ),
+    h("span.figure", seconds(row.first_token)),
+    h("span.figure", row.state === "started" && !row.duration ? "…" : seconds(row.duration), spark(row)),
   ];
   const link = h("a", { href: `#/streams/${encodeURIComponent(row.id)}`, tabindex: -1 }, cells);
   return h("div", { class: `stream ${mood(row)}` }, link);
@@ -373,26 +387,24 @@ function spark({ duration, first_token: first }) {
   if (!duration) return null;
   const all = width(duration);
   return svg(
-    "svg",
-    { class: "spark", width: 64, height: 4, "aria-hidden": "true" },
-    svg("rect", { class: "flow", width: all, height: 4, rx: 2 }),
-    first && svg("rect", { class: "wait", width: Math.min(all, width(first)), height: 4, rx: 2 }),
+    "svg.spark",
+    { width: 64, height: 4, "aria-hidden": "true" },
+    svg("rect.flow", { width: all, height: 4, rx: 2 }),
+    first && svg("rect.wait", { width: Math.min(all, width(first)), height: 4, rx: 2 }),
   );
 }
 
-const nothingFound = () => [h("h2", {}, "Nothing fits"), h("p", {}, "No stream fits these filters.")];
+const nothingFound = () => [h("h2", "Nothing fits"), h("p", "No stream fits these filters.")];
 const nothingYet = () => [
-  h("h2", {}, "No streams yet"),
+  h("h2", "No streams yet"),
   h(
     "p",
-    {},
     "Send a request to this gateway, and it appears here while it runs. Or try the ",
     h("a", { href: "#/chat" }, "chat"),
     ".",
   ),
   h(
-    "pre",
-    { class: "sample" },
+    "pre.sample",
     `curl ${location.origin}/v1/chat/completions \\\n  -H 'content-type: application/json' \\\n  -d '{"model": "demo", "stream": true, "messages": [{"role": "user", "content": "Hello!"}]}'`,
   ),
 ];

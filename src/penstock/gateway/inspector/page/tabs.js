@@ -22,18 +22,14 @@ export function tabs(label, panels, opened) {
         on: { click: () => open(name) },
       },
       name,
-      badge && h("span", { class: "badge" }, badge),
+      badge && h("span.badge", badge),
     ),
   );
   const bodies = panels.map(([name], at) =>
-    h("div", { class: "panel", role: "tabpanel", id: id(at, "panel"), "aria-label": name, hidden: true }),
+    h("div.panel", { role: "tabpanel", id: id(at, "panel"), "aria-label": name, hidden: true }),
   );
-  const list = h(
-    "div",
-    { class: "tabs", role: "tablist", "aria-label": label, on: { keydown: turn } },
-    heads,
-  );
-  const element = h("div", { class: "tabbed" }, list, bodies);
+  const list = h("div.tabs", { role: "tablist", "aria-label": label, on: { keydown: turn } }, heads);
+  const element = h("div.tabbed", list, bodies);
 
   function open(name) {
     panels.forEach(([one, make], at) => {

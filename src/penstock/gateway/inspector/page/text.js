@@ -45,12 +45,12 @@ export class TextView {
 
   /**
    * Show `text`. `spans` are `[from, to, kind, event, note?]`, sorted; `remarks` are `{at, text, kind}`,
-   * said in words at their place.
+   * said in words at their place; `seams` are offsets before which a line ends, with a word or none.
    */
-  async show(text, spans = [], remarks = []) {
+  async show(text, spans = [], remarks = [], seams = new Map()) {
     const mine = (this.reset += 1);
     this.watch.disconnect();
-    Object.assign(this, { text, spans, reached: text.length });
+    Object.assign(this, { text, spans, seams, reached: text.length });
     this.remarks = remarks.filter((one) => Number.isInteger(one.at)).sort((a, b) => a.at - b.at);
     this.edges = [0];
     this.blocks = [];
@@ -104,7 +104,7 @@ export class TextView {
   }
 
   #addBlock(at, columns) {
-    const block = h("div", { class: "block", data: { at } });
+    const block = h("div.block", { data: { at } });
     const [from, to] = [this.edges[at], this.edges[at + 1]];
     block.style.setProperty("min-height", `${linesIn(this.text.slice(from, to), columns) * LINE}px`);
     this.blocks.push(block);
@@ -151,6 +151,9 @@ export class TextView {
   /** Give the text between two places as elements: apart where it has been reached, and where there is a remark. */
   #pieces(from, to, span) {
     const pieces = [];
+    const seam = this.seams.get(from);
+    if (seam) pieces.push(h("span.seam.unseen", seam));
+    else if (seam === "") pieces.push(h("br"));
     const cuts = this.reached > from && this.reached < to ? [this.reached, to] : [to];
     let left = from;
     for (const right of cuts) {
@@ -193,8 +196,8 @@ export function remark({ kind, text }) {
 /** The colours of spans and what they mean. */
 export function legend(kinds = Object.keys(KINDS)) {
   return h(
-    "ul",
-    { class: "legend", "aria-label": "What the colours mean" },
+    "ul.legend",
+    { "aria-label": "What the colours mean" },
     kinds.map((kind) => h("li", { title: KINDS[kind] }, h("span", { class: `k-${kind}` }, kind))),
   );
 }

@@ -6,6 +6,20 @@ const NUMBER = new Intl.NumberFormat("en");
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
+/** How far back one looks: seconds, and words for them. */
+export const PERIODS = [
+  ["900", "last 15 minutes"],
+  ["3600", "last hour"],
+  ["86400", "last day"],
+  ["604800", "last week"],
+];
+
+/** When the arguments of a call are told. */
+export const ARGUMENTS = [
+  ["live", "live: as they come"],
+  ["whole", "whole: once complete"],
+];
+
 /** A whole number with its thousands apart. */
 export const count = (value) => NUMBER.format(value ?? 0);
 
@@ -14,7 +28,7 @@ export const many = (number, one, more = `${one}s`) => `${count(number)} ${numbe
 
 /** Seconds as a person says them: 420 ms, 3.2 s, 2 min 5 s. */
 export function seconds(value) {
-  if (value === null || value === undefined) return "–";
+  if (value == null) return "–";
   if (value < 1) return `${Math.round(value * 1000)} ms`;
   if (value < 100) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
   return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
