@@ -54,7 +54,7 @@ from penstock.messages import (
 from penstock.models.base import Batches, Tap
 from penstock.requests import Message, UserMessage
 
-EXAMPLES = int(os.environ.get("INTERLEAVINGS", "200"))
+EXAMPLES = int(os.environ.get("INTERLEAVINGS", "100"))
 """How many interleavings are tried: a thousand in `make e2e`."""
 
 DECISIONS = st.sampled_from([Allow(), Deny("no"), Defer()])

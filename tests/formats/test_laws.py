@@ -102,7 +102,7 @@ SOUPS = {fmt.name: soup(*pieces_of(fmt)) for fmt in BUILT_IN}
 
 
 @FORMATS
-@settings(max_examples=18)
+@settings(max_examples=10)
 @given(
     data=st.data(),
     cuts=CUTS,
@@ -130,7 +130,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
 
 
 @FORMATS
-@settings(max_examples=7)
+@settings(max_examples=5)
 @given(data=st.data(), cuts=CUTS, mode=MODES, trim=st.booleans(), repair=st.booleans())
 def test_what_is_told_is_text_of_the_answer_and_does_not_depend_on_the_cut(
     fmt: Format,
@@ -157,7 +157,7 @@ def test_what_is_told_is_text_of_the_answer_and_does_not_depend_on_the_cut(
 
 
 @FORMATS
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_complete_call_is_the_same_in_both_modes(fmt: Format, data: st.DataObject) -> None:
     text = data.draw(SOUPS[fmt.name])
@@ -265,7 +265,7 @@ ARGUMENTS = st.fixed_dictionaries(
 
 
 @WITH_CALLS
-@settings(max_examples=14)
+@settings(max_examples=8)
 @given(arguments=ARGUMENTS, name=st.sampled_from(["write_file", "run_bash", "log", "f.g-h:i"]))
 def test_a_rendered_call_reads_back_equal_or_is_refused(
     fmt: Format, arguments: dict[str, Any], name: str

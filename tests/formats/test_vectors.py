@@ -60,8 +60,8 @@ def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Argu
 
 
 def some_cuts(text: str) -> list[list[str]]:
-    """Cut *text* one by one and at every fifth place: both modes have the same readers."""
-    return [[*text], *([text[:at], text[at:]] for at in range(1 + len(text) % 5, len(text), 5))]
+    """Cut *text* one by one and at every eleventh place: both modes have the same readers."""
+    return [[*text], *([text[:at], text[at:]] for at in range(1 + len(text) % 11, len(text), 11))]
 
 
 def check_expected(message: AssistantMessage, vector: dict[str, Any], mode: Arguments) -> None:

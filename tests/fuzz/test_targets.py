@@ -34,7 +34,7 @@ TEXTS = ANY_TEXT | HALF_BROKEN | soup(*CRUMBS) | soup(*TAGS) | soup(*KEYWORDS) |
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_a_reader_keeps_its_promises_on_any_text(name: str, text: str) -> None:
     TARGETS[name](text)

@@ -157,14 +157,17 @@ def check_linear(
     """Check that *large* units cost per unit at most *at_most* times what *small* ones do.
 
     CPU time, the best of as many tries as it takes, up to *tries*: coarse, but a quadratic reader
-    fails by a factor of ``large / small`` every time.
+    fails by a factor of ``large / small`` every time. A second round begins anew: a clock that
+    jumped once must not make the small one look cheap for good.
     """
-    best = {small: math.inf, large: math.inf}
-    for _ in range(tries):
-        best = {size: min(cost, _cost(run, size) / size) for size, cost in best.items()}
-        if best[large] <= best[small] * at_most:
-            return
-    ratio = best[large] / best[small]
+    ratio = math.inf
+    for _ in range(2):
+        best = {small: math.inf, large: math.inf}
+        for _ in range(tries):
+            best = {size: min(cost, _cost(run, size) / size) for size, cost in best.items()}
+            if best[large] <= best[small] * at_most:
+                return
+        ratio = best[large] / best[small]
     raise AssertionError(f"law 5 (linear): {large} units cost {ratio:.1f} times {small} per unit")
 
 

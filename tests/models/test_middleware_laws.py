@@ -59,7 +59,7 @@ def test_whatever_a_model_writes_events_are_lawful_and_nothing_is_lost(
 
 
 @given(texts=TEXTS, cuts=CUTS, request=REQUESTS, options=OPTIONS)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_cuts_change_nothing(
     texts: list[str], cuts: list[int], request: Request, options: Any
 ) -> None:
@@ -77,7 +77,7 @@ def test_without_a_demand_the_parser_alone_decides(text: str, cuts: list[int], n
 
 
 @given(sequence=event_sequences())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_any_lawful_upstream_gives_a_lawful_answer(
     sequence: tuple[list[Event], AssistantMessage],
 ) -> None:

@@ -287,7 +287,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=160)
+@settings(max_examples=80)
 @given(text=PIECES, cuts=CUTS, mode=st.sampled_from(MODES), trim=st.booleans())
 def test_the_laws_hold_on_any_text_at_any_cut(
     text: str,

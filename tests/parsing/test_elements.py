@@ -91,7 +91,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=130)
+@settings(max_examples=70)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: f"<write>{text}</write>")),
     cuts=CUTS,
@@ -113,7 +113,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(text=PIECES)
 def test_a_complete_call_is_the_same_in_both_modes(text: str) -> None:
     whole, live = (parse(text, mode=mode) for mode in MODES)
@@ -121,7 +121,7 @@ def test_a_complete_call_is_the_same_in_both_modes(text: str) -> None:
         assert complete_calls(whole) == complete_calls(live)
 
 
-@settings(max_examples=160)
+@settings(max_examples=80)
 @given(body=PIECES, mode=st.sampled_from(MODES))
 def test_the_arguments_of_a_complete_call_are_what_rxml_reads(body: str, mode: Mode) -> None:
     events = read(parser(mode), [f"<write>{body}</write>"])
@@ -158,7 +158,7 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(value=VALUES, cuts=CUTS, mode=st.sampled_from(MODES), escaped=st.booleans())
 def test_what_rxml_writes_and_reads_is_a_call(
     value: dict[str, Any],

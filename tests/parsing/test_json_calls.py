@@ -118,7 +118,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(text=PIECES, cuts=CUTS, mode=st.sampled_from(MODES))
 def test_the_laws_hold_inside_a_string_at_any_cut(text: str, cuts: list[int], mode: Mode) -> None:
     text = '<tool_call>{"name": "write", "arguments": "' + text
@@ -126,7 +126,7 @@ def test_the_laws_hold_inside_a_string_at_any_cut(text: str, cuts: list[int], mo
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(arguments=ARGUMENTS, cuts=CUTS)
 def test_any_arguments_read_the_same_inside_a_string(
     arguments: dict[str, Any], cuts: list[int]

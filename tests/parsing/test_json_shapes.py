@@ -259,7 +259,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=130)
+@settings(max_examples=70)
 @given(
     text=PIECES,
     cuts=CUTS,

@@ -76,7 +76,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=130)
+@settings(max_examples=70)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: "<tool_call>" + text)),
     cuts=CUTS,

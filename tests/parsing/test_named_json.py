@@ -295,7 +295,7 @@ MARKS = {
 INSIDE = ("write", "functions.ping:0", "3", "function", '{"path": "a', '"}', "{}", "```", "[ID]")
 
 
-@settings(max_examples=130)
+@settings(max_examples=70)
 @given(data=st.data(), name=st.sampled_from([*DIALECTS]), mode=st.sampled_from(MODES), cuts=CUTS)
 def test_any_text_obeys_the_laws(
     data: st.DataObject, name: str, mode: Mode, cuts: list[int]

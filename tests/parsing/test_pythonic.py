@@ -184,7 +184,7 @@ PIECES = soup(
 OPENINGS = st.sampled_from(["", "[write(", "<s>[write(", "<s>write(path='", "<s>[f(a=['", "<s>"])
 
 
-@settings(max_examples=130)
+@settings(max_examples=70)
 @given(
     text=st.builds(str.__add__, OPENINGS, PIECES),
     calls=st.sampled_from([BARE, MARKED, LINES, EITHER]),

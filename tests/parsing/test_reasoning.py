@@ -166,7 +166,7 @@ def test_no_more_is_held_back_than_may_begin_a_marker(style: Reasoning) -> None:
 PIECES = soup("<think>", "</think>", "[THINK]", "[/THINK]", CALL, "<tool_call>", "</tool_call>")
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     text=PIECES,
     cuts=CUTS,

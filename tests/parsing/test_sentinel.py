@@ -97,7 +97,7 @@ PIECES = soup(
 )
 
 
-@settings(max_examples=130)
+@settings(max_examples=70)
 @given(
     text=st.one_of(PIECES, PIECES.map(lambda text: "[[SEG_START " + text + "[[SEG_END]]")),
     cuts=CUTS,

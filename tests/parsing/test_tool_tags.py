@@ -464,7 +464,7 @@ PIECES = soup(
 OPENED = st.sampled_from(['<tool name="plant">', '<tool name="write_file"><arg name="content">'])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     text=st.one_of(PIECES, st.tuples(OPENED, PIECES).map("".join)),
     cuts=CUTS,

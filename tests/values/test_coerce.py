@@ -472,7 +472,7 @@ def keyword_sets(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 SCHEMAS = st.recursive(GARBAGE | st.fixed_dictionaries({"type": TYPES}), keyword_sets, max_leaves=6)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(value=VALUES, schema=SCHEMAS)
 def test_nothing_is_raised_or_changed_and_once_is_enough(value: Any, schema: Any) -> None:
     before = repr(value), repr(schema)
@@ -481,7 +481,7 @@ def test_nothing_is_raised_or_changed_and_once_is_enough(value: Any, schema: Any
     assert repr(coerce(once, schema)) == repr(once)
 
 
-@settings(max_examples=130, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(value=VALUES, schema=SCHEMAS)
 def test_a_string_where_only_strings_are_meant_is_never_changed(value: Any, schema: Any) -> None:
     wanted = Schema(schema)
@@ -491,7 +491,7 @@ def test_a_string_where_only_strings_are_meant_is_never_changed(value: Any, sche
             assert coerce(value, wanted) is value
 
 
-@settings(max_examples=130, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(value=VALUES, schema=SCHEMAS)
 def test_an_accepted_value_without_text_stays_as_it_is(value: Any, schema: Any) -> None:
     # Text where nothing is known (undeclared properties) is read freely, however right it is.

@@ -498,7 +498,7 @@ RELAXED_TEXT = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(text=RELAXED_TEXT, cuts=CUTS)
 def test_lenient_agrees_with_rjson_on_any_text(text: str, cuts: list[int]) -> None:
     expected = outcome_of_loads(text)

@@ -127,7 +127,7 @@ def seconds(work: Callable[[], object]) -> float:
 YARDSTICK = min(seconds(lambda: sum(range(MAX_STEPS))) for _ in range(3))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(pieces=st.lists(PIECES, max_size=14), length=st.integers(0, 2000))
 def test_no_pattern_takes_long(pieces: list[str], length: int) -> None:
     # A bad pattern takes years; the bar is far above what a busy machine adds.
@@ -135,7 +135,7 @@ def test_no_pattern_takes_long(pieces: list[str], length: int) -> None:
     assert seconds(lambda: pattern.occurs_in("a" * length + "!")) < 100 * YARDSTICK
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(pieces=st.lists(PIECES, max_size=8), text=st.text("ab\n", max_size=6))
 def test_a_safe_pattern_finds_what_python_finds(pieces: list[str], text: str) -> None:
     source = "".join(pieces)

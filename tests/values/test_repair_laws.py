@@ -115,7 +115,7 @@ def agrees(part: Any, whole: Any) -> bool:
 
 
 @given(value=VALUES, layout=LAYOUTS, data=st.data())
-@settings(max_examples=160, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_truncation_agrees_with_everything_that_is_complete(
     value: Any, layout: tuple[str, str], data: st.DataObject
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_truncation_agrees_with_everything_that_is_complete(
 
 
 @given(value=VALUES, comment=st.sampled_from(["", "//x\n", "/**/", "# y\n"]))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_what_loads_reads_is_never_changed(value: Any, comment: str) -> None:
     text = comment + json.dumps(value)[:-1] + (",]" if isinstance(value, list) else "\n}")
     with suppress(JSONParseError):
@@ -142,7 +142,7 @@ def test_what_loads_reads_is_never_changed(value: Any, comment: str) -> None:
 
 
 @given(code=TEXTS, quote=st.sampled_from(['"', "'"]))
-@settings(max_examples=130)
+@settings(max_examples=70)
 def test_a_string_survives_damage_elsewhere(code: str, quote: str) -> None:
     body = json.dumps(code)[1:-1].replace("'", "\\'")
     text = f'Here: {{name: "write", {quote}code{quote}: "{body}" "path": "a.py",, "n": [1, 2'
@@ -151,7 +151,7 @@ def test_a_string_survives_damage_elsewhere(code: str, quote: str) -> None:
 
 
 @given(raw=st.lists(st.sampled_from(["\n", "\t", "\r", "\\d", "\\(", "\\ ", "a", " ", "é"])))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_no_newline_backslash_or_space_of_a_string_is_lost(raw: list[str]) -> None:
     code = "".join(raw)
     assert rjson.repair(f'{{"code": "{code}", "n": 1,,}}').value["code"] == code
@@ -179,7 +179,7 @@ CODE = st.lists(
 
 
 @given(code=CODE, is_raw=st.booleans(), outer=st.sampled_from(["%s", '{"name": "w", "args": %s}']))
-@settings(max_examples=130)
+@settings(max_examples=70)
 @pytest.mark.parametrize("members", ['{"p": 1, "code": "%s"}', '{"code": "%s", "p": "x"}'])
 def test_code_whose_quotes_nobody_escaped_is_kept_exactly(
     members: str, code: str, *, is_raw: bool, outer: str
@@ -196,7 +196,7 @@ SOUP = st.lists(
 
 
 @given(SOUP)
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_any_text_gives_a_json_value_or_the_typed_error(text: str) -> None:
     try:
         repaired = rjson.repair(text)

@@ -199,7 +199,7 @@ def test_bytes_are_read_as_utf_8_and_refused_otherwise() -> None:
 
 
 @given(VALUES)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_strict_text_gives_what_the_standard_library_gives(value: Any) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
         if "Infinity" in text:
@@ -208,7 +208,7 @@ def test_strict_text_gives_what_the_standard_library_gives(value: Any) -> None:
 
 
 @given(VALUES)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_the_relaxed_reader_agrees_on_strict_text(value: Any) -> None:
     text = json.dumps([value])
     if "Infinity" not in text:
@@ -217,7 +217,7 @@ def test_the_relaxed_reader_agrees_on_strict_text(value: Any) -> None:
 
 
 @given(PIECES)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_any_text_gives_a_value_or_the_typed_error(text: str) -> None:
     try:
         value = rjson.loads(text, duplicates="last")
@@ -275,7 +275,7 @@ def test_time_is_linear_on_hostile_text(unit: str) -> None:
 
 
 @given(WRITABLE)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_what_dumps_writes_is_read_back_equal(value: Any) -> None:
     for text in (rjson.dumps(value), rjson.dumps(value, indent=2)):
         text.encode()

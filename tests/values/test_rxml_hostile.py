@@ -44,7 +44,7 @@ SOUP = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(
     xml=SOUP,
     schema=st.sampled_from([None, True, SCHEMA, STRICT, STRING]),

@@ -316,7 +316,7 @@ NONSENSE = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(document=NONSENSE, name=st.text(max_size=3), index=st.integers(0, 3))
 def test_nonsense_is_read_without_complaint(document: Any, name: str, index: int) -> None:
     waiting = [Schema(document)]

@@ -101,7 +101,7 @@ TEXTS = soup(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(text=TEXTS, cuts=CUTS, options=st.sampled_from(STRATEGIES))
 def test_no_cut_changes_segments_or_invocations(
     text: str, cuts: list[int], options: dict[str, Any]

@@ -257,7 +257,7 @@ def test_a_call_without_deltas_shows_its_arguments_all_the_same() -> None:
     assert shown == [Shown("c1", "write_file", metadata, "x", {})]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=event_sequences())
 def test_any_lawful_sequence_becomes_segments_that_say_the_same(
     case: tuple[list[Event], AssistantMessage],
@@ -276,7 +276,7 @@ def test_any_lawful_sequence_becomes_segments_that_say_the_same(
     assert handler.usage == message.usage
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(arguments=ARGUMENTS, cuts=CUTS, name=st.sampled_from(["add", "write_file"]))
 def test_no_cut_of_the_arguments_changes_anything(
     arguments: dict[str, Any], cuts: list[int], name: str
