@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "penstock",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )

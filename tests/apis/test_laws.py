@@ -41,7 +41,7 @@ def message_of(events: list[Event]) -> AssistantMessage:
 
 @APIS
 def test_thousands_of_answers_are_written_lawfully_and_read_back(api: Api) -> None:
-    for events, message in sequences(seed=5, number=600):
+    for events, message in sequences(seed=5, number=400):
         data = written(api, events)
         assert api.check(data) == [], events
         assert_same(api, message_of(read(api.decoder(), [data])), message)
