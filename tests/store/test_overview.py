@@ -56,6 +56,10 @@ def test_requests_are_summed_up_bucket_by_bucket(url: str) -> None:
         assert found.states == {"done": 8, "failed": 1, "started": 1}
         assert found.models == {"even": 5, "odd": 5}
         assert found.errors == {"transport": 1}
+        assert first.errors == {}
+        assert second.errors == {"transport": 1}
+        assert first.formats == {"hermes": 1 + 2 + 1}
+        assert second.formats == {"hermes": 1 + 1 + 2, "glm45": 1}
         assert found.formats == {"hermes": 1 + 2 + 1 + 1 + 1 + 2, "glm45": 1}
         everybody = await store.overview(OverviewQuery(since=1000.0, until=1010.0, buckets=1))
         assert everybody.buckets[0].streams == 11

@@ -19,6 +19,7 @@ from penstock.gateway.answering import Answering
 from penstock.gateway.caller import Caller, ClientGoneError, Receive, Scope, Send
 from penstock.gateway.conversations import Conversations
 from penstock.gateway.inspector.board import Board
+from penstock.gateway.inspector.working import Working
 from penstock.gateway.journal import Journal
 from penstock.gateway.metrics import DIRECTORY, Metrics
 from penstock.gateway.paths import find
@@ -78,6 +79,7 @@ class Gateway:
         self.conversations = Conversations(store, bodies=bodies, keep_seconds=kept)
         self.is_draining = False
         self.board = Board()
+        self.working = Working()
         self._inside = 0  # requests, those whose body is still coming too
         self._open: set[Answering] = set()
         self._left = asyncio.Event()  # an answer has ended
@@ -176,6 +178,7 @@ class Gateway:
         metrics.requests.labels(api, upstream, str(answering.status)).inc()
         metrics.duration.labels(api, upstream).observe(journal.passed())
         metrics.chunks.labels(upstream).inc(journal.chunks)
+        self.working.note(journal.chunks)
         if journal.first_token is not None:
             metrics.first_token.labels(upstream).observe(journal.first_token)
         if end is None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import structs
 from sqlalchemy import Connection, Integer, cast, func, or_, select
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -38,12 +39,21 @@ def overview(connection: Connection, query: OverviewQuery) -> Overview:
     if query.scope is not None:
         filters.append(_C.scope == clean_key(query.scope))
     place = _place(connection, query.since, width)
+    formats = _formats(connection, place, filters)
+    found = _buckets(connection, place, filters)
     return Overview(
         since=query.since,
         until=query.since + width * number,
         width=width,
-        buckets=_buckets(connection, query.since, width, number, place, filters),
-        formats=_formats(connection, filters),
+        buckets=[
+            structs.replace(
+                found.get(at, Bucket(t=0.0)),
+                t=query.since + at * width,
+                formats=dict(formats.get(at, {})),
+            )
+            for at in range(number)
+        ],
+        formats=dict(sum(formats.values(), Counter[str]()).most_common(MAX_MODELS)),
         errors=_counts(connection, _C.error_kind, [*filters, _C.error_kind != ""]),
         models=_counts(connection, _C.model, filters),
         states=_counts(connection, _C.state, filters),
@@ -59,13 +69,9 @@ def _place(connection: Connection, since: float, width: float) -> ColumnElement[
 
 
 def _buckets(
-    connection: Connection,
-    since: float,
-    width: float,
-    number: int,
-    place: ColumnElement[Any],
-    filters: Sequence[ColumnElement[bool]],
-) -> list[Bucket]:
+    connection: Connection, place: ColumnElement[Any], filters: Sequence[ColumnElement[bool]]
+) -> dict[int, Bucket]:
+    """Sum up each bucket that has any requests; when it begins is said by whoever asks."""
     sums = select(
         place.label("place"),
         func.count().label("streams"),
@@ -73,21 +79,24 @@ def _buckets(
         func.sum(_C.calls).label("calls"),
         func.count().filter(_C.repairs != "[]").label("repaired"),
     )
-    rows = connection.execute(sums.where(*filters).group_by(place)).mappings()
-    found = {int(row["place"]): row for row in rows}
+    rows = connection.execute(sums.where(*filters).group_by(place)).all()
     ttft = _percentiles(connection, _C.first_token, place, filters)
     ended = [*filters, _C.state != "started"]
     durations = _percentiles(connection, _C.duration, place, ended)
-    names = ("streams", "failed", "calls", "repaired")
-    return [
-        Bucket(
-            t=since + at * width,
-            ttft=ttft.get(at),
-            duration=durations.get(at),
-            **{name: int(found[at][name] or 0) for name in names if at in found},
+    errors = _errors(connection, place, filters)
+    return {
+        int(row.place): Bucket(
+            t=0.0,
+            streams=int(row.streams),
+            failed=int(row.failed),
+            calls=int(row.calls or 0),
+            repaired=int(row.repaired),
+            ttft=ttft.get(int(row.place)),
+            duration=durations.get(int(row.place)),
+            errors=errors.get(int(row.place), {}),
         )
-        for at in range(number)
-    ]
+        for row in rows
+    }
 
 
 def _percentiles(
@@ -124,12 +133,27 @@ def _counts(
     return {str(name): int(many) for name, many in connection.execute(groups.limit(MAX_MODELS))}
 
 
-def _formats(connection: Connection, filters: Sequence[ColumnElement[bool]]) -> dict[str, int]:
+def _errors(
+    connection: Connection, place: ColumnElement[Any], filters: Sequence[ColumnElement[bool]]
+) -> dict[int, dict[str, int]]:
+    """Count failures by their kind, for each bucket that has any."""
+    kinds = select(place.label("place"), _C.error_kind, func.count())
+    kinds = kinds.where(*filters, _C.error_kind != "").group_by(place, _C.error_kind)
+    found: dict[int, dict[str, int]] = {}
+    for at, kind, many in connection.execute(kinds):
+        found.setdefault(int(at), {})[str(kind)] = int(many)
+    return found
+
+
+def _formats(
+    connection: Connection, place: ColumnElement[Any], filters: Sequence[ColumnElement[bool]]
+) -> dict[int, Counter[str]]:
     """Count calls by the format they were written in; of several in one answer, one each."""
-    newest = select(_C.calls, _C.notes).where(*filters, _C.calls > 0)
-    found: Counter[str] = Counter()
-    for calls, notes in connection.execute(newest.order_by(_C.id.desc()).limit(MAX_NOTED)):
+    newest = select(place.label("place"), _C.calls, _C.notes).where(*filters, _C.calls > 0)
+    found: dict[int, Counter[str]] = {}
+    for at, calls, notes in connection.execute(newest.order_by(_C.id.desc()).limit(MAX_NOTED)):
         names = _json.decode(notes).get("formats")
         names = [str(name) for name in names] if isinstance(names, list) else []
-        found.update({name: int(calls) if len(names) == 1 else 1 for name in names})
-    return dict(found.most_common(MAX_MODELS))
+        counted = {name: int(calls) if len(names) == 1 else 1 for name in names}
+        found.setdefault(int(at), Counter()).update(counted)
+    return found

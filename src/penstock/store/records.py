@@ -237,7 +237,10 @@ class Percentiles(Struct, frozen=True):
 
 
 class Bucket(Struct, frozen=True, kw_only=True):
-    """The requests of one stretch of time that begins at *t*; `ttft` is the time to first token."""
+    """The requests of one stretch of time that begins at *t*; `ttft` is the time to first token.
+
+    `formats` counts calls by the format they were written in, among the newest requests.
+    """
 
     t: float
     streams: int = 0
@@ -246,6 +249,8 @@ class Bucket(Struct, frozen=True, kw_only=True):
     repaired: int = 0
     ttft: Percentiles | None = None
     duration: Percentiles | None = None
+    formats: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
 
 
 class Overview(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,9 @@ def test_what_passed_is_summed_up(served: Served, monkeypatch: pytest.MonkeyPatc
     assert found["buckets"][-1]["ttft"]["p50"] > 0
     assert found["formats"] == {"hermes": 1}
     assert found["models"] == {"m": 1}
+    assert found["buckets"][-1]["formats"] == {"hermes": 1}
+    assert found["buckets"][-1]["errors"] == {}
+    assert found["buckets"][-1]["cpu"] is None
     assert found["cpu"]["chunks"] > 0
     assert found["cpu"]["us_per_chunk"] is None  # of so few of them
     monkeypatch.setattr(handlers, "MIN_CHUNKS", 1)

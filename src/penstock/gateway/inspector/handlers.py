@@ -81,6 +81,10 @@ async def overview(gateway: Gateway, caller: Caller) -> None:
     wanted = OverviewQuery(scope=scope, since=since, until=until, buckets=buckets)
     found = await read_from(store.overview(wanted))
     told = {**msgspec.to_builtins(found), **_of_all(gateway, scope)}
+    if scope is None:
+        each = gateway.working.over_time(found.since, found.width, len(found.buckets))
+        for bucket, cpu in zip(told["buckets"], each, strict=True):
+            bucket["cpu"] = cpu
     await caller.answer(200, told, exchange.NO_STORE)
 
 
@@ -94,11 +98,7 @@ def _of_all(gateway: Gateway, scope: str | None) -> dict[str, Any]:
 
 def _cpu(gateway: Gateway) -> dict[str, float | None]:
     """Tell what this process has worked, all of it, and on how many pieces."""
-    metric = gateway.metrics.chunks.collect()
-    chunks = sum(
-        sample.value for one in metric for sample in one.samples if sample.name.endswith("_total")
-    )
-    seconds = time.process_time()
+    seconds, chunks = time.process_time(), gateway.working.chunks
     each = seconds / chunks * 1e6 if chunks >= MIN_CHUNKS else None
     return {"seconds": seconds, "chunks": chunks, "us_per_chunk": each}
 

@@ -8,9 +8,8 @@ import { plot, ranks } from "./plots.js";
 import { count, PERIODS, seconds } from "./words.js";
 
 const AGAIN = 10_000;
-/** How many errors are placed in time, and in which colours the most common kinds of them. */
-const MAX_ERRORS = 200;
-const LOOKS = ["bad", "two", "one", "three"];
+/** The colours of the most common kinds of something. */
+const LOOKS = ["one", "two", "three", "bad"];
 let period = "3600";
 
 /** Show the plots; they are drawn anew every few seconds. */
@@ -31,12 +30,8 @@ export async function overview(main, rest, signal) {
 
   async function show() {
     const since = Date.now() / 1000 - Number(period);
-    const failed = withQuery("/v1/requests", { state: "failed", since, limit: MAX_ERRORS });
-    const [figures, { data, has_more: isCut }] = await Promise.all([
-      askJSON(withQuery("/inspector/api/overview", { since, buckets: 60 }), { signal }),
-      askJSON(failed, { signal }),
-    ]);
-    if (!signal.aborted) draw(told, place, { ...figures, data, isCut });
+    const figures = await askJSON(withQuery("/inspector/api/overview", { since, buckets: 60 }), { signal });
+    if (!signal.aborted) draw(told, place, figures);
   }
 
   await show();
@@ -47,17 +42,13 @@ export async function overview(main, rest, signal) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-/** The errors over time, by kind: `[kind, how many of them a bucket has, colour]`. */
-function kindsOf(rows, errors, buckets) {
-  const found = new Map(buckets.map((bucket) => [bucket, []]));
-  for (const row of rows) found.get(buckets.findLast(({ t }) => t <= row.created))?.push(row.error_kind);
-  const common = Object.keys(errors ?? {}).sort((a, b) => errors[b] - errors[a]);
-  return common
-    .slice(0, LOOKS.length)
-    .map((kind, at) => [kind, (one) => found.get(one).filter((other) => other === kind).length, LOOKS[at]]);
+/** The most common kinds of something over time: `[kind, how many of them a bucket has, colour]`. */
+function kindsOf(totals, name) {
+  const common = Object.keys(totals ?? {}).sort((a, b) => totals[b] - totals[a]);
+  return common.slice(0, LOOKS.length).map((kind, at) => [kind, (one) => one[name]?.[kind], LOOKS[at]]);
 }
 
-function draw(told, place, { buckets = [], formats, errors, models, cpu, open, data, isCut }) {
+function draw(told, place, { buckets = [], formats, errors, models, cpu, open }) {
   const sum = (name) => buckets.reduce((total, one) => total + (one[name] ?? 0), 0);
   const totals = [
     ["streams", sum("streams")],
@@ -98,9 +89,14 @@ function draw(told, place, { buckets = [], formats, errors, models, cpu, open, d
       ],
       { isLine: true, unit: seconds },
     ),
-    plot("Calls read", buckets, [["calls", (one) => one.calls, "one"]]),
+    plot("Calls by format, over time", buckets, kindsOf(formats, "formats")),
     plot("Streams with repairs", buckets, [["repaired", (one) => one.repaired, "two"]]),
-    plot(isCut ? `The newest ${MAX_ERRORS} errors` : "Errors", buckets, kindsOf(data, errors, buckets)),
+    plot("Errors", buckets, kindsOf(errors, "errors")),
+    cpu &&
+      plot("CPU per chunk", buckets, [["of all work", (one) => one.cpu, "one"]], {
+        isLine: true,
+        unit: (us) => `${us.toFixed(0)} µs`,
+      }),
     ranks("Calls by format", formats, "format"),
     ranks("Errors by kind", errors, "error"),
     ranks("Streams by model", models, "model"),
