@@ -192,7 +192,7 @@ class Asked:
             path=self._caller.path,
             model=request.model,
             upstream=way.upstream,
-            upstream_api=getattr(way.model, "wire", way.api),
+            upstream_api=way.wire,
             upstream_model=way.asked,
             format=way.options.format,
             mode=way.options.tools,

@@ -34,6 +34,11 @@ class Way(Struct, frozen=True):
     model: Model
     options: Options
 
+    @property
+    def wire(self) -> str:
+        """The API of the bytes that come; a model in the process may speak one too."""
+        return getattr(self.model, "wire", self.api)
+
     def check(self, request: Request) -> None:
         """Raise `UsageError` for a choice of tools that cannot be made.
 

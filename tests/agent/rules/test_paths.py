@@ -66,12 +66,12 @@ def test_other_arguments_hold_no_paths(key: str) -> None:
 
 
 def test_a_path_is_known_by_all_its_spellings() -> None:
-    assert spellings("./src/a.ts", "/work") == ["./src/a.ts", "src/a.ts", "/work/src/a.ts"]
-    assert spellings("/work/src/a.ts", "/work") == ["/work/src/a.ts", "src/a.ts"]
-    assert spellings("src\\a.ts", "/work")[0] == "src/a.ts"
-    assert "../b" in spellings("/b", "/work")
+    assert spellings("./src/a.ts", "/project") == ["./src/a.ts", "src/a.ts", "/project/src/a.ts"]
+    assert spellings("/project/src/a.ts", "/project") == ["/project/src/a.ts", "src/a.ts"]
+    assert spellings("src\\a.ts", "/project")[0] == "src/a.ts"
+    assert "../b" in spellings("/b", "/project")
 
 
 def test_what_is_too_long_to_be_a_path_is_none() -> None:
-    assert spellings("x" * (MAX_PATH + 1), "/work") == []
-    assert spellings("", "/work") == []
+    assert spellings("x" * (MAX_PATH + 1), "/project") == []
+    assert spellings("", "/project") == []

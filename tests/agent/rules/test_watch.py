@@ -221,8 +221,8 @@ def test_globs_ask_for_a_path(arguments: dict[str, Any], is_met: bool, size: int
 
 def test_a_path_is_seen_from_the_working_folder() -> None:
     each = rule("foo", globs=("src/*.ts",))
-    arguments = {"path": "/work/src/a.ts", "content": "foo"}
-    assert turn(RuleWatch([each], folder="/work"), call(arguments)) == ["r"]
+    arguments = {"path": "/project/src/a.ts", "content": "foo"}
+    assert turn(RuleWatch([each], folder="/project"), call(arguments)) == ["r"]
     assert turn(RuleWatch([each], folder="/else"), call(arguments)) == []
 
 

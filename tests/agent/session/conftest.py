@@ -1,32 +1,5 @@
-"""Databases, by name: `url` is one of SQLite and then one of PostgreSQL."""
+"""The databases that the tests of the store use, for sessions too."""
 
-from __future__ import annotations
+from store.fixtures import postgres, postgres_url, sqlite_url, url
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from store.databases import Postgres, postgres_server, run_name
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    with postgres_server(run_name()) as server:
-        yield server
-
-
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'sessions.db'}"
-
-
-@pytest.fixture
-def postgres_url(postgres: Postgres) -> str:
-    return postgres.make_database()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    found: str = request.getfixturevalue(f"{request.param}_url")
-    return found
+__all__ = ["postgres", "postgres_url", "sqlite_url", "url"]

@@ -11,15 +11,12 @@ Nothing of penstock is in it.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from e2e.agents.shapes import SHAPES, Shape
+from e2e.chat_server import ChatHandler, ChatServer, chatting
 
 QUESTION: Final = "Create the file {} with the tool that writes files. Then stop."
 FAREWELL: Final = "That is all."
@@ -35,53 +32,24 @@ _ENDINGS: Final = {"cut": None, "length": "length"}
 _TOLD: Final = re.compile(r'"name": ?"(\w+)"')
 
 
-class Upstream(ThreadingHTTPServer):
-    """Answers as its models do."""
+class Printing(ChatHandler):
+    """Says what the model of the request prints."""
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def address(self) -> str:
-        """Where its API is."""
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    def answer(self, body: dict[str, Any]) -> None:
+        """Print text or a call, all of it or as far as the model's name lets it come."""
         shape, _, ending = body["model"].partition("-")
         text, is_call = answer(body, SHAPES[shape])
-        with suppress(ConnectionError):  # who asked may hang up
-            self._head()
-            if is_call and ending:
-                self._say(text[: len(text) // 2], _ENDINGS[ending])
-            else:
-                self._say(text, "stop")
+        if is_call and ending:
+            self._print(text[: len(text) // 2], _ENDINGS[ending])
+        else:
+            self._print(text, "stop")
 
-    def _head(self) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-
-    def _say(self, text: str, finish: str | None) -> None:
+    def _print(self, text: str, finish: str | None) -> None:
         """Send *text* in pieces; without a *finish* the connection just ends."""
-        self._send({"role": "assistant", "content": ""})
         for at in range(0, len(text), PIECE):
-            self._send({"content": text[at : at + PIECE]})
+            self.say({"content": text[at : at + PIECE]})
         if finish is not None:
-            self._send({}, finish)
-            self.wfile.write(b"data: [DONE]\n\n")
-
-    def _send(self, delta: dict[str, str], finish: str | None = None) -> None:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        chunk = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
-        self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
-        self.wfile.flush()
-
-    def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
+            self.end(finish)
 
 
 def answer(body: dict[str, Any], shape: Shape) -> tuple[str, bool]:
@@ -112,14 +80,6 @@ def said(body: dict[str, Any], role: str) -> str:
     return "\n".join(texts)
 
 
-@contextmanager
-def printing() -> Iterator[Upstream]:
+def printing() -> AbstractContextManager[ChatServer]:
     """Run the upstream for as long as it is needed."""
-    with Upstream() as upstream:
-        thread = Thread(target=upstream.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield upstream
-        finally:
-            upstream.shutdown()
-            thread.join()
+    return chatting(Printing)

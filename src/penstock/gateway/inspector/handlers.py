@@ -21,6 +21,7 @@ from penstock.gateway.admission import presented_keys
 from penstock.gateway.caller import Caller
 from penstock.gateway.inspector import analysis, exchange, exporting, playing, replays, samples
 from penstock.gateway.inspector.board import GAP, TICK, Told, told_of
+from penstock.gateway.inspector.working import MIN_CHUNKS
 from penstock.gateway.logged import read_from, store_of
 from penstock.gateway.openapi import own_version
 from penstock.gateway.refusals import Refusal
@@ -38,8 +39,6 @@ HEARTBEAT: Final = 15.0
 
 _URL: Final = re.compile(r"https?://[\w.:\[\]-]{1,300}", re.ASCII)
 HOUR: Final = 3_600.0
-MIN_CHUNKS: Final = 100
-"""From how many pieces on it is told what one costs: before, the start of the process is all."""
 
 _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
