@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from penstock.errors import ParseError
 from penstock.parsing.calls import Calls, Mended
-from penstock.parsing.calls import NoCallError as NoCallError
+from penstock.parsing.calls import NoCallError as NoCallError  # noqa: PLC0414 - for readers
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 
