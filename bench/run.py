@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import damage
 import formats
 import framing
 import imports
@@ -32,6 +33,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Providers, a chunk from bytes to bytes beside json.loads and json.dumps": providers.table,
     "Streams, an event from its source to its consumer": streams.table,
     "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
+    "Damaged calls: what became of them (law 11)": damage.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 
