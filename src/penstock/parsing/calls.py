@@ -76,6 +76,10 @@ class Calls:
             self._output.start_call(self._id, name)
         return self.writer
 
+    def note(self, repair: str) -> None:
+        """Note on the open call what was tolerated or repaired in it."""
+        self._repairs.append(repair)
+
     def close(self) -> None:
         """End the open call: it is complete."""
         writer = self.writer
@@ -123,7 +127,7 @@ class Calls:
         if writer is None:  # `whole` has given an id to the open call, but shown none of it.
             writer = self.open(call.name, call.id or self._id)
         writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
-        self._repairs = call.repairs
+        self._repairs = [*self._repairs, *call.repairs]
         self.close()
 
     def _write(self, piece: str) -> None:

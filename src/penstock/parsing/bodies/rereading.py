@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.events import ToolCallEnd
 from penstock.messages import ToolCall
@@ -31,3 +32,14 @@ def without_begun(text: str, closing: str) -> str:
         if closing.lower().startswith(text[-size:].lower()):
             return text[:-size]
     return text
+
+
+MAX_SHOWN: Final = 80
+"""How many characters of skipped text a note shows."""
+
+
+def skipped_text(text: str) -> str:
+    """Return the note for *text* between the arguments of a call, which belongs to none of them."""
+    text = " ".join(text.split())
+    shown = text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return f"skipped text between arguments: {shown}"
