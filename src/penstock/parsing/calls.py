@@ -18,6 +18,10 @@ from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
 
 
+class NoCallError(Exception):
+    """The text can be no call, for a reason that its grammar does not know."""
+
+
 class Mended(NamedTuple):
     """A call that was made of broken text; *repairs* says in words what was mended."""
 
@@ -30,8 +34,8 @@ class Mended(NamedTuple):
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_id", "_ids", "_output", "_repairs", "deltas", "is_first", "live", "name",
-                 "schemas", "started", "tell", "writer")  # fmt: skip
+    __slots__ = ("_doubt", "_id", "_ids", "_output", "_repairs", "deltas", "is_first", "live",
+                 "name", "schemas", "started", "tell", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Calls:
         self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
         self._repairs: list[str] = []
+        self._doubt = ""  # why the open call cannot be complete
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
     def line(self) -> str:
@@ -80,10 +85,19 @@ class Calls:
         """Note on the open call what was tolerated or repaired in it."""
         self._repairs.append(repair)
 
+    def doubt(self, reason: str) -> None:
+        """Note that the open call is not what the model meant: it will not be complete."""
+        self._doubt = self._doubt or reason
+
     def close(self) -> None:
-        """End the open call: it is complete."""
+        """End the open call: it is complete.
+
+        Raises `NoCallError` where its meaning is in doubt.
+        """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
+        if self._doubt:
+            raise NoCallError(self._doubt)
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
             self._output.add_arguments(writer.closing, claims=False)
@@ -128,6 +142,7 @@ class Calls:
             writer = self.open(call.name, call.id or self._id)
         writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
         self._repairs = [*self._repairs, *call.repairs]
+        self._doubt = ""  # The repaired text was read again, and is clear.
         self.close()
 
     def _write(self, piece: str) -> None:
@@ -142,3 +157,4 @@ class Calls:
         self.started = False
         self.deltas = []
         self._repairs = []
+        self._doubt = ""

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.events import ToolCallEnd
 from penstock.messages import ToolCall
-from penstock.parsing.bodies.base import Body, Verdict
+from penstock.parsing.bodies.base import Body, NoCallError, Verdict
 from penstock.parsing.calls import Calls
 from penstock.parsing.output import Output
 from penstock.parsing.scanner import Scanner
@@ -20,7 +20,10 @@ def read_call(body: Body, text: str, schemas: Mapping[str, Schema]) -> ToolCall 
     output = Output(scanner)
     calls = Calls(output, schemas, lambda: "", lambda _: None, live=False)
     scanner.push(text)
-    if body.read(scanner, calls) is not Verdict.DONE or scanner.unread:
+    try:
+        if body.read(scanner, calls) is not Verdict.DONE or scanner.unread:
+            return None
+    except NoCallError:
         return None
     found = [event.call for event in output.take() if isinstance(event, ToolCallEnd)]
     return found[0] if len(found) == 1 else None

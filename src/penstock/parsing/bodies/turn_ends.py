@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 TURN_ENDS: Final = (
     "<|im_end|>",
@@ -26,3 +26,15 @@ def without_turn_end(text: str) -> str:
         text = bare.removesuffix(token)
         bare = text.rstrip()
     return text
+
+
+def without_turn_end_in(value: Any) -> Any:
+    """Return *value* without the token that ends the turn in the string that ends it."""
+    if isinstance(value, str):
+        return without_turn_end(value)
+    if isinstance(value, list) and value:
+        return [*value[:-1], without_turn_end_in(value[-1])]
+    if isinstance(value, dict) and value:
+        key = list(value)[-1]
+        return {**value, key: without_turn_end_in(value[key])}
+    return value
