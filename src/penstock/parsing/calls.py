@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from penstock.errors import ParseError
 from penstock.messages import ToolCall
-from penstock.parsing.arguments import ArgumentWriter
+from penstock.parsing.arguments import ArgumentWriter, can_write
 from penstock.parsing.output import Output
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
@@ -20,6 +20,10 @@ from penstock.values.schema import Schema
 
 class NoCallError(Exception):
     """The text can be no call, for a reason that its grammar does not know."""
+
+
+class UnclearCallError(NoCallError):
+    """It is not clear what the model meant: all of the call's text is text."""
 
 
 class Mended(NamedTuple):
@@ -90,20 +94,34 @@ class Calls:
         self._doubt = self._doubt or reason
 
     def close(self) -> None:
-        """End the open call: it is complete.
+        """End the open call: it is complete, if its meaning is clear and JSON can say it.
 
-        Raises `NoCallError` where its meaning is in doubt.
+        It cannot if a number has no JSON form, or in `live` if an argument came again with another
+        value than the one that went out. Then, and where its meaning is in doubt, the call is
+        incomplete in `live`; in `whole` it is none: raises `NoCallError`.
         """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
+        repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
+        if self.live and (repeated or writer.flaw or self._doubt):
+            reason = self._doubt or writer.flaw or f"several values for one argument: {repeated}"
+            self.tell(reason)
+            self.drop()
+            return
         if self._doubt:
-            raise NoCallError(self._doubt)
+            raise UnclearCallError(self._doubt)
+        if writer.flaw:
+            raise NoCallError(writer.flaw)
+        if repeated:
+            note = f"several values for one argument, of which the last counts: {repeated}"
+            self._repairs = [*self._repairs, note]
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
             self._output.add_arguments(writer.closing, claims=False)
         else:
             self._output.start_call(self._id, self.name)
-            self._output.add_arguments("".join(self.deltas) + writer.closing)
+            said = writer.text if repeated else "".join(self.deltas) + writer.closing
+            self._output.add_arguments(said)
         call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
         self._output.end_call(call)
         self.is_first = False
@@ -128,11 +146,13 @@ class Calls:
         *open_text* is what went out of a string that is not closed yet.
         """
         schema = self.schemas.get(call.name)
-        if schema is None or not schema.accepts(coerce(call.arguments, schema, typed=True)):
+        if schema is None:
+            return False
+        arguments = coerce(call.arguments, schema, typed=True)
+        if not schema.accepts(arguments) or not can_write(arguments):
             return False
         if not self.started or self.writer is None:
             return True
-        arguments = coerce(call.arguments, schema, typed=True)
         return call.name == self.name and self.writer.agrees_with(arguments, open_text)
 
     def mend(self, call: Mended, open_text: str | None) -> None:
