@@ -19,12 +19,17 @@ from penstock.values.schema import Schema
 
 
 class Mended(NamedTuple):
-    """A call that was made of broken text; *repairs* says in words what was mended."""
+    """A call that was made of broken text; *repairs* says in words what was mended.
+
+    Where it was read out of JSON, *written* is the text of that: `mending` looks whether anything
+    of it was lost.
+    """
 
     name: str
     arguments: dict[str, Any]
     repairs: list[str]
     id: str = ""
+    written: str = ""
 
 
 class Calls:

@@ -9,14 +9,19 @@ from typing import Any, Final
 from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import NoCallError
 from penstock.parsing.bodies.envelope import HELD_NAME, Shape, read_arguments
+from penstock.parsing.bodies.rereading import without_begun
 from penstock.parsing.calls import Mended
 from penstock.values import rjson
+from penstock.values.rjson.mending.blanks import CONTROL_TOKEN
 from penstock.values.rjson.repairs import Repair
 
 _WORDS_BEFORE: Final = re.compile(
     "|".join(re.escape(said).replace(r"\{count\}", r"\d+") for said in Repair.TEXT_BEFORE.value)
 )
 """What `rjson.repair` says where it dropped words before a value."""
+
+_LAST_TOKEN: Final = re.compile(rf"\s*+(?:{CONTROL_TOKEN}|</s>)\Z")
+"""A token that ends the turn, or the call: elsewhere ``</s>`` is HTML."""
 
 Check = Callable[[dict[str, Any]], None]
 """Raises `NoCallError` for an object that is no call, whatever its shape."""
@@ -29,12 +34,31 @@ def mended_calls(text: str, shape: Shape, check: Check | None = None) -> list[Me
     before a value tell of prose: "`<tool_call>` and then `{...}`" describes a call and makes none.
     """
     try:
-        value, repairs = rjson.repair(text)
+        value, repairs = rjson.repair(text, guess=False)
         if any(map(_WORDS_BEFORE.fullmatch, repairs)):
             return []
-        return [_read_call(item, shape, repairs, check) for item in _items(value, shape)]
+        calls = [_read_call(item, shape, repairs, check) for item in _items(value, shape)]
+        return [call._replace(written=text) for call in calls]
     except (JSONParseError, NoCallError):
         return []
+
+
+def without_ends(text: str, *ends: str) -> str:
+    """Give *text* without the end markers, whole or begun, and the tokens that it ends with.
+
+    White space before none of them may be part of a string that was left open.
+    """
+    bare = text.rstrip()
+    goes_on = True
+    while goes_on:
+        before = bare
+        bare = _LAST_TOKEN.sub("", bare)
+        for end in filter(None, map(str.strip, ends)):
+            bare = bare.removesuffix(end).rstrip()
+        goes_on = bare != before
+    for end in filter(None, map(str.strip, ends)):
+        bare = without_begun(bare, end)
+    return text if bare == text.rstrip() else bare
 
 
 def _items(value: Any, shape: Shape) -> list[Any]:
@@ -68,7 +92,7 @@ def _read_call(item: Any, shape: Shape, repairs: list[str], check: Check | None)
 def _mended_arguments(value: Any, repairs: list[str]) -> dict[str, Any]:
     """Read arguments; those inside a string may be broken too."""
     if isinstance(value, str) and value.strip():
-        value, inner = rjson.repair(value)
+        value, inner = rjson.repair(value, guess=False)
         repairs += inner
     return read_arguments(value)
 

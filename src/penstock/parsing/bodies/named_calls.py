@@ -17,6 +17,7 @@ from typing import Final
 from penstock.errors import JSONParseError, ParseError
 from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
 from penstock.parsing.bodies.json_arguments import JSONArgumentReader
+from penstock.parsing.bodies.json_mending import without_ends
 from penstock.parsing.bodies.named_arguments import WholeArguments, find_fitting
 from penstock.parsing.bodies.named_ends import OwedEnds
 from penstock.parsing.bodies.named_heads import (
@@ -30,8 +31,6 @@ from penstock.parsing.bodies.named_heads import (
     skip_blank,
 )
 from penstock.parsing.bodies.named_lists import NamedListReader
-from penstock.parsing.bodies.parameters.dialects import LAST_TURN_END, TURN_ENDS
-from penstock.parsing.bodies.rereading import without_begun
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
 from penstock.values import rjson
@@ -318,14 +317,14 @@ class NamedCallReader:
             return self._json.mend(text, ended=ended)
         if self._said is None:
             return []
-        payload = _without_end(text[self._payload - self._start :], self._dialect.call_end)
+        payload = without_ends(text[self._payload - self._start :], self._dialect.call_end)
         with suppress(NoCallError, JSONParseError):
-            value, repairs = rjson.repair(payload)
+            value, repairs = rjson.repair(payload, guess=False)
             if not isinstance(value, dict):
                 return []
             name = self._said.name or find_fitting(value, self._schemas)
             if name in self._schemas:
-                return self._mended(Mended(name, value, repairs, self._said.id))
+                return self._mended(Mended(name, value, repairs, self._said.id, payload))
         return []
 
     def _mended(self, call: Mended) -> list[Mended]:
@@ -335,15 +334,3 @@ class NamedCallReader:
             return []
         self._owed.end_call(has_end=True)
         return [call]
-
-
-def _without_end(text: str, end: str) -> str:
-    """Give *text* without the end marker, or the token, that it ends with.
-
-    White space before none of them may be part of a string that was left open.
-    """
-    bare = text.rstrip()
-    for token in (*TURN_ENDS, LAST_TURN_END):
-        bare = bare.removesuffix(token).rstrip()
-    bare = without_begun(bare, end)
-    return text if bare == text.rstrip() else bare

@@ -14,6 +14,7 @@ from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import Verdict
 from penstock.parsing.bodies.envelope import Envelope
 from penstock.parsing.bodies.json_calls import MAX_BLANK, JSONCallReader
+from penstock.parsing.bodies.json_mending import without_ends
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
@@ -110,13 +111,14 @@ class NamedJSONReader(JSONMessageReader):
     def mend(self, text: str, *, ended: bool) -> list[Mended]:
         """Make a call of *text*, which holds JSON that is broken, or not whole."""
         del ended
+        text = without_ends(text, *self._ends)
         try:
-            value, repairs = rjson.repair(text)
+            value, repairs = rjson.repair(text, guess=False)
         except JSONParseError:
             return []
         if not isinstance(value, dict):
             return []
-        mended, envelope = Mended(self._name, value, repairs), self._envelope
+        mended, envelope = Mended(self._name, value, repairs, written=text), self._envelope
         is_same = envelope is None or envelope.agrees_with(mended, self.open_text())
         return [mended] if is_same else []
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.values.rjson.repairs import Repair, Repairs
 
-CONTROL_TOKEN: Final = r"<(?:\|[\w\-]{1,40}+\||｜[\w▁\-]{1,40}+｜)>"  # noqa: RUF001 - spelled so
+CONTROL_TOKEN: Final = r"<(?:\|[\w\-]{1,40}+\||\uff5c[\w\u2581\-]{1,40}+\uff5c)>"  # noqa: S105 - no password
 """A special token of a model, such as the one that ends its turn: never a part of JSON."""
 
 SENTENCE: Final = r"[^\W\d_][\w'\u2019\-]*+(?:,?[ \t]++[\w'\u2019\-]++)++[.!?\u2026]"
