@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import NoCallError
@@ -27,14 +27,18 @@ Check = Callable[[dict[str, Any]], None]
 """Raises `NoCallError` for an object that is no call, whatever its shape."""
 
 
-def mended_calls(text: str, shape: Shape, check: Check | None = None) -> list[Mended]:
+def mended_calls(
+    text: str, shape: Shape, check: Check | None = None, end: str = ""
+) -> list[Mended]:
     """Give the calls of *shape* in *text*, mended; none where there is no call to be made of it.
+
+    The text may hold the marker *end*.
 
     What is wrong with one of several calls is said of each: their text was mended as a whole. Words
     before a value tell of prose: "`<tool_call>` and then `{...}`" describes a call and makes none.
     """
     try:
-        value, repairs = rjson.repair(text, guess=False)
+        value, repairs, text = repair_body(text, end)
         if any(map(_WORDS_BEFORE.fullmatch, repairs)):
             return []
         calls = [_read_call(item, shape, repairs, check) for item in _items(value, shape)]
@@ -43,22 +47,38 @@ def mended_calls(text: str, shape: Shape, check: Check | None = None) -> list[Me
         return []
 
 
-def without_ends(text: str, *ends: str) -> str:
-    """Give *text* without the end markers, whole or begun, and the tokens that it ends with.
+class RepairedBody(NamedTuple):
+    """The JSON value of a body, what was repaired in it, and its text without end markers."""
 
-    White space before none of them may be part of a string that was left open.
+    value: Any
+    repairs: list[str]
+    text: str
+
+
+def repair_body(text: str, *ends: str) -> RepairedBody:
+    """Read the JSON of a body up to its *ends*, repaired where that is no guess.
+
+    End markers, whole or begun, and tokens behind the JSON are none of it. A string that is open
+    before one of them may lack more than its quote: then the value is refused. Raises
+    `JSONParseError`.
     """
-    bare = text.rstrip()
-    goes_on = True
-    while goes_on:
-        before = bare
-        bare = _LAST_TOKEN.sub("", bare)
-        for end in filter(None, map(str.strip, ends)):
-            bare = bare.removesuffix(end).rstrip()
-        goes_on = bare != before
-    for end in filter(None, map(str.strip, ends)):
-        bare = without_begun(bare, end)
-    return text if bare == text.rstrip() else bare
+    bare = _without_ends(text.rstrip(), *filter(None, map(str.strip, ends)))
+    has_end = bare != text.rstrip()
+    # White space before no marker may be part of a string that was left open.
+    body = bare if has_end else text
+    value, repairs = rjson.repair(body, guess=False, closes=not has_end)
+    return RepairedBody(value, repairs, body)
+
+
+def _without_ends(text: str, *ends: str) -> str:
+    before = None
+    while before != text:
+        before, text = text, _LAST_TOKEN.sub("", text)
+        for end in ends:
+            text = text.removesuffix(end).rstrip()
+    for end in ends:
+        text = without_begun(text, end)
+    return text
 
 
 def _items(value: Any, shape: Shape) -> list[Any]:

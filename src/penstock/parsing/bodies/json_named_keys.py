@@ -8,9 +8,8 @@ from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import NoCallError
 from penstock.parsing.bodies.envelope import Envelope, read_arguments
 from penstock.parsing.bodies.json_calls import JSONCallReader
-from penstock.parsing.bodies.json_mending import without_ends
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.calls import Calls, Mended
-from penstock.values import rjson
 from penstock.values.incremental import Change
 
 
@@ -46,7 +45,7 @@ class KeyedJSONReader(JSONCallReader):
         if self._closed:
             text = "[" + text.lstrip(" \t\r\n,;")
         try:
-            value, repairs = rjson.repair(without_ends(text, self.end), guess=False)
+            value, repairs, text = repair_body(text, self.end)
             calls = [_read_call(item, repairs, text) for item in _items(value)]
         except (JSONParseError, NoCallError):
             return []

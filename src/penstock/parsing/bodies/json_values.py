@@ -10,7 +10,7 @@ from __future__ import annotations
 from penstock.errors import ParseError
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.envelope import CALL, Envelope, Shape
-from penstock.parsing.bodies.json_mending import Check, mended_calls, without_ends
+from penstock.parsing.bodies.json_mending import Check, mended_calls
 from penstock.parsing.bodies.json_steps import (
     BrokenArgumentsError,
     BrokenJSONError,
@@ -66,7 +66,7 @@ class JSONValueReader:
         if self._closed:
             # Those went out with their text; what is left goes on where the next one begins.
             text = "[" + text.lstrip(" \t\r\n,;")
-        calls = mended_calls(without_ends(text, self.end), self._shape, self._check)
+        calls = mended_calls(text, self._shape, self._check, self.end)
         envelope = self._envelope
         if calls and envelope is not None and not envelope.agrees_with(calls[0], self.open_text()):
             return []

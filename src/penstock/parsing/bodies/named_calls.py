@@ -17,7 +17,7 @@ from typing import Final
 from penstock.errors import JSONParseError, ParseError
 from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
 from penstock.parsing.bodies.json_arguments import JSONArgumentReader
-from penstock.parsing.bodies.json_mending import without_ends
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.bodies.named_arguments import WholeArguments, find_fitting
 from penstock.parsing.bodies.named_ends import OwedEnds
 from penstock.parsing.bodies.named_heads import (
@@ -33,7 +33,6 @@ from penstock.parsing.bodies.named_heads import (
 from penstock.parsing.bodies.named_lists import NamedListReader
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
-from penstock.values import rjson
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
 
@@ -317,9 +316,10 @@ class NamedCallReader:
             return self._json.mend(text, ended=ended)
         if self._said is None:
             return []
-        payload = without_ends(text[self._payload - self._start :], self._dialect.call_end)
         with suppress(NoCallError, JSONParseError):
-            value, repairs = rjson.repair(payload, guess=False)
+            value, repairs, payload = repair_body(
+                text[self._payload - self._start :], self._dialect.call_end
+            )
             if not isinstance(value, dict):
                 return []
             name = self._said.name or find_fitting(value, self._schemas)

@@ -153,7 +153,6 @@ GUESSES: Final = (
     Repair.MISSING_VALUE,
     Repair.LIST_AS_OBJECT,
     Repair.UNQUOTED_TEXT,
-    Repair.JUNK,
     Repair.CUT_NUMBER,
     Repair.CUT_ESCAPE,
 )

@@ -14,11 +14,10 @@ from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import Verdict
 from penstock.parsing.bodies.envelope import Envelope
 from penstock.parsing.bodies.json_calls import MAX_BLANK, JSONCallReader
-from penstock.parsing.bodies.json_mending import without_ends
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
-from penstock.values import rjson
 from penstock.values.incremental import Change
 
 _BLANK: Final = re.compile(rf"[ \t\r\n]{{0,{MAX_BLANK + 1}}}")
@@ -111,9 +110,8 @@ class NamedJSONReader(JSONMessageReader):
     def mend(self, text: str, *, ended: bool) -> list[Mended]:
         """Make a call of *text*, which holds JSON that is broken, or not whole."""
         del ended
-        text = without_ends(text, *self._ends)
         try:
-            value, repairs = rjson.repair(text, guess=False)
+            value, repairs, text = repair_body(text, *self._ends)
         except JSONParseError:
             return []
         if not isinstance(value, dict):

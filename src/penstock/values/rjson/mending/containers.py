@@ -226,7 +226,7 @@ class Mender:
             frame.key = word
             self._colon_after(word)
         else:
-            self._notes.note(Repair.JUNK, self._text[start : start + max(len(word), 1)])
+            self._drop(self._text[start : start + max(len(word), 1)])
 
     def _colon_after(self, key: str) -> None:
         mark = self._skip()
@@ -285,7 +285,7 @@ class Mender:
     def _bare_value(self, frame: _Frame, role: Role) -> None:
         word = take_word(self._text, self.at, self._end, self._notes)
         if word is None:  # a closing quote of another kind, and the like
-            self._notes.note(Repair.JUNK, self._text[self.at])
+            self._drop(self._text[self.at])
             self.at += 1
             return
         self.at = word.end
@@ -301,6 +301,12 @@ class Mender:
         if frame.value and not frame.after_comma and frame.key is None:
             self._notes.note(Repair.MISSING_COMMA)
         frame.after_comma = False
+
+    def _drop(self, junk: str) -> None:
+        """Note that *junk* is dropped; of punctuation alone nothing is lost."""
+        self._notes.note(Repair.JUNK, junk)
+        if junk in QUOTES or any(map(str.isalnum, junk)):
+            self._notes.doubt("a word out of place")
 
     def _drop_key(self, frame: _Frame) -> None:
         if frame.key is not None:

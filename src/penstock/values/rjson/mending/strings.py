@@ -140,14 +140,15 @@ class StringMender:
         path_end = _PATH_END.search(self._text, tail, self._end)
         if path_end and looks_like_path(self._text[start : path_end.start()] + "/"):
             return self._take_closed(start, path_end.start() + 1, 0)
-        self._notes.note(Repair.UNCLOSED_STRING)
         end = self._find_content_end(start, depth)
+        is_cut = end == self._end
+        self._notes.note(Repair.UNCLOSED_STRING if is_cut else Repair.MISSING_QUOTE)
         content = self._text[start:end]
         if not content.strip() or role is not Role.MEMBER:
-            self._notes.doubt("an open string that may lack its end")
+            self._notes.doubt("an open string, which may be cut")
         elif not are_quotations(self._text, start, end) or _MARKUP.search(content):
             self._notes.doubt("an open string that may hold markup")
-        return Taken(self._content(start, end, cut=end == self._end), end)
+        return Taken(self._content(start, end, cut=is_cut), end)
 
     def _find_content_end(self, start: int, depth: int) -> int:
         """Return where an open string ends whose quote alone is missing: before the brackets.
