@@ -26,7 +26,7 @@ class ArgumentWriter:
     *schema* is the tool's, or None for a tool that nobody knows: its values stay as they are.
     """
 
-    __slots__ = ("_emit", "_is_open", "_key", "_lead", "_schema", "arguments")
+    __slots__ = ("_emit", "_ended", "_is_open", "_key", "_lead", "_schema", "arguments")
 
     def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
         self.arguments: dict[str, Any] = {}
@@ -34,6 +34,7 @@ class ArgumentWriter:
         self._emit = emit
         self._key = ""
         self._is_open = False  # whether a string is
+        self._ended: str | None = None  # that string, where `end_text` has ended it
         self._lead = "{"
 
     def streams(self, key: str) -> bool:
@@ -47,6 +48,7 @@ class ArgumentWriter:
 
     def open_text(self, key: str) -> None:
         """Begin the string *key*; `add_text` and `close_text` follow."""
+        self.settle()
         self._key = key
         self._is_open = True
         self._emit(f'{self._lead}{_quoted(key)}:"')
@@ -65,7 +67,22 @@ class ArgumentWriter:
         """End the open string; *text* is all of it."""
         self.arguments[self._key] = text
         self._is_open = False
+        self._ended = None
         self._emit('"')
+
+    def end_text(self, text: str) -> None:
+        """End the open string, but write its quote only once something valid follows.
+
+        The quote may be one that the model forgot to escape: what breaks behind it can then be
+        repaired, and nothing that went out is taken back.
+        """
+        self._ended = text
+        self._emit("")  # claims the quote
+
+    def settle(self) -> None:
+        """Close the string that `end_text` has ended."""
+        if self._ended is not None:
+            self.close_text(self._ended)
 
     def put(self, key: str, value: Any) -> None:
         """Write a whole value, coerced by its schema."""
@@ -76,6 +93,7 @@ class ArgumentWriter:
 
     def write(self, key: str, value: Any) -> None:
         """Write a whole value as it is."""
+        self.settle()
         self.arguments[key] = value
         self._emit(f"{self._lead}{_quoted(key)}:{_as_json(value)}")
         self._lead = ","
@@ -83,11 +101,14 @@ class ArgumentWriter:
     @property
     def closing(self) -> str:
         """What ends the arguments."""
+        if self._ended is not None:
+            return '"}'
         return "{}" if self._lead == "{" else "}"
 
-    def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
-        """Give the arguments of a call that was cut; *open_text* went out of an open string."""
-        if self._is_open and open_text:
+    def cut_arguments(self, open_text: str | None = None) -> dict[str, Any]:
+        """Give the arguments, with what was written of an open string, which is *open_text*."""
+        open_text = open_text if self._ended is None else self._ended
+        if self._is_open and (open_text or self._ended is not None):
             return {**self.arguments, self._key: open_text}
         return self.arguments
 
@@ -95,6 +116,7 @@ class ArgumentWriter:
         """Tell whether *arguments* go on from what was written; *open_text* is not closed yet."""
         if any(arguments.get(key, _NOTHING) != value for key, value in self.arguments.items()):
             return False
+        open_text = open_text if self._ended is None else self._ended
         if open_text is None:
             return True
         value = arguments.get(self._key)
@@ -102,6 +124,7 @@ class ArgumentWriter:
 
     def complete(self, arguments: dict[str, Any], open_text: str | None) -> None:
         """Write what is missing to *arguments*, which agree with what was written."""
+        open_text = open_text if self._ended is None else self._ended
         if open_text is not None:
             text = arguments[self._key]
             self.add_text(text[len(open_text) :])

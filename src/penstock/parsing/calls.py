@@ -85,13 +85,14 @@ class Calls:
         """End the open call: it is complete."""
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
+        closing = writer.closing
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
-            self._output.add_arguments(writer.closing, claims=False)
+            self._output.add_arguments(closing, claims=False)
         else:
             self._output.start_call(self._id, self.name)
-            self._output.add_arguments("".join(self.deltas) + writer.closing)
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
+            self._output.add_arguments("".join(self.deltas) + closing)
+        call = ToolCall(self._id, self.name, writer.cut_arguments(), repairs=self._repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()
@@ -132,8 +133,10 @@ class Calls:
         self.close()
 
     def _write(self, piece: str) -> None:
-        if self.live:
+        if self.live and piece:
             self._output.add_arguments(piece)
+        elif self.live:
+            self._output.hold_raw()
         else:
             self.deltas.append(piece)
 
