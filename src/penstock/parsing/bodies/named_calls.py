@@ -248,6 +248,14 @@ class NamedCallReader:
         at = skip_blank(text, at)
         if at == len(text) or any(is_begun(text, at, end) for end in self._tail_ends):
             return Verdict.MORE
+        if said.is_fenced and text.startswith(FENCE, at):
+            # Behind the end of a fence no word follows: a fence that was opened twice.
+            behind = at + len(FENCE)
+            if behind == len(text):
+                return Verdict.MORE
+            if text[behind].isalpha():
+                scanner.at, self._is_labelled = behind, True
+                return None
         if text.startswith(self._tail_ends, at):
             self._open_empty(said, calls)
             self._is_whole = True
