@@ -27,12 +27,17 @@ class UnclearCallError(NoCallError):
 
 
 class Mended(NamedTuple):
-    """A call that was made of broken text; *repairs* says in words what was mended."""
+    """A call that was made of broken text; *repairs* says in words what was mended.
+
+    Where it was read out of JSON, *written* is the text of that: `mending` looks whether anything
+    of it was lost.
+    """
 
     name: str
     arguments: dict[str, Any]
     repairs: list[str]
     id: str = ""
+    written: str = ""
 
 
 class Calls:
@@ -102,6 +107,8 @@ class Calls:
         """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
+        if not self.live or writer.is_repeating:
+            writer.settle()
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
         if self.live and (repeated or writer.flaw or self._doubt):
             reason = self._doubt or writer.flaw or f"several values for one argument: {repeated}"
@@ -115,14 +122,15 @@ class Calls:
         if repeated:
             note = f"several values for one argument, of which the last counts: {repeated}"
             self._repairs = [*self._repairs, note]
+        closing = writer.closing
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
-            self._output.add_arguments(writer.closing, claims=False)
+            self._output.add_arguments(closing, claims=False)
         else:
             self._output.start_call(self._id, self.name)
-            said = writer.text if repeated else "".join(self.deltas) + writer.closing
+            said = writer.text if repeated else "".join(self.deltas) + closing
             self._output.add_arguments(said)
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
+        call = ToolCall(self._id, self.name, writer.final_arguments, repairs=self._repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()
@@ -166,8 +174,10 @@ class Calls:
         self.close()
 
     def _write(self, piece: str) -> None:
-        if self.live:
+        if self.live and piece:
             self._output.add_arguments(piece)
+        elif self.live:
+            self._output.hold_raw()
         else:
             self.deltas.append(piece)
 
