@@ -105,10 +105,6 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "children beside arg": ('<arg name="bed">B</arg><rows>4</rows>', {"bed": "B", "rows": 4}),
     "an unknown child": ("<bed>B</bed><hue>1</hue>", {"bed": "B", "hue": "1"}),
     "repeated children": ("<hue>a</hue><hue>b</hue>", {"hue": ["a", "b"]}),
-    "an argument given twice": (
-        '<arg name="bed">A</arg><arg name="bed">B</arg>',
-        {"bed": "B"},
-    ),
     "white space around a value": (
         '<arg name="bed">\n  two\n  lines \n</arg>',
         {"bed": "two\n  lines"},

@@ -12,10 +12,14 @@ from typing import Any, NamedTuple
 
 from penstock.errors import ParseError
 from penstock.messages import ToolCall
-from penstock.parsing.arguments import ArgumentWriter
+from penstock.parsing.arguments import ArgumentWriter, can_write
 from penstock.parsing.output import Output
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
+
+
+class NoCallError(Exception):
+    """The text can be no call, for a reason that its grammar does not know."""
 
 
 class Mended(NamedTuple):
@@ -82,17 +86,34 @@ class Calls:
         return self.writer
 
     def close(self) -> None:
-        """End the open call: it is complete."""
+        """End the open call: it is complete, if its arguments can be said in strict JSON.
+
+        They cannot if a number has no JSON form, or in `live` if an argument came again with
+        another value than the one that went out. Then the call is incomplete in `live`; in `whole`
+        it is none: raises `NoCallError`.
+        """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
-        closing = writer.closing
+        quote = writer.take_quote()
+        repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
+        if self.live and (repeated or writer.flaw):
+            self.tell(writer.flaw or f"several values for one argument: {repeated}")
+            self.drop()
+            return
+        if writer.flaw:
+            raise NoCallError(writer.flaw)
+        if repeated:
+            note = f"several values for one argument, of which the last counts: {repeated}"
+            self._repairs = [*self._repairs, note]
+        closing = quote + writer.closing
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
             self._output.add_arguments(closing, claims=False)
         else:
             self._output.start_call(self._id, self.name)
-            self._output.add_arguments("".join(self.deltas) + closing)
-        call = ToolCall(self._id, self.name, writer.cut_arguments(), repairs=self._repairs)
+            said = writer.text if repeated else "".join(self.deltas) + closing
+            self._output.add_arguments(said)
+        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()
@@ -116,11 +137,13 @@ class Calls:
         *open_text* is what went out of a string that is not closed yet.
         """
         schema = self.schemas.get(call.name)
-        if schema is None or not schema.accepts(coerce(call.arguments, schema, typed=True)):
+        if schema is None:
+            return False
+        arguments = coerce(call.arguments, schema, typed=True)
+        if not schema.accepts(arguments) or not can_write(arguments):
             return False
         if not self.started or self.writer is None:
             return True
-        arguments = coerce(call.arguments, schema, typed=True)
         return call.name == self.name and self.writer.agrees_with(arguments, open_text)
 
     def mend(self, call: Mended, open_text: str | None) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from penstock.errors import ParseError
 from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.calls import NoCallError as NoCallError  # noqa: PLC0414 - for readers
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 
@@ -23,10 +24,6 @@ class Verdict(Enum):
     TEXT = "this is no call, and all that was read is text"
     LONG = "the body has more characters than a call may have"
     PROSE = "no call was meant: the start marker is text, and nobody has to be told"
-
-
-class NoCallError(Exception):
-    """The text can be no call, for a reason that its grammar does not know."""
 
 
 Translated = tuple[str, str, int]
