@@ -44,8 +44,8 @@ class ArgumentWriter:
         self._emit = emit
         self._key = ""
         self._is_open = False  # whether a string is
-        self._is_repeated = False  # the open string has a key that was written before
         self._ended: str | None = None  # that string, where `end_text` has ended it
+        self._is_repeated = False  # the open string has a key that was written before
         self._lead = "{"
 
     @property
@@ -104,13 +104,24 @@ class ArgumentWriter:
         The quote may be one that the model forgot to escape: what breaks behind it can then be
         repaired, and nothing that went out is taken back.
         """
-        self._ended = text
-        self._emit("")  # claims the quote
+        if self._is_repeated:
+            self.close_text(text)
+        else:
+            self._ended = text
+            self._emit("")  # claims the quote
 
     def settle(self) -> None:
         """Close the string that `end_text` has ended."""
         if self._ended is not None:
             self.close_text(self._ended)
+
+    def take_quote(self) -> str:
+        """Close that string; give the quote that is due, for the caller to write."""
+        if self._ended is None:
+            return ""
+        self.arguments[self._key] = joined_halves(self._ended)
+        self._is_open, self._ended = False, None
+        return '"'
 
     def put(self, key: str, value: Any) -> None:
         """Write a whole value, coerced by its schema."""
@@ -158,23 +169,13 @@ class ArgumentWriter:
     @property
     def closing(self) -> str:
         """What ends the arguments."""
-        if self._ended is not None:
-            return '"}'
         return "{}" if self._lead == "{" else "}"
 
-    @property
-    def final_arguments(self) -> dict[str, Any]:
-        """The arguments of a call that ends here, with a string that `end_text` has ended."""
-        if self._ended is None:
-            return self.arguments
-        return {**self.arguments, self._key: joined_halves(self._ended)}
-
-    def cut_arguments(self, open_text: str | None = None) -> dict[str, Any]:
-        """Give the arguments, with what was written of an open string, which is *open_text*."""
+    def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
+        """Give the arguments of a call that was cut; *open_text* went out of an open string."""
         open_text = open_text if self._ended is None else self._ended
-        is_shown = bool(open_text) or self._ended is not None
-        if self._is_open and not self._is_repeated and open_text is not None and is_shown:
-            return {**self.written, self._key: joined_halves(open_text)}
+        if self._is_open and open_text is not None and not self._is_repeated:
+            return {**self.arguments, self._key: joined_halves(open_text)}
         return self.written
 
     def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:

@@ -107,8 +107,7 @@ class Calls:
         """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
-        if not self.live or writer.is_repeating:
-            writer.settle()
+        quote = writer.take_quote()
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
         if self.live and (repeated or writer.flaw or self._doubt):
             reason = self._doubt or writer.flaw or f"several values for one argument: {repeated}"
@@ -122,7 +121,7 @@ class Calls:
         if repeated:
             note = f"several values for one argument, of which the last counts: {repeated}"
             self._repairs = [*self._repairs, note]
-        closing = writer.closing
+        closing = quote + writer.closing
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
             self._output.add_arguments(closing, claims=False)
@@ -130,7 +129,7 @@ class Calls:
             self._output.start_call(self._id, self.name)
             said = writer.text if repeated else "".join(self.deltas) + closing
             self._output.add_arguments(said)
-        call = ToolCall(self._id, self.name, writer.final_arguments, repairs=self._repairs)
+        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()

@@ -102,7 +102,7 @@ class JSONSteps(IncrementalJSON):
         """
         opened = self.open_string
         if opened is None:
-            if not self.awaits:
+            if not self.awaits and not self.in_line_comment:
                 self._is_entered = False
                 if text.startswith(BYTE_ORDER_MARK, at):
                     return self._skip_mark(at)
@@ -140,7 +140,7 @@ class JSONSteps(IncrementalJSON):
 
     def _find_word(self, text: str, at: int) -> int:
         """Find where the word begins that *text* ends with: only what follows tells what it is."""
-        if self.awaits:
+        if self.awaits or self.in_line_comment:
             return len(text)
         tail = text[max(at, len(text) - MAX_WORD) :]
         word = len(tail) - len(tail.rstrip(_WORD_CHARACTERS))

@@ -18,6 +18,7 @@ from penstock.values.grammar import (
     read_number,
 )
 from penstock.values.incremental.draft import Change
+from penstock.values.incremental.reading import State
 
 if TYPE_CHECKING:
     from penstock.values.incremental.reading import Reading, Search, Step
@@ -109,9 +110,31 @@ def more_word(reading: Reading, text: str, at: int) -> int:
     else:
         _put_word(reading, token, text, end)
         return end
+    # What is left of a comment is another step: where a value ends must not depend on how much
+    # of the comment is there.
     if comment == "/*":
-        return block_comment(reading, text, end)
-    return line_comment(reading, text, end) if comment else end
+        reading.awaits = "*/"
+        reading.state = IN_BLOCK_COMMENT
+    elif comment:
+        reading.state = IN_LINE_COMMENT
+    return end
+
+
+def _leave_line_comment(reading: Reading, text: str, at: int) -> int:
+    reading.state = reading.after
+    return line_comment(reading, text, at)
+
+
+def _leave_block_comment(reading: Reading, text: str, at: int) -> int:
+    reading.state = reading.after
+    return block_comment(reading, text, at)
+
+
+IN_LINE_COMMENT: Final = State({"": _leave_line_comment})
+"""Behind a number or a literal whose token a comment begins in."""
+
+IN_BLOCK_COMMENT: Final = State({"": _leave_block_comment})
+"""The same, for a comment that has an end mark."""
 
 
 def _split_comment(token: str) -> tuple[str, str]:
