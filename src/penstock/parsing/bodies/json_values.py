@@ -95,7 +95,7 @@ class JSONValueReader:
     def _note_error(self, exc: ParseError | NoCallError, scanner: Scanner) -> None:
         """Keep what is wrong, and where in the body."""
         if isinstance(exc, BrokenJSONError):
-            place = scanner.offset + exc.at - max(self._start, 0)
+            place = scanner.offset + exc.place - max(self._start, 0)
             self.error = error_at(str(exc), place)
         else:
             self.error = exc if isinstance(exc, ParseError) else str(exc)
@@ -181,7 +181,8 @@ class JSONValueReader:
                     break
         except BrokenJSONError as exc:
             move(exc.at)
-            raise BrokenArgumentsError(str(exc), scanner.at) from exc
+            place = scanner.at + (min(exc.place - exc.at, 0) if is_plain else 0)
+            raise BrokenArgumentsError(str(exc), scanner.at, place) from exc
         behind = text[at:].lstrip() if inner.complete else ""
         if behind:
             move(len(text) - len(behind))
