@@ -19,12 +19,16 @@ from penstock.values.schema import Schema
 
 
 class Mended(NamedTuple):
-    """A call that was made of broken text; *repairs* says in words what was mended."""
+    """A call that was made of broken text; *repairs* says in words what was mended.
+
+    *rest* is the end of the text that is no part of the call.
+    """
 
     name: str
     arguments: dict[str, Any]
     repairs: list[str]
     id: str = ""
+    rest: str = ""
 
 
 class Calls:
@@ -75,6 +79,10 @@ class Calls:
             self.started = True
             self._output.start_call(self._id, name)
         return self.writer
+
+    def note(self, repair: str) -> None:
+        """Note on the open call what was tolerated or repaired in it."""
+        self._repairs.append(repair)
 
     def close(self) -> None:
         """End the open call: it is complete."""
