@@ -31,6 +31,7 @@ class Mended(NamedTuple):
 
     Where it was read out of JSON, *written* is the text of that: `mending` looks whether anything
     of it was lost.
+    *rest* is the end of the text that is no part of the call.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Mended(NamedTuple):
     repairs: list[str]
     id: str = ""
     written: str = ""
+    rest: str = ""
 
 
 class Calls:

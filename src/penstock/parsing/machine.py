@@ -332,7 +332,8 @@ class Machine:
         if not isinstance(mendable, Mendable):
             return False
         inside = self._scanner.read_since_call().removeprefix(self._marker)
-        return mend(mendable, inside, self._calls, ended=ended and mendable is body)
+        ended = ended and mendable is body
+        return mend(mendable, inside, self._calls, ended=ended, rests=self._scanner)
 
     def _read_within_limit(self, body: Body) -> Verdict:
         """Let the body see no more of the text than a call may have: limits count characters."""

@@ -18,6 +18,9 @@ from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
 from penstock.values.schema import Schema
 
+MAX_SHOWN: Final = 80
+"""How much of the text that was skipped its note shows."""
+
 
 class Mending:
     """Stands for *body*, which broke, until its segment has ended.
@@ -42,9 +45,12 @@ class Mending:
             return Verdict.MORE
         scanner.at = found.start()
         inside = scanner.read_since_call().removeprefix(self._opener)
-        if found[0].lower() == self.end.lower():
+        is_end = found[0].lower() == self.end.lower()
+        if is_end:
             scanner.at = found.end()
-        return Verdict.DONE if mend(self.body, inside, calls, ended=False) else Verdict.BROKEN
+        rests = None if is_end else scanner
+        is_mended = mend(self.body, inside, calls, ended=False, rests=rests)
+        return Verdict.DONE if is_mended else Verdict.BROKEN
 
     def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Say that the text has ended: nothing but the end of the answer ends the segment."""
@@ -57,10 +63,11 @@ class Mending:
         return None
 
 
-def mend(body: Mendable, inside: str, calls: Calls, *, ended: bool) -> bool:
+def mend(body: Mendable, inside: str, calls: Calls, *, ended: bool, rests: Scanner | None) -> bool:
     """Put out the calls that *body* can make of its text *inside*; tell whether it could.
 
-    *ended* tells that the model stopped where the body was still lawful.
+    *ended* tells that the model stopped where the body was still lawful. The end of the text that
+    is no part of a call is given back to *rests*, where *inside* is the last that was read.
     """
     mended = body.mend(inside, ended=ended)
     if not mended or not keeps_keys(mended, calls.schemas):
@@ -68,6 +75,11 @@ def mend(body: Mendable, inside: str, calls: Calls, *, ended: bool) -> bool:
     open_text = body.open_text() if calls.started else None
     if not calls.may_mend(mended[0], open_text):
         return False
+    rest = mended[-1].rest
+    if rest and rests is not None:
+        rests.give_back_end(len(rest))
+    elif rest.strip():
+        mended[0].repairs.append(f"skipped text before the end: {rest.strip()[:MAX_SHOWN]!r}")
     calls.mend(mended[0], open_text)
     for call in mended[1:]:
         if calls.may_mend(call, None):
