@@ -32,6 +32,10 @@ class Decoder(StreamDecoder):
         self._stop_sequence = ""
         self._latest: int | None = None  # the block that started last
 
+    @property
+    def _has_said_all(self) -> bool:
+        return bool(self._stop_reason)
+
     def _read(self, data: dict[str, Any], event: str) -> None:
         match data.get("type") or event:
             case "content_block_delta":

@@ -154,7 +154,7 @@ class Decoder(StreamDecoder):
         if self._metadata:
             metadata = without_lone_surrogates(self._metadata)
             self._transcript.part(tables.NAME, metadata)
-        if self._finish:
+        if self._finish and not self._was_cut:
             self._conclude(self._finish)
         else:
             self.fail_truncated()

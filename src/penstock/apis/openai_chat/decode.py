@@ -42,6 +42,10 @@ class Decoder(StreamDecoder):
         self._refusal = ""
         self._annotations: list[Any] = []
 
+    @property
+    def _has_said_all(self) -> bool:
+        return bool(self._finish)
+
     def _read(self, data: dict[str, Any], event: str) -> None:
         del event  # The API names no frames.
         error = tables.find_error(data)
