@@ -15,8 +15,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Literal
 
+from msgspec import structs
+
 from penstock import _json
-from penstock.errors import JSONParseError, UsageError
+from penstock.apis.arguments import strict_object, with_whole_pairs
+from penstock.errors import UsageError
 from penstock.events import (
     Done,
     Event,
@@ -33,7 +36,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import AssistantMessage, ErrorInfo, StopReason
+from penstock.messages import AssistantMessage, ErrorInfo, StopReason, ToolCall
 
 BlockEvent = (
     TextStart
@@ -78,7 +81,8 @@ class StreamEncoder(ABC):
                 return self._end(event)
             case _:
                 if isinstance(event, ToolCallEnd):
-                    self._calls.append(event.call.complete and self._is_sound(event))
+                    event = self._checked(event)
+                    self._calls.append(event.call.complete)
                 elif isinstance(event, ToolCallDelta):
                     self._said.setdefault(event.index, []).append(event.arguments)
                 head = b"" if self._begun else self._begin(MessageStart())
@@ -121,18 +125,24 @@ class StreamEncoder(ABC):
     streams_arguments = True
     """Whether arguments go out as they come; if not, what was understood has the last word."""
 
-    def _is_sound(self, event: ToolCallEnd) -> bool:
-        """Tell whether a client can read the arguments: some were mended after they had gone.
-
-        What does not begin like an object has not gone: see `ArgumentsOut`.
-        """
+    def _checked(self, event: ToolCallEnd) -> ToolCallEnd:
+        """Return the end of a call; one whose arguments a client cannot read is not complete."""
         said = "".join(self._said.pop(event.index, ())).lstrip()
-        if not event.call.repairs or not said.startswith("{") or not self.streams_arguments:
-            return True
-        try:
-            return isinstance(_json.decode_strict(said), dict)
-        except JSONParseError:
+        if not event.call.complete or self._is_sound(event.call, said):
+            return event
+        return structs.replace(event, call=structs.replace(event.call, complete=False))
+
+    def _is_sound(self, call: ToolCall, said: str) -> bool:
+        """Return whether every client reads the arguments alike.
+
+        Some were mended after they had gone, some cannot be written at all. What does not begin
+        like an object has not gone: see `ArgumentsOut`.
+        """
+        if not _json.is_finite(call.arguments):
             return False
+        if not said.startswith("{") or not self.streams_arguments:
+            return True
+        return strict_object(with_whole_pairs(said)) is not None
 
     @abstractmethod
     def _write_start(self, event: MessageStart) -> bytes:
@@ -149,8 +159,21 @@ class StreamEncoder(ABC):
 
 def ending_of(message: AssistantMessage) -> Ending | ErrorInfo:
     """Say how a whole *message* ended, by the same rules."""
-    calls = [call.complete for call in message.tool_calls]
+    calls = [call.complete for call in writable(message).tool_calls]
     return _ending(message.stop_reason, message.error, calls)
+
+
+def writable(message: AssistantMessage) -> AssistantMessage:
+    """Return *message* as it can be written: a call that JSON has no words for is not complete."""
+    if all(_json.is_finite(call.arguments) for call in message.tool_calls):
+        return message
+    content = [
+        structs.replace(block, complete=False)
+        if isinstance(block, ToolCall) and not _json.is_finite(block.arguments)
+        else block
+        for block in message.content
+    ]
+    return structs.replace(message, content=content)
 
 
 def _ending(
