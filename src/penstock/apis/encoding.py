@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import structs
 
@@ -54,6 +54,9 @@ BlockEvent = (
 
 Ending = Literal["stop", "length", "tool_use", "refusal", "filter"]
 """How an answer ends, where it does not end in an error."""
+
+INCOMPLETE_CALL: Final = "incomplete_call"
+"""The type of the error of an answer that ended well, but holds a call that is not complete."""
 
 _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd, Part)
 
@@ -163,6 +166,31 @@ def ending_of(message: AssistantMessage) -> Ending | ErrorInfo:
     return _ending(message.stop_reason, message.error, calls)
 
 
+def failure_of(message: AssistantMessage) -> ErrorInfo | None:
+    """Return why *message* has no whole form; nothing if it has one.
+
+    An answer that ended well and holds a call that is not complete has one, if it says anything
+    else: what a model said is not lost for a call that cannot be read.
+    """
+    ending = ending_of(message)
+    if not isinstance(ending, ErrorInfo):
+        return None
+    says_more = bool(message.text.strip()) or any(c.complete for c in writable(message).tool_calls)
+    return None if ending.type == INCOMPLETE_CALL and says_more else ending
+
+
+def whole_ending_of(message: AssistantMessage) -> tuple[Ending, ErrorInfo | None]:
+    """Say how a whole answer ends, and what is wrong with it; raise `UsageError` for a failed one.
+
+    With a call that is not complete it ends as one that was cut at the limit, the one word of all
+    APIs for an answer of which something is missing.
+    """
+    failure, ending = failure_of(message), ending_of(message)
+    if failure is not None:
+        raise UsageError(f"an answer that failed has no whole form: {failure.message}")
+    return ("length", ending) if isinstance(ending, ErrorInfo) else (ending, None)
+
+
 def writable(message: AssistantMessage) -> AssistantMessage:
     """Return *message* as it can be written: a call that JSON has no words for is not complete."""
     if all(_json.is_finite(call.arguments) for call in message.tool_calls):
@@ -186,7 +214,9 @@ def _ending(
     if reason == "length":
         return reason
     if not all(calls):
-        return ErrorInfo("the answer holds a call that is not complete", "malformed")
+        return ErrorInfo(
+            "the answer holds a call that is not complete", "malformed", INCOMPLETE_CALL
+        )
     return "tool_use" if calls else "stop"
 
 

@@ -96,7 +96,8 @@ class Asked:
         """Ask as many times as the client wants choices."""
         ids = [self.id, *(f"{self.id}.{choice}" for choice in range(1, number))]
         journals = [self._journal(request, way, id_) for id_ in ids]
-        dialect = dialects.dialect_of(self._api, request, self.id)
+        tokens = body.tokens_in(self._data)
+        dialect = dialects.dialect_of(self._api, request, self.id, tokens=tokens)
         answering = Choosing(
             self._caller, dialect, journals, _nothing_to_keep, patience=self._gateway.patience
         )
@@ -148,7 +149,7 @@ class Asked:
         except UsageError as exc:
             raise Refusal(400, str(exc)) from None
         request.model = way.name
-        return way
+        return way.for_request(request)
 
     # --- how it is answered ---
 
