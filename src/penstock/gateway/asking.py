@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 RESPONSES: Final = "openai-responses"
+CHAT: Final = "openai-chat"
 TELLS_USAGE: Final = frozenset({"qwen"})
 """The upstreams whose clients are told the tokens unasked: such have always been told them."""
 
@@ -156,6 +157,8 @@ class Asked:
     def _dialect(self, request: Request, way: Way) -> Dialect:
         tokens = body.tokens_in(self._data)
         always = way.api in TELLS_USAGE
+        if always and self._api == CHAT and not request.include_usage:
+            tokens = 0  # Such clients are told what the server counted, and nothing is made up.
         is_kept = self._fields.get("store") is not False
         fields = {"store": is_kept, PREVIOUS: self._previous or None}
         return dialects.dialect_of(
