@@ -4,8 +4,10 @@ An API says by `_read` what one JSON object of its stream means, and by `_read_e
 that the bytes end. All else is the same everywhere:
 
 * a frame that is no JSON is read line by line, since some servers leave the blank lines out (see
-  `framing`); a line that is none either is skipped and counted, and no call that was open then is
-  complete;
+  `framing`); a line that is not JSON either is skipped and counted (`skipped`). If it is what is
+  left of JSON, content was lost: the answer fails at once as ``malformed``, so that no text and no
+  call closes over the gap. Noise (``ping``, ``{oops``) is counted only, but no call that was open
+  while a bracket came is complete;
 * a body that is no stream at all (an error as plain JSON, a whole answer, a page of HTML) is read
   as what it is, and one that stops inside its first frame is a stream that was cut;
 * a frame over its limit, and bytes that hold no frame, end in `Failed` of kind ``malformed``;
@@ -41,6 +43,7 @@ _DONE: Final = "[DONE]"
 _SHOWN: Final = 200  # characters of a body that is shown in an error
 _FIELDS: Final = ("data:", "event:", "id:", "retry:", ":")
 _COMMENT: Final = re.compile(r"(?:\s*:[^\r\n]*[\r\n])+")
+_STRUCTURE: Final = re.compile(r"[{}\[\]\\]")
 
 
 class StreamDecoder(ABC):
@@ -50,6 +53,8 @@ class StreamDecoder(ABC):
         self, frames: FrameDecoder | None = None, *, ids: Callable[[], str] | None = None
     ) -> None:
         self.skipped = 0
+        """How many frames, or lines of them, could not be read."""
+        self._was_cut = False  # inside a frame, by the end of the bytes
         self._frames = frames or framing.Decoder()
         self._transcript = Transcript(ids)
         self._shape = Shape()
@@ -121,6 +126,11 @@ class StreamDecoder(ABC):
     def _read(self, data: dict[str, Any], event: str) -> None:
         """Read one JSON object of the stream; *event* is the name that its frame had."""
 
+    @property
+    def _has_said_all(self) -> bool:
+        """Whether nothing can follow that the answer needs, such as the usage alone."""
+        return False
+
     def _read_done(self) -> None:  # noqa: B027 - most streams have no such mark
         """Read the mark ``[DONE]``."""
 
@@ -168,8 +178,10 @@ class StreamDecoder(ABC):
             self.has_read = True
             self._body = None
             self._read(value, frame.event)
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            self._skip(frame, frame.data)
         else:
-            self._skip(frame)
+            self._skip(frame, "")
 
     def _read_lines(self, frame: Frame) -> None:
         """Read a frame that is no JSON as a whole: a mark, several frames in one, or garbage."""
@@ -184,14 +196,26 @@ class StreamDecoder(ABC):
                 try:
                     value = _json.decode(text)
                 except JSONParseError:
-                    self._skip(frame)
+                    self._skip(frame, text)
                 else:
                     self._read_value(value, frame)
 
-    def _skip(self, frame: Frame) -> None:
-        if not frame.unfinished:  # What the end cut off is no fault of the line.
-            self.skipped += 1
-        self._transcript.damage()
+    def _skip(self, frame: Frame, text: str) -> None:
+        """Pass over *text*, which cannot be read; fail if it held content."""
+        if self._transcript.ended:
+            return
+        is_of_json = '"' in text or text.endswith("}")
+        had_content = is_of_json and frame.event != "ping"
+        if frame.unfinished:  # What the end cut off is not damage: the stream was cut.
+            self._was_cut |= had_content
+            self._transcript.damage()
+            return
+        self.skipped += 1
+        if had_content and not self._has_said_all:
+            reason = f"a frame of the stream is damaged: {text[:_SHOWN]}"
+            self._transcript.fail(ErrorInfo(reason, "malformed", retryable=True))
+        elif had_content or _STRUCTURE.search(text):
+            self._transcript.damage()
 
     # --- ends ---
 

@@ -14,17 +14,21 @@ class Ids:
     """Gives each call of one answer or one conversation an id that its API allows.
 
     *allowed* is what an id may look like, *prefix* begins those that are made here, and *digits*
-    is how many follow it at least. Of an id of the Responses API (``call_id|item_id``) the first
-    half is the call's.
+    is how many follow it at least. *given* are ids that are taken; those that are given join them.
+    Of an id of the Responses API (``call_id|item_id``) the first half is the call's.
     """
 
     def __init__(
-        self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_", digits: int = 1
+        self,
+        allowed: re.Pattern[str] = _ANY,
+        prefix: str = "call_",
+        digits: int = 1,
+        given: set[str] | None = None,
     ) -> None:
         self._allowed = allowed
         self._prefix = prefix
         self._digits = digits
-        self._given: set[str] = set()
+        self._given = set() if given is None else given
         self._numbers = count(1)
 
     def give(self, wanted: str) -> str:

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from penstock.apis.encoding import INCOMPLETE_CALL
 from penstock.apis.passages import CallPassage, Passage
 from penstock.apis.reading import clean
 from penstock.events import (
@@ -203,7 +204,7 @@ class Transcript:
             self._end(Done("length", self._final("length")))
         elif broken:
             message = f"the arguments of the call of {broken[0]} cannot be read"
-            self.fail(ErrorInfo(message, "malformed", retryable=True))
+            self.fail(ErrorInfo(message, "malformed", INCOMPLETE_CALL, retryable=True))
         else:
             end: Literal["stop", "tool_use"] = "tool_use" if calls else "stop"
             self._end(Done(end, self._final(end)))

@@ -178,6 +178,7 @@ class Gateway:
         metrics.requests.labels(api, upstream, str(answering.status)).inc()
         metrics.duration.labels(api, upstream).observe(journal.passed())
         metrics.chunks.labels(upstream).inc(journal.chunks)
+        metrics.skipped.labels(upstream).inc(journal.skipped)
         self.working.note(journal.chunks)
         if journal.first_token is not None:
             metrics.first_token.labels(upstream).observe(journal.first_token)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 RESPONSES: Final = "openai-responses"
+CHAT: Final = "openai-chat"
 TELLS_USAGE: Final = frozenset({"qwen"})
 """The upstreams whose clients are told the tokens unasked: such have always been told them."""
 
@@ -96,7 +97,8 @@ class Asked:
         """Ask as many times as the client wants choices."""
         ids = [self.id, *(f"{self.id}.{choice}" for choice in range(1, number))]
         journals = [self._journal(request, way, id_) for id_ in ids]
-        dialect = dialects.dialect_of(self._api, request, self.id)
+        tokens = body.tokens_in(self._data)
+        dialect = dialects.dialect_of(self._api, request, self.id, tokens=tokens)
         answering = Choosing(
             self._caller, dialect, journals, _nothing_to_keep, patience=self._gateway.patience
         )
@@ -148,13 +150,15 @@ class Asked:
         except UsageError as exc:
             raise Refusal(400, str(exc)) from None
         request.model = way.name
-        return way
+        return way.for_request(request)
 
     # --- how it is answered ---
 
     def _dialect(self, request: Request, way: Way) -> Dialect:
         tokens = body.tokens_in(self._data)
         always = way.api in TELLS_USAGE
+        if always and self._api == CHAT and not request.include_usage:
+            tokens = 0  # Such clients are told what the server counted, and nothing is made up.
         is_kept = self._fields.get("store") is not False
         fields = {"store": is_kept, PREVIOUS: self._previous or None}
         return dialects.dialect_of(

@@ -53,8 +53,8 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 class Journal(Tap):
     """Notes what passes in one answer; without a *store* only what the metrics want."""
 
-    __slots__ = ("_answers", "_began", "_events", "_keeps", "_options", "_raw", "_store",
-                 "_timeline", "_upstream_request", "chunks", "complaints", "first_byte",
+    __slots__ = ("_answers", "_began", "_events", "_keeps", "_options", "_raw", "_skipped_before",
+                 "_store", "_timeline", "_upstream_request", "chunks", "complaints", "first_byte",
                  "first_token", "report", "secrets", "started", "tally")  # fmt: skip
 
     hides_keys = True  # in whole blocks, which is cheaper than piece by piece
@@ -73,6 +73,7 @@ class Journal(Tap):
         self._options, tools = way
         self.tally = Tally(self._options.format, tools)
         self.report: Report | None = None
+        self._skipped_before = 0  # in the responses before the one that `report` is about
         self.chunks = 0
         self.first_byte: float | None = None
         self.first_token: float | None = None
@@ -111,7 +112,13 @@ class Journal(Tap):
 
     def reported(self, report: Report) -> None:
         """Keep the report of the model, which fills as the answer comes."""
+        self._skipped_before = self.skipped
         self.report = report
+
+    @property
+    def skipped(self) -> int:
+        """How many frames of the upstream could not be read, however often it was asked."""
+        return self._skipped_before + (0 if self.report is None else self.report.skipped)
 
     def events(self, batch: list[Event]) -> None:
         """Note the events that the client is told of."""
@@ -202,6 +209,7 @@ class Journal(Tap):
                 "attempts": report.attempts,
                 "request_id": report.request_id,
                 "failures": [failure.message for failure in report.failures],
+                "skipped": self.skipped,
             }
             notes |= {name: value for name, value in told.items() if value}
         return notes

@@ -48,6 +48,15 @@ class Way(Struct, frozen=True):
         if self.options.tools == "prompt" or getattr(self.model, "reads_calls", False):
             demand_of(request)
 
+    def for_request(self, request: Request) -> Way:
+        """Return the way as *request* wants it.
+
+        A whole answer has no deltas: its calls are read whole, and a broken one stays text.
+        """
+        if request.stream or self.options.arguments == "whole":
+            return self
+        return structs.replace(self, options=structs.replace(self.options, arguments="whole"))
+
     def batches(self, request: Request, tap: Tap, on_error: OnError) -> Batches:
         """Ask the upstream, and give what comes with its text read."""
         reasoning = request.reasoning if self.options.effort else None

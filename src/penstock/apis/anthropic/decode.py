@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.response import read_response
 from penstock.apis.anthropic.sealed import SealedBlock, is_whole_at_start
+from penstock.apis.arguments import object_text
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
 from penstock.apis.passages import CallPassage, Passage
@@ -31,6 +31,10 @@ class Decoder(StreamDecoder):
         self._stop_details: object = None
         self._stop_sequence = ""
         self._latest: int | None = None  # the block that started last
+
+    @property
+    def _has_said_all(self) -> bool:
+        return bool(self._stop_reason)
 
     def _read(self, data: dict[str, Any], event: str) -> None:
         match data.get("type") or event:
@@ -198,7 +202,7 @@ class _Call:
 
     def __init__(self, call: CallPassage, given: object) -> None:
         self.passage = call
-        self._given = _json.encode(given).decode() if isinstance(given, dict) and given else given
+        self._given = object_text(given) if isinstance(given, dict) and given else given
 
     @property
     def last_words(self) -> str:

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.sealed import STREAMED, block_of, citations_of, stop_sequence_of
 from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
+from penstock.apis.numbers import told_usage
 from penstock.events import (
     Done,
     Event,
@@ -221,9 +224,19 @@ class Encoder(StreamEncoder):
             "delta": tables.write_stop(
                 ending, event.message.raw_stop_reason, error, self._stop_sequence
             ),
-            "usage": tables.write_usage(event.message.usage),
+            "usage": tables.write_usage(self._usage_of(event)),
         }
         return self._stop() + _frame(delta) + _STOP
+
+    def _usage_of(self, event: Done | Failed) -> Usage:
+        """Return the tokens; what the start has said of the prompt is not taken back.
+
+        Where an upstream counted the prompt, its count is the true one.
+        """
+        usage = told_usage(event.message, self._input_tokens)
+        if usage.input or usage.cache_read or usage.cache_write:
+            return usage
+        return structs.replace(usage, input=self._input_tokens)
 
 
 def _frame(data: dict[str, Any]) -> bytes:

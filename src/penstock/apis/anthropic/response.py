@@ -7,11 +7,10 @@ from typing import Any
 
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.sealed import block_of, citations_of, stop_sequence_of
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import whole_ending_of, writable
 from penstock.apis.ids import Ids
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking
+from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
@@ -28,11 +27,10 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     Calls that are not complete are left out.
     """
     del created  # The API gives no time.
-    ending = ending_of(message)
+    ending, _ = whole_ending_of(message)
+    message = writable(message)
     parts = [block for block in message.content if isinstance(block, Opaque)]
     stop_sequence = next(filter(None, map(stop_sequence_of, parts)), None)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
     answer = {
         "id": message.id or "msg_1",
         "type": "message",

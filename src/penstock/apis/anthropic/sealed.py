@@ -88,7 +88,7 @@ def block_of(block: Opaque) -> dict[str, Any] | None:
     if not isinstance(data, dict):
         return None
     kind = data.get("type")
-    if not isinstance(kind, str) or kind in _UNDERSTOOD:
+    if not isinstance(kind, str) or not kind or kind in _UNDERSTOOD:
         return None
     needed = _NEEDED.get(kind, {})
     is_whole = all(isinstance(data.get(key), type_) for key, type_ in needed.items())

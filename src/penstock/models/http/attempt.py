@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from logging import getLogger
 from typing import Final
 
 from penstock.apis import Api
@@ -46,6 +47,7 @@ _SAID: Final = ("provider", "refusal", "filter")
 """Failures that the server itself told."""
 
 _ENDS: Final = (Done, Failed)  # a union would be made anew for each read
+_LOG: Final = getLogger("penstock.models")
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-goog-request-id", "cf-ray")
 
 
@@ -136,6 +138,9 @@ class Attempt:
         answer, self._answer = self._answer, None
         if answer is None:
             return
+        if skipped := self._decoder.skipped:
+            self._report.skipped += skipped
+            _LOG.warning("%s: %d frames of the stream could not be read", self._api.name, skipped)
         try:
             if self._is_complete:
                 await _read_remainder(self._receive, self._tap)
