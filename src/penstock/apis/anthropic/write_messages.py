@@ -15,9 +15,10 @@ from typing import Any, Final
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.response import write_blocks
 from penstock.apis.anthropic.sealed import block_of
-from penstock.apis.history import repaired, replayable, text_of
+from penstock.apis.history import repaired, replayable, result_text, text_of
 from penstock.apis.ids import SentIds
-from penstock.apis.media import PDF, File, media_type_of, with_files
+from penstock.apis.media import PDF, File, media_type_of
+from penstock.apis.text_forms import with_fit_content
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolResult
 from penstock.requests import Image, Request, SystemMessage, UserContent, UserMessage
 
@@ -64,9 +65,9 @@ def _may_instruct(request: Request, before: str) -> bool:
 
 
 def _turns(request: Request) -> Iterator[_Turn]:
-    ids = SentIds(tables.CALL_ID, "toolu_")
+    ids = SentIds.for_model(request.model, tables.CALL_ID, "toolu_")
     asked: set[str] = set()  # calls that the turn before made
-    for message in repaired(with_files(request.messages, tables.NAME, write_file)):
+    for message in repaired(with_fit_content(request.messages, tables.NAME, write_file)):
         match message:
             case AssistantMessage():
                 asked = {call.id for call in message.tool_calls}
@@ -75,7 +76,7 @@ def _turns(request: Request) -> Iterator[_Turn]:
             case ToolResult() if message.id in asked:
                 yield "user", [_result(message, ids.of_result(message.id))]
             case ToolResult():
-                yield "user", _content([Text(text_of(message.content))])
+                yield "user", _content([Text(result_text(message))])
             case UserMessage():
                 yield "user", _content(message.content)
             case SystemMessage():
