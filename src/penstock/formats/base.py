@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
     repair: bool
     on_error: OnError | None
     ids: Callable[[], str] | None
+    max_calls: int | None
 
 
 class CallStyle(Protocol):

@@ -94,6 +94,14 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             "(`reasoning_effort` and its like); some servers refuse the field."
         ),
     ] = None
+    system_messages: Annotated[
+        Literal["keep", "first", "user"] | None,
+        Meta(
+            description="Where a system message among the others goes: it stays, or becomes part "
+            "of the system prompt (`first`) or of the user's message beside it; by default "
+            "`user` for chat servers and `tools = \"prompt\"`, `first` for Mistral's models."
+        ),
+    ] = None
 
 
 class TimeoutSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -67,6 +67,7 @@ def complaint(why: str, at: int | None = None) -> Remark:
 _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("failures", "error", "The upstream was asked again after: {}"),
     ("left_out", "dropped", "The upstream's API has no word for `{}`: it was left out"),
+    ("adapted", "repair", "The request was changed for the upstream: {}"),
     ("cut", "cut", "The stream was too long to be kept whole: what is shown is its beginning"),
 )
 
