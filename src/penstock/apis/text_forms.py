@@ -14,7 +14,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from penstock.apis.media import File, file_of, image_at
 from penstock.apis.reading import clean, object_at, text_at
@@ -44,34 +44,42 @@ def with_fit_content(
     form at all stays, for `lost_content` to name, and words after it tell the model. Without
     *images* the API takes none.
     """
+    fitting = _Fitting(provider, write, images)
+    return [fitting.message(message) for message in messages]
 
-    def fit(block: UserContent) -> list[UserContent]:
-        if isinstance(block, Image) and not images:
-            return [block, omitted(block)]
-        if not isinstance(block, Opaque) or block.provider == provider:
+
+class _Fitting(Struct, frozen=True):
+    """Writes content for one API; what needs no change stays the same object."""
+
+    provider: str
+    write: Callable[[File], Any]
+    images: bool
+
+    def message(self, message: Message) -> Message:
+        is_result = isinstance(message, ToolResult) and isinstance(message.content, list)
+        if not isinstance(message, UserMessage) and not is_result:
+            return message
+        if all(map(self._is_fit, message.content)):
+            return message
+        content = [each for block in message.content for each in self._fit(block)]
+        return structs.replace(message, content=content)
+
+    def _is_fit(self, block: object) -> bool:
+        if isinstance(block, Image):
+            return self.images
+        return not isinstance(block, Opaque) or block.provider == self.provider
+
+    def _fit(self, block: Any) -> list[Any]:
+        if self._is_fit(block):
             return [block]
+        if isinstance(block, Image):
+            return [block, omitted(block)]
         file = file_of(block)
-        written = write(file) if file is not None else None
+        written = self.write(file) if file is not None else None
         if written is not None:
-            return [Opaque(provider, written)]
+            return [Opaque(self.provider, written)]
         said = text_form(block)
         return [block, omitted(block)] if said is None else said
-
-    def fit_all(blocks: list[UserContent]) -> list[UserContent]:
-        if all(isinstance(block, Text) for block in blocks):
-            return blocks
-        return [each for block in blocks for each in fit(block)]
-
-    changed: list[Message] = []
-    for message in messages:
-        if isinstance(message, UserMessage):
-            content = fit_all(message.content)
-            changed.append(message if content is message.content else UserMessage(content))
-        elif isinstance(message, ToolResult) and isinstance(message.content, list):
-            changed.append(structs.replace(message, content=fit_all(message.content)))
-        else:
-            changed.append(message)
-    return changed
 
 
 def text_form(block: Opaque) -> list[UserContent] | None:
@@ -181,4 +189,3 @@ def _tagged(tag: str, text: str, attributes: Mapping[str, str]) -> Text:
 def _quoted(text: str) -> str:
     line = " ".join(clean(text).split()).replace('"', "'")
     return f'"{line[:MAX_TITLE]}"'
-

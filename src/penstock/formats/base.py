@@ -180,7 +180,9 @@ class Format(Struct, frozen=True):
         unmarked = structs.replace(result, is_error=False)
         if self.calls.render_result(unmarked) != written:
             return written  # The wire has a flag of its own.
-        return self.calls.render_result(structs.replace(unmarked, content=failed_content(result.content)))
+        return self.calls.render_result(
+            structs.replace(unmarked, content=failed_content(result.content))
+        )
 
     def gbnf(self, tools: object, *, calls: Count = "one") -> str:
         """Write the grammar, in llama.cpp's GBNF, of exactly one call of *tools*, or of ``many``.

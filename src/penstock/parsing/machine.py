@@ -81,8 +81,9 @@ class Machine:
     `live`, where it comes out as it arrives and may turn out incomplete. *reasoning* says how the
     model marks its thoughts, *wrappers* are markers that say nothing, and *prompt_suffix* is what
     the prompt ended with. With *trim*, white space that touches a call, or separates reasoning
-    from the text after it, is no text. With *repair*, calls that broke are mended. *on_error* is told of text that was meant to be a call; *ids* gives
-    an id to a call that brings none. After *max_calls* calls others are text. After `finish`, `rest` is text that no event claimed.
+    from the text after it, is no text. With *repair*, calls that broke are mended. *on_error* is
+    told of text that was meant to be a call; *ids* gives an id to a call that brings none. After
+    *max_calls* calls others are text. After `finish`, `rest` is text that no event claimed.
     """
 
     __slots__ = ("_body", "_call_start", "_calls", "_calls_before", "_end_before", "_finished",

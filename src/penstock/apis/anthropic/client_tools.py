@@ -1,4 +1,4 @@
-"""Tools that the Messages API knows by type and the client runs: bash, text editor, memory, computer.
+"""Tools that the Messages API knows by type and the client runs: bash, text editor, memory, ….
 
 A client sends ``{"type": "bash_20250124", "name": "bash"}`` and no schema, because Claude was
 trained on it. Any other model needs to be told: here are the inputs that the documentation of each

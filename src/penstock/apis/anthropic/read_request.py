@@ -3,8 +3,9 @@
 Clients send fields that no specification knows; they are kept aside in `Request.extra`, and only
 what cannot be a request raises. Bodies for counting tokens are read the same way.
 
-Marks of the cache stand on single blocks, which have no place for them: those in the system prompt
-are kept aside with it, and of those in the messages the last one is kept for the whole request,
+Marks of the cache are on single blocks, which have no place for them: those in the system prompt
+are kept aside with it. Those in the messages go back to their blocks as long as the messages are
+the same (`own_blocks`); for messages that have changed, the last one is kept for the whole request,
 where it means the last block.
 """
 

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.client_tools import read_client_tool
+from penstock.apis.anthropic.own_blocks import OwnBlocks
 from penstock.apis.anthropic.read_messages import text_of_blocks
 from penstock.apis.anthropic.read_request import read_tool
 from penstock.apis.anthropic.thinking import write_effort, write_thinking
@@ -37,7 +38,8 @@ _NO_PLACE: Final = ("seed", "presence_penalty", "frequency_penalty", "n")
 
 def write_request(request: Request) -> dict[str, Any]:
     """Write *request*; what the API has no word for, or would refuse, is left out."""
-    messages = write_messages(request)
+    blocks = OwnBlocks(request)
+    messages = write_messages(request, blocks)
     thinking = write_thinking(request, messages)
     budget, limit = thinking.get("budget_tokens", 0), request.max_tokens
     tools = _tools(request)
@@ -56,6 +58,8 @@ def write_request(request: Request) -> dict[str, Any]:
         **_sampling(request, is_thinking=thinking.get("type") in ("enabled", "adaptive")),
     }
     own = the_rest(_own(request), _WOVEN_IN)
+    if blocks.has_marks and "cache_control" not in (request.raw or {}):
+        own.pop("cache_control", None)  # It stands for marks that are in their places.
     return without_lone_surrogates({**own, **only_set(body)})
 
 

@@ -39,7 +39,6 @@ _NEWER_LIMIT: Final = re.compile(r"(?:openai/)?(?:o[134]|gpt-5)(?![0-9a-z])")
 """The models that refuse `max_tokens`."""
 
 
-
 def write_request(request: Request) -> dict[str, Any]:
     """Write *request*; what the API has no word for is left out."""
     request = _with_files(request)

@@ -99,7 +99,7 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Meta(
             description="Where a system message among the others goes: it stays, or becomes part "
             "of the system prompt (`first`) or of the user's message beside it; by default "
-            "`user` for chat servers and `tools = \"prompt\"`, `first` for Mistral's models."
+            '`user` for chat servers and `tools = "prompt"`, `first` for Mistral\'s models.'
         ),
     ] = None
 
