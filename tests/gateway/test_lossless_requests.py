@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -372,3 +373,42 @@ def test_an_item_that_nobody_knows_is_not_found(gpt: Any) -> None:
         gpt.responses.create(model="m", input=unknown)
     with pytest.raises(openai.NotFoundError):
         gpt.responses.input_tokens.count(model="m", input=unknown)
+
+
+# --- from one server of the Messages API to another ---
+
+
+def test_own_fields_of_the_messages_api_stay_where_they_were(stage: Stage, tmp_path: Path) -> None:
+    upstream = stage.actor("anthropic")
+    served = stage.gateway(tmp_path, upstream_table(upstream, retries=0))
+    caller = {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
+    of_message = {
+        "container": {"id": "c1", "expires_at": "2030-01-01T00:00:00Z"},
+        "context_management": {"applied_edits": []},
+    }
+    whole = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{**use, "caller": caller}],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+        **of_message,
+    }
+    upstream.play(
+        Reply(whole=json.dumps(whole).encode(), headers={"content-type": "application/json"})
+    )
+    body = request_of("anthropic", "m", stream=False, tools=tools_of("anthropic"))
+    found = ask(served, CLIENTS["anthropic"], body).json
+    assert found["content"] == whole["content"]
+    assert {name: found[name] for name in of_message} == of_message
+    with anthropic.Anthropic(base_url=served.url, api_key="k", max_retries=0) as claude:
+        fields = {name: body[name] for name in ("model", "max_tokens", "messages", "tools")}
+        with claude.beta.messages.stream(**fields) as answer:
+            message = answer.get_final_message()
+    assert message.content[0].caller.tool_id == "srvtoolu_1"
+    assert message.container.id == "c1"
+    assert message.context_management.applied_edits == []

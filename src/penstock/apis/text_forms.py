@@ -56,10 +56,9 @@ class _Fitting(Struct, frozen=True):
     images: bool
 
     def message(self, message: Message) -> Message:
-        is_result = isinstance(message, ToolResult) and isinstance(message.content, list)
-        if not isinstance(message, UserMessage) and not is_result:
+        if not isinstance(message, UserMessage | ToolResult):
             return message
-        if all(map(self._is_fit, message.content)):
+        if not isinstance(message.content, list) or all(map(self._is_fit, message.content)):
             return message
         content = [each for block in message.content for each in self._fit(block)]
         return structs.replace(message, content=content)

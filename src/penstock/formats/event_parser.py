@@ -123,7 +123,7 @@ class EventParser:
             self._options.pop("prompt_suffix", None)  # it stood before the first text
         return self._put(self._parser.feed(text))
 
-    def _limit(self) -> dict[str, int]:
+    def _limit(self) -> dict[str, Any]:
         """Return how many calls may still come, if there is a limit."""
         most = self._max_calls
         return {} if most is None else {"max_calls": max(0, most - self._called)}

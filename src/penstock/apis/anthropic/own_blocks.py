@@ -61,8 +61,8 @@ def _paired(messages: list[Message], raw: Mapping[str, Any]) -> dict[int, Mappin
 
 
 def _blocks_of(message: Message) -> list[Any]:
-    is_said = isinstance(message, UserMessage | AssistantMessage)
-    return [message, *(message.content if is_said else [])]
+    blocks = message.content if isinstance(message, UserMessage | AssistantMessage) else []
+    return [message, *blocks]
 
 
 def _is_marked(data: Mapping[str, Any]) -> bool:

@@ -166,14 +166,15 @@ def _messages(request: Request, own: OwnWords) -> list[dict[str, Any]]:
 
 def _one_system(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Join system messages in their client's own words, which may say what to cache."""
-    contents = [message.get("content") for message in messages]
+    contents = [message.get("content") or "" for message in messages]
     if all(isinstance(content, str) for content in contents):
         return {**messages[0], "content": "\n\n".join(filter(None, contents))}
-    parts = [
-        part
-        for content in contents
-        for part in ([{"type": "text", "text": content}] if isinstance(content, str) else content)
-    ]
+    parts: list[Any] = []
+    for content in contents:
+        if isinstance(content, list):
+            parts += content
+        elif content:
+            parts.append({"type": "text", "text": content})
     return {**messages[0], "content": parts}
 
 
