@@ -145,3 +145,16 @@ def test_an_answer_that_only_another_provider_understands_is_no_empty_message() 
     request = Request("m", messages=[AssistantMessage(content=[reference])])
     assert apis.get("openai-chat").write_request(request)["messages"] == []
     assert apis.get("openai-chat").left_out(request) == ["content: item_reference"]
+
+
+def test_reasoning_in_the_parts_of_an_answer_is_read_and_other_parts_are_named() -> None:
+    chat = apis.get("openai-chat")
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+        {"type": "text", "text": "Hi."},
+        {"type": "image_url", "image_url": {"url": "https://e.test/a.png"}},
+    ]
+    request = chat.read_request({"messages": [{"role": "assistant", "content": parts}]})
+    (message,) = chat.write_request(request)["messages"]
+    assert (message["reasoning_content"], message["content"]) == ("Hm.", "Hi.")
+    assert chat.left_out(request) == ["content: image_url"]

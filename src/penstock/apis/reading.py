@@ -100,7 +100,28 @@ def names_of_own(request: Request) -> list[str]:
     """Name what *request* says that only its own API has a word for; tools by their names."""
     tools = [f"tools: {name}" for name in tool_names(request.extra.get("tools"))]
     fields = sorted(key for key in request.extra if key != "tools" or not tools)
-    return [*tools, *fields, *_inner_names(request.raw or {})]
+    return [*tools, *fields, *_inner_names(request.raw or {}), *dropped_parts(request)]
+
+
+_PARTS: Final = frozenset({"text", "refusal", "thinking", "input_text", "output_text"})
+"""The parts of instructions and answers of OpenAI's APIs that are read."""
+
+
+def dropped_parts(request: Request) -> list[str]:
+    """Name parts of instructions and answers that a `Request` has no place for, such as images."""
+    if not request.source.startswith("openai"):
+        return []
+    raw = request.raw or {}
+    said = [*list_at(raw, "messages"), *list_at(raw, "input")]
+    parts = [
+        part
+        for message in said
+        if isinstance(message, Mapping) and message.get("role") not in ("user", "tool", None)
+        for part in list_at(message, "content")
+        if isinstance(part, Mapping)
+    ]
+    kinds = dict.fromkeys(text_at(part, "type") for part in parts)
+    return [f"content: {kind}" for kind in kinds if kind and kind not in _PARTS]
 
 
 def _inner_names(raw: Mapping[str, Any]) -> list[str]:

@@ -61,6 +61,9 @@ class Way(Struct, frozen=True):
         A report knows only what it was given: in words there are no tools of a provider any more.
         """
         names = [] if self.options.effort or request.reasoning is None else ["reasoning"]
+        left_out: Callable[[Request], list[str]] | None = getattr(self.model, "left_out", None)
+        if left_out is not None:  # a model in the process, which has no report
+            names += left_out(request)
         if self.is_told_in_words:
             names += [f"tools: {name}" for name in tool_names(request.extra.get("tools"))]
         return names

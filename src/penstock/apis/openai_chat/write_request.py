@@ -15,7 +15,7 @@ from penstock.apis.media import PDF, File, media_type_of
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.own_words import OwnWords, own_words
 from penstock.apis.openai_chat.response import signed
-from penstock.apis.reading import names_of_own, only_set, the_rest
+from penstock.apis.reading import dropped_parts, names_of_own, only_set, the_rest
 from penstock.apis.surrogates import without_lone_surrogates
 from penstock.apis.system_messages import place_system, usual_placement
 from penstock.apis.text_forms import with_fit_content
@@ -78,6 +78,8 @@ def left_out(request: Request) -> list[str]:
         missing += [name for name in names if getattr(request, name) is not None]
     if request.source != tables.NAME:
         missing += names_of_own(request)
+    else:
+        missing += dropped_parts(request)
     return missing + lost_content(_with_files(request), tables.NAME)
 
 

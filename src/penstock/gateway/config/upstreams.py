@@ -72,9 +72,10 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     repair: Annotated[bool | None, Meta(description="Mend calls that are broken or left open.")] = (
         None
     )
-    trim: Annotated[bool | None, Meta(description="Drop white space between text and a call.")] = (
-        None
-    )
+    trim: Annotated[
+        bool | None,
+        Meta(description="Drop white space between text and a call, or after reasoning."),
+    ] = None
     constrain: Annotated[
         Literal["json_schema", "grammar", "structural_tag"] | None,
         Meta(description="How the upstream can be held to a form where a call is demanded."),
