@@ -105,6 +105,19 @@ class ToolResult(Struct, tag="tool", tag_field="role"):
     is_error: bool = False
 
 
+def failed_content(content: Any) -> Any:
+    """Return the *content* of a result in such words that it says that the call failed.
+
+    Text begins with ``Error: ``, and any other value is under the key ``error``. What says so
+    itself, text that begins with "error" or an object with that key, stays as it is.
+    """
+    if isinstance(content, str):
+        is_said = content.lstrip().lower().startswith("error")
+        return content if is_said else (f"Error: {content}" if content.strip() else "Error")
+    is_said = isinstance(content, dict) and "error" in content
+    return content if is_said else {"error": content}
+
+
 class Opaque(Block, tag="opaque"):
     """A block that only its provider understands, kept whole for the way back."""
 

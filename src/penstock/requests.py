@@ -51,6 +51,11 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
 """One turn of a conversation; several results in a row answer the calls of one message."""
 
 
+SystemPlacement = Literal["keep", "first", "user"]
+"""Where a system message among the others goes: it stays, or becomes part of the system prompt or
+of the user's message beside it."""
+
+
 class ToolChoice(Struct, frozen=True):
     """Whether tools are called: as the model likes, never, at least one, or the one of *name*."""
 
@@ -84,6 +89,7 @@ class Request(Struct):
     """One request to a model, whoever asks and whoever answers.
 
     *session* is the caller's own name for the conversation, *headers* go along over HTTP.
+    *system_messages* says where later system messages go; None leaves that to the API's writer.
     *source* names the API that it was read from, *extra* holds that API's fields that have no
     place here, and *raw* is the request as it came.
     """
@@ -111,6 +117,7 @@ class Request(Struct):
     user: str = ""
     session: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    system_messages: SystemPlacement | None = None
     source: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, Any] | None = None

@@ -39,6 +39,7 @@ class CompletionAsked(Asked):
         request = apis.get(CHAT).read_request({**rest, "messages": [message], "tools": []})
         if (request.n or 1) > 1 or (fields.get("best_of") or 1) != 1:
             raise UsageError("this endpoint gives one answer: `n` and `best_of` are 1 here")
+        self._omitted += sorted({*request.extra, *(["suffix"] if fields.get("suffix") else [])})
         request.raw = None
         request.extra = {}
         return request

@@ -78,6 +78,12 @@ class Journal(Tap):
         self.first_byte: float | None = None
         self.first_token: float | None = None
         self.complaints: list[str] = []
+        self.omitted: list[str] = []
+        """What of the request goes no further than the gateway."""
+        self.adapted: list[str] = []
+        """What of the request is written in another place or form, in words."""
+        self.handled: frozenset[str] = frozenset()
+        """The fields that the upstream has no word for and the gateway does itself."""
         self._began = monotonic()
         self._store = store
         self._keeps = store is not None and bodies
@@ -133,6 +139,13 @@ class Journal(Tap):
         if len(self.complaints) < MAX_NOTES:
             name = f" ({segment.tool_name})" if segment.tool_name else ""
             self.complaints.append(f"{why}{name}")
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of the request does not reach the model, by name."""
+        reported = self.report.left_out if self.report is not None else []
+        names = dict.fromkeys([*self.omitted, *reported])
+        return [name for name in names if name not in self.handled]
 
     def passed(self) -> float:
         """Give the seconds since the request came."""
@@ -198,6 +211,10 @@ class Journal(Tap):
             notes["formats"] = sorted({format_ for format_, _ in self.tally.formats})
         if self.complaints:
             notes["complaints"] = self.complaints
+        if self.left_out:
+            notes["left_out"] = self.left_out
+        if self.adapted:
+            notes["adapted"] = self.adapted
         if self._raw.is_cut or self._events.is_cut:
             notes["cut"] = True
         if len(self._answers) > 1:
@@ -205,7 +222,6 @@ class Journal(Tap):
         report = self.report
         if report is not None:
             told = {
-                "left_out": report.left_out,
                 "attempts": report.attempts,
                 "request_id": report.request_id,
                 "failures": [failure.message for failure in report.failures],

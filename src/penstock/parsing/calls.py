@@ -2,7 +2,8 @@
 
 A body reader says what it found (`open`, arguments, `close`) and does not know the mode. `live`
 passes everything on as it comes; `whole` keeps it until the call is complete, so that a call that
-breaks or is cut can be given back as the text that it was.
+breaks or is cut can be given back as the text that it was. A call beyond the number that is allowed
+is read as in `whole` and never put out: its text is shown when its body ends.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Mended(NamedTuple):
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_doubt", "_id", "_ids", "_output", "_repairs", "deltas", "is_first", "live",
-                 "name", "schemas", "started", "tell", "writer")  # fmt: skip
+    __slots__ = ("_doubt", "_id", "_ids", "_output", "_repairs", "deltas", "is_first", "left",
+                 "live", "name", "refused", "schemas", "started", "tell", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -56,8 +57,12 @@ class Calls:
         tell: Callable[[str | ParseError], None],
         *,
         live: bool,
+        most: int | None = None,
     ) -> None:
         self.schemas = schemas
+        self.left = most
+        """How many more calls may come out; None is any number."""
+        self.refused = ""  # the name of a complete call that was one too many
         self.tell = tell
         """Says what is wrong with the call that is being read, and yet no reason to refuse it."""
         self.is_first = True  # nothing was said yet: no text but white space, and no call
@@ -65,7 +70,7 @@ class Calls:
         self.writer: ArgumentWriter | None = None  # of the open call
         self._output = output
         self._ids = ids
-        self.live = live
+        self.live = live and most != 0
         self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
         self._repairs: list[str] = []
@@ -109,6 +114,10 @@ class Calls:
         """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
+        if self.left == 0:
+            self.refused = self.name
+            self._reset()
+            return
         quote = writer.take_quote()
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
         if self.live and (repeated or writer.flaw or self._doubt):
@@ -135,6 +144,9 @@ class Calls:
         self._output.end_call(call)
         self.is_first = False
         self._reset()
+        if self.left is not None:
+            self.left -= 1
+            self.live = self.live and self.left > 0
 
     def drop(self, open_text: str | None = None) -> None:
         """End the open call as incomplete, if any of it went out; forget it otherwise.

@@ -1,7 +1,7 @@
 """Text outside of calls: shown up to the next marker, as text or as thinking.
 
 What may begin a marker is held back, and nothing else but white space that may turn out to belong
-to one: before a first thought, and under `trim` next to a call.
+to one: before a first thought, and under `trim` next to a call and after a thought.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Prose:
         *,
         trim: bool,
     ) -> None:
-        self.follows_call = False
+        self.follows_call = False  # or the end of a thought: white space here separates the two
         self._scanner = scanner
         self._output = output
         self._calls = calls
@@ -202,6 +202,7 @@ class Prose:
                 lookout.drop(marker)
             case Role.CHANNEL_END if lookout.channel is not None:
                 self._newlines = lookout.channel.newlines
+                self.follows_call = True
                 lookout.enter(None)
             case Role.THOUGHT if lookout.reasoning is not None:
                 lookout.think(lookout.reasoning.channel)

@@ -30,7 +30,10 @@ SEALED: Final = "penstock:"
 
 _CALLS: Final = ("function_call", "custom_tool_call")
 _OWN: Final = frozenset({"message", "reasoning", "function_call", "custom_tool_call", ANNOTATIONS})
-_MAX_NAME: Final = 24  # characters of the response's id in those of its items
+_MAX_NAME: Final = 32
+"""How many characters of the response's id are in those of its items: all of one of the gateway's,
+which finds an item that a client refers to by them, and far from the 64 that an id may have."""
+
 _UNLAWFUL: Final = re.compile(r"[^A-Za-z0-9]+")
 
 

@@ -68,6 +68,7 @@ _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("failures", "error", "The upstream was asked again after: {}"),
     ("left_out", "dropped", "The upstream's API has no word for `{}`: it was left out"),
     ("skipped", "dropped", "{} frames of the upstream's stream could not be read"),
+    ("adapted", "repair", "The request was changed for the upstream: {}"),
     ("cut", "cut", "The stream was too long to be kept whole: what is shown is its beginning"),
 )
 

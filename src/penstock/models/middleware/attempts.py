@@ -91,6 +91,8 @@ class Attempts:
     def _options(self) -> dict[str, Any]:
         """Give the options of the parser; a format of the user's own is told those it knows."""
         options = {**self._habits.reading, "ids": self._ids}
+        if self._plan.demand.single:
+            options["max_calls"] = 1
         reads = self._plan.reads
         if isinstance(reads, Format):
             return options

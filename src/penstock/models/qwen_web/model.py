@@ -23,6 +23,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import replace
 
 from penstock.apis import Api
+from penstock.apis.reading import names_of_own
 from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed, MessageStart
 from penstock.messages import AssistantMessage
@@ -227,8 +228,7 @@ class QwenWebModel(Closing):
 
     def _new_report(self, request: Request) -> Report:
         """Begin the account; what a client says in fields of its own API has no word here."""
-        left_out = sorted(request.extra)
-        return Report(self.api.name, self.name or request.model, left_out)
+        return Report(self.api.name, self.name or request.model, names_of_own(request))
 
 
 def _explain(failed: Failed, report: Report) -> None:
