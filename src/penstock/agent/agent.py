@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar, copy_context
 from typing import Any, Final, Literal, Protocol, TypeVar
 
@@ -25,14 +25,17 @@ from penstock.agent.tools.reading import ToolLike, read_agent_tools
 from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.watching import Watch
 from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, Text, ToolCall, Usage
+from penstock.messages import AssistantMessage, ToolCall, Usage
 from penstock.models.base import Model
-from penstock.requests import Message, Request, UserMessage
+from penstock.requests import Message, MessageLike, Request, UserMessage, read_message
 
 T = TypeVar("T")
 
-Prompt = str | UserMessage | Iterable[str | UserMessage]
-"""What an agent is asked: a text, a message, or several."""
+Said = str | UserMessage | Mapping[str, Any]
+"""One thing that a user says: a text, a message, or a dict in OpenAI's shape."""
+
+Prompt = Said | Iterable[Said]
+"""What an agent is asked: one thing, or several."""
 
 _WITHIN: Final[ContextVar[tuple[_Work, ...]]] = ContextVar("_WITHIN", default=())
 """The work that the current task is part of: as one of its tools, hooks or approvals."""
@@ -65,7 +68,7 @@ class Agent:
         tools: Iterable[ToolLike] = (),
         system: str = "",
         *,
-        messages: Iterable[Message] = (),
+        messages: Iterable[MessageLike] = (),
         request: Request | None = None,
         approve: Approve | None = None,
         watches: Iterable[Watch] = (),
@@ -89,7 +92,7 @@ class Agent:
             steering,
             max_turns,
         )
-        self._conversation = Conversation(messages)
+        self._conversation = Conversation(map(read_message, messages))
         self._steering = Queue(order)
         self._follow_ups = Queue(order)
         self._work: _Work | None = None
@@ -143,9 +146,9 @@ class Agent:
         return self._conversation.messages
 
     @messages.setter
-    def messages(self, messages: Iterable[Message]) -> None:
+    def messages(self, messages: Iterable[MessageLike]) -> None:
         self._check_idle()
-        self._conversation.messages = list(messages)
+        self._conversation.messages = [read_message(one) for one in messages]
 
     @property
     def recorder(self) -> Recorder | None:
@@ -182,9 +185,9 @@ class Agent:
     def run(self, prompt: Prompt) -> AgentRun:
         """Begin to work on *prompt*.
 
-        Raises `AgentBusyError` while a run goes on.
+        Raises `AgentBusyError` while a run goes on, and `UsageError` for what is no prompt.
         """
-        prompts = [_message(one) for one in _each(prompt)]
+        prompts = [_read(one) for one in _each(prompt)]
         if not prompts:
             raise UsageError("a prompt is at least one message")
         return self._start(prompts, None)
@@ -202,15 +205,15 @@ class Agent:
             raise UsageError("there is nothing to go on from: no message waits")
         return self._start([], decisions or {})
 
-    def steer(self, message: str | UserMessage) -> None:
+    def steer(self, message: Said) -> None:
         """Say *message* as soon as the run can hear it; tools that still run may be stopped."""
-        self._steering.put(_message(message))
+        self._steering.put(_read(message))
         if self.busy and self._work is not None:
             self._work.steer()
 
-    def follow_up(self, message: str | UserMessage) -> None:
+    def follow_up(self, message: Said) -> None:
         """Say *message* when the run would otherwise end."""
-        self._follow_ups.put(_message(message))
+        self._follow_ups.put(_read(message))
 
     @property
     def queued(self) -> int:
@@ -307,9 +310,14 @@ class _Chore:
         """Let the message wait: there is nothing to be steered."""
 
 
-def _each(prompt: Prompt) -> Iterable[str | UserMessage]:
-    return [prompt] if isinstance(prompt, str | UserMessage) else prompt
+def _each(prompt: Prompt) -> Iterable[Said]:
+    if isinstance(prompt, Iterable) and not isinstance(prompt, str | bytes | Mapping):
+        return prompt
+    return [prompt]
 
 
-def _message(said: str | UserMessage) -> UserMessage:
-    return UserMessage([Text(said)]) if isinstance(said, str) else said
+def _read(said: Said) -> UserMessage:
+    message = read_message(said)
+    if not isinstance(message, UserMessage):
+        raise UsageError(f"a prompt is the user's, not a {type(message).__name__}")
+    return message

@@ -18,7 +18,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from msgspec import structs
 
-from penstock.agent.agent import Agent, AgentBusyError, Prompt
+from penstock.agent.agent import Agent, AgentBusyError, Prompt, Said
 from penstock.agent.approval import Decision
 from penstock.agent.hooks import Cancel
 from penstock.agent.running import AgentRun
@@ -51,7 +51,7 @@ from penstock.agent.session.view import SessionView
 from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.watching import Finding
 from penstock.errors import UsageError
-from penstock.requests import Message, UserMessage
+from penstock.requests import Message
 
 _log: Final = logging.getLogger("penstock.agent")
 
@@ -207,11 +207,11 @@ class Session(SessionView):
         self._check_open()
         return self.agent.proceed(decisions)
 
-    def steer(self, message: str | UserMessage) -> None:
+    def steer(self, message: Said) -> None:
         """Say *message* as soon as the run can hear it."""
         self.agent.steer(message)
 
-    def follow_up(self, message: str | UserMessage) -> None:
+    def follow_up(self, message: Said) -> None:
         """Say *message* when the run would otherwise end."""
         self.agent.follow_up(message)
 
