@@ -11,7 +11,7 @@ from penstock.agent.events import AgentEvent
 from penstock.agent.hooks import Briefing, Cancel, Hooks
 from penstock.agent.recording import Recorder
 from penstock.agent.recovery import AgentRetry, Compaction
-from penstock.agent.running import AgentRun
+from penstock.agent.running import AgentRun, AgentRunError
 from penstock.agent.session import Session
 from penstock.agent.tools import AgentTool, ToolContext, ToolOutput, tool
 from penstock.agent.watching import Finding, Watch
@@ -22,6 +22,7 @@ __all__ = [
     "AgentEvent",
     "AgentRetry",
     "AgentRun",
+    "AgentRunError",
     "AgentTool",
     "Allow",
     "Briefing",

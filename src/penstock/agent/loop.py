@@ -29,9 +29,10 @@ from penstock.agent.executing import CALL_ABORTED, Policy
 from penstock.agent.hooks import Briefing, Cancel
 from penstock.agent.interrupting import Interrupt, Interrupted, is_cancelled
 from penstock.agent.queues import Queue
+from penstock.agent.running import Outcome
 from penstock.agent.setup import Setup
 from penstock.agent.watching import Watches
-from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
+from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
 from penstock.requests import Message, UserMessage
 from penstock.streams.failures import error_of
 
@@ -74,8 +75,8 @@ class Loop:
 
     async def run(
         self, prompts: Sequence[UserMessage], decisions: Decisions | None = None
-    ) -> list[Message]:
-        """Work until there is nothing left to do; give the messages that are new."""
+    ) -> Outcome:
+        """Work until there is nothing left to do; say how that ended."""
         self._conversation.begin()
         self._emit(AgentStarted())
         self._watches.each(lambda watch: watch.prompt_started())
@@ -92,7 +93,7 @@ class Loop:
             error = error_of(exc)
         deferred = self._asking.calls.deferred
         self._emit(AgentEnded(self._conversation.new, deferred, error))
-        return self._conversation.new
+        return Outcome(self._conversation.new, error)
 
     # --- turns ---
 
@@ -109,7 +110,7 @@ class Loop:
                 if not self._has_more(answer):
                     return None
             if self._turn == self._setup.max_turns:
-                return ErrorInfo(f"the agent stopped after {self._turn} turns", "aborted", "turns")
+                return _out_of_turns(self._turn)
             await self._asking.compacting.compact_if_due()
             answer = await self._take_turn([*said, *await self._next(answer, is_prompt=bool(said))])
             said = []
@@ -225,8 +226,16 @@ class Loop:
         for finding in reminders:
             self._emit(FindingMade(finding.source, finding.names, finding.text, False))
             await self._conversation.note(finding)
-        text = "\n\n".join(finding.text for finding in reminders)
-        return [UserMessage([Text(text)])] if text else []
+        said: list[Message] = []
+        for source in ("rule", "guard"):  # each by itself, for nobody says what another found
+            texts = [finding.text for finding in reminders if finding.source == source]
+            if any(texts):
+                said.append(UserMessage("\n\n".join(texts), source))
+        return said
+
+
+def _out_of_turns(turns: int) -> ErrorInfo:
+    return ErrorInfo(f"the agent stopped after {turns} turns", "aborted", "turns")
 
 
 def _broken(answer: AssistantMessage) -> str:

@@ -34,7 +34,7 @@ from penstock.cli.chat.work import Work
 from penstock.errors import PenstockError, UsageError
 from penstock.messages import AssistantMessage
 from penstock.models.base import Model
-from penstock.requests import UserMessage
+from penstock.requests import Message, UserMessage
 
 RECALLED: Final = 2
 """How many prompts of a conversation, and what was said to them, are shown again."""
@@ -103,13 +103,20 @@ class Chat:
         """Show how far the conversation is."""
         messages = self._agent.messages
         self.page.note(f"{len(messages)} messages so far", "dim", "  ")
-        asked = [at for at, one in enumerate(messages) if isinstance(one, UserMessage)]
+        asked = [at for at, one in enumerate(messages) if _is_prompt(one)]
         for message in messages[asked[-RECALLED] if len(asked) >= RECALLED else 0 :]:
             if isinstance(message, UserMessage):
-                self.page.note(_briefly(message.text), "bold", "> ")
-                self._screen.editor.remember(message.text)
+                self._recall_said(message)
             elif isinstance(message, AssistantMessage) and message.text.strip():
                 self.page.note(_briefly(message.text))
+
+    def _recall_said(self, message: UserMessage) -> None:
+        """Show what was said; what a rule or a guard reminded of was not said by the person."""
+        if message.source:
+            self.page.note(_briefly(message.text), "dim", f"  ({message.source}) ")
+            return
+        self.page.note(_briefly(message.text), "bold", "> ")
+        self._screen.editor.remember(message.text)
 
     def clear(self) -> None:
         """Empty the screen."""
@@ -323,6 +330,10 @@ class Chat:
         else:
             screen.lead, screen.hint = prompts.LEAVING if self._leaving else prompts.IDLE
         screen.refresh()
+
+
+def _is_prompt(message: Message) -> bool:
+    return isinstance(message, UserMessage) and not message.source
 
 
 def _briefly(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -27,7 +27,15 @@ from penstock.agent.session.entries import (
 )
 from penstock.agent.session.tree import Tree
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult, Usage
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.requests import Image, Message, Source, SystemMessage, UserMessage
+
+_SPEAKERS: Final[dict[Source, str]] = {
+    "": "User",
+    "rule": "Reminder of a rule",
+    "guard": "Reminder of a guard",
+    "summary": "Summary",
+}
+"""Who speaks in a user's message."""
 
 Kind = Literal["text", "thinking", "call", "result", "error", "summary", "data"]
 """What a part is: it decides how it looks, and whether it is folded."""
@@ -136,7 +144,7 @@ def _said(message: Message) -> tuple[str, list[str], list[Part]]:
         case SystemMessage():
             return "System", [], [Part("text", message.text)]
         case UserMessage():
-            return "User", [], list(_parts(message.content))
+            return _SPEAKERS[message.source], [], list(_parts(message.content))
         case AssistantMessage():
             reason = message.stop_reason
             notes = [message.model, used(message.usage)]
