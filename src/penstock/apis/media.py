@@ -106,7 +106,4 @@ _READERS: Final[dict[str, Callable[[Mapping[str, Any]], File | None]]] = {
 
 def image_at(url: str, detail: str = "") -> Image:
     """Read the picture at *url*, which may hold it."""
-    head, comma, data = url.partition(";base64,")
-    if comma and head.startswith("data:"):
-        return Image(media_type=head.removeprefix("data:"), data=data, detail=detail)
-    return Image(url=url, detail=detail)
+    return Image.at(url, detail)
