@@ -20,7 +20,15 @@ from penstock.formats.grammar import Count, Outline, write_gbnf, write_structura
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
 from penstock.formats.turns import TURN_ENDS
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
-from penstock.parsing import Arguments, Machine, OnError, Reasoning, Syntax
+from penstock.parsing import (
+    Arguments,
+    FencedCalls,
+    Machine,
+    OnError,
+    Reasoning,
+    Syntax,
+    Untrusted,
+)
 from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool, read_tools
 
@@ -43,6 +51,8 @@ class Options(TypedDict, total=False):
     repair: bool
     on_error: OnError | None
     ids: Callable[[], str] | None
+    untrusted: Untrusted | Iterable[str] | None
+    fenced: FencedCalls
 
 
 class CallStyle(Protocol):

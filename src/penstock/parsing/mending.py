@@ -63,7 +63,7 @@ def mend(body: Mendable, inside: str, calls: Calls, *, ended: bool) -> bool:
     if not calls.may_mend(mended[0], open_text):
         return False
     calls.mend(mended[0], open_text)
-    for call in mended[1:]:
+    for call in () if calls.was_quoted else mended[1:]:  # All of them have the same text.
         if calls.may_mend(call, None):
             calls.mend(call, None)
     return True

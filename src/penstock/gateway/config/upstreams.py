@@ -94,6 +94,27 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             "(`reasoning_effort` and its like); some servers refuse the field."
         ),
     ] = None
+    quoted: Annotated[
+        Literal["text", "calls"] | None,
+        Meta(
+            description="What a printed call is that a tool result, a document or an earlier user "
+            "message of the conversation has word for word (default: `text`)."
+        ),
+    ] = None
+    quoted_tools: Annotated[
+        dict[str, Literal["text", "calls"]] | None,
+        Meta(
+            description="The same for single tools, by name or by a pattern: "
+            '`quoted_tools = { "read_*" = "calls" }`.'
+        ),
+    ] = None
+    fenced: Annotated[
+        Literal["text", "calls"] | None,
+        Meta(
+            description="What a printed call is in a code fence, in inline code or in a block "
+            "quote (default: `text`); `calls` is for models that always fence their calls."
+        ),
+    ] = None
 
 
 class TimeoutSettings(Struct, frozen=True, forbid_unknown_fields=True):

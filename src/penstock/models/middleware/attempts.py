@@ -26,7 +26,7 @@ from penstock.models.middleware.plan import Plan
 from penstock.models.middleware.prompting import asked_again
 from penstock.models.middleware.tracing import reader
 from penstock.models.tracing import Trace
-from penstock.parsing import OnError
+from penstock.parsing import OnError, Untrusted
 from penstock.parsing.refusals import Segment
 from penstock.requests import Request
 from penstock.values.schema import Schema
@@ -46,13 +46,20 @@ class Attempts:
     """Answers one request as *plan* has it."""
 
     def __init__(
-        self, model: Model, plan: Plan, habits: Habits, ids: Ids, tap: Tap | None = None
+        self,
+        model: Model,
+        plan: Plan,
+        habits: Habits,
+        ids: Ids,
+        tap: Tap | None = None,
+        untrusted: Untrusted | None = None,
     ) -> None:
         self._model = model
         self._tap = tap
         self._plan = plan
         self._habits = habits
         self._ids = ids
+        self._untrusted = untrusted
         self._gate = Gate(plan.demand, habits.on_error)
 
     async def batches(self) -> AsyncGenerator[list[Event], None]:
@@ -91,6 +98,8 @@ class Attempts:
     def _options(self) -> dict[str, Any]:
         """Give the options of the parser; a format of the user's own is told those it knows."""
         options = {**self._habits.reading, "ids": self._ids}
+        if self._untrusted is not None:
+            options["untrusted"] = self._untrusted
         reads = self._plan.reads
         if isinstance(reads, Format):
             return options
