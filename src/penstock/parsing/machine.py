@@ -96,7 +96,8 @@ class Machine:
 
     __slots__ = ("_body", "_call_start", "_calls", "_calls_before", "_code", "_end_before",
                  "_finished", "_lookout", "_marker", "_output", "_prose", "_read_again",
-                 "_refusals", "_repair", "_run", "_scanner", "_syntax", "rest", "spans")  # fmt: skip
+                 "_refusals", "_repair", "_run", "_scanner", "_syntax", "rest",
+                 "spans")  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - each is an option of every parser
         self,

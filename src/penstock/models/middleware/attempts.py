@@ -84,8 +84,8 @@ class Attempts:
         """Ask once, and read what comes."""
         plan, gate = self._plan, self._gate
         tools = plan.demand.tools
-        parser = EventParser(plan.reads, tools, reasoning=plan.reasoning, **self._options())
-        read = reader(parser, self._habits.trace, plan.reads, tools)
+        habits = self._habits
+        read = reader(self._make_parser, habits.trace, plan.reads, tools, habits.on_error)
         async with aclosing(batches(self._model, asked, self._tap)) as asking:
             async for batch in asking:
                 for event in batch:
@@ -95,9 +95,14 @@ class Attempts:
                 outs = [out for event in batch for out in read(event)]
                 yield [passed for out in outs for passed in gate.add(out)]
 
-    def _options(self) -> dict[str, Any]:
+    def _make_parser(self, on_error: OnError | None) -> EventParser:
+        plan = self._plan
+        options = self._options(on_error)
+        return EventParser(plan.reads, plan.demand.tools, reasoning=plan.reasoning, **options)
+
+    def _options(self, on_error: OnError | None) -> dict[str, Any]:
         """Give the options of the parser; a format of the user's own is told those it knows."""
-        options = {**self._habits.reading, "ids": self._ids}
+        options = {**self._habits.reading, "ids": self._ids, "on_error": on_error}
         if self._untrusted is not None:
             options["untrusted"] = self._untrusted
         reads = self._plan.reads

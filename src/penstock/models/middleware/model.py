@@ -110,7 +110,6 @@ class ToolMiddleware:
             "arguments": arguments,
             "repair": repair,
             "trim": trim,
-            "on_error": on_error,
         }
         if prompt_suffix:
             reading["prompt_suffix"] = prompt_suffix
