@@ -29,6 +29,7 @@ HeaderName = Annotated[str, Meta(extra={"rule": rules.header_name})]
 ReasoningName = Annotated[
     str, Meta(extra={"rule": rules.reasoning_name, "words": "the name of a style"})
 ]
+ToolPattern = Annotated[str, Meta(extra={"rule": rules.tool_pattern})]
 Variable = Annotated[
     str,
     Meta(
@@ -102,7 +103,7 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         ),
     ] = None
     quoted_tools: Annotated[
-        dict[str, Literal["text", "calls"]] | None,
+        dict[ToolPattern, Literal["text", "calls"]] | None,
         Meta(
             description="The same for single tools, by name or by a pattern: "
             '`quoted_tools = { "read_*" = "calls" }`.'
