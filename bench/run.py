@@ -16,6 +16,7 @@ import imports
 import incremental
 import parsing
 import providers
+import quoted
 import repair
 import rules
 import streams
@@ -32,6 +33,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Providers, a chunk from bytes to bytes beside json.loads and json.dumps": providers.table,
     "Streams, an event from its source to its consumer": streams.table,
     "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
+    "Quoted calls, the search for one beside its request": quoted.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 
