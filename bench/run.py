@@ -17,6 +17,7 @@ import imports
 import incremental
 import parsing
 import providers
+import quoted
 import repair
 import rules
 import streams
@@ -34,6 +35,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Streams, an event from its source to its consumer": streams.table,
     "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
     "Damaged calls: what became of them (law 11)": damage.table,
+    "Quoted calls, the search for one beside its request": quoted.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 

@@ -659,7 +659,7 @@ def test_a_trace_shows_text_that_comes_only_with_its_end() -> None:
     events: list[Event] = [TextStart(0), TextEnd(0, "Hi."), Done("stop", AssistantMessage())]
     trace = Trace(Settings("stream"), lines.append, None)
     hermes = formats.get("hermes")
-    read = reader(penstock.EventParser("hermes"), trace, hermes, [])
+    read = reader(lambda _: penstock.EventParser("hermes"), trace, hermes, [])
     for event in events:
         read(event)
     assert '[penstock:raw] "Hi."' in lines

@@ -20,7 +20,15 @@ from penstock.formats.grammar import Count, Outline, write_gbnf, write_structura
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
 from penstock.formats.turns import TURN_ENDS
 from penstock.messages import AssistantMessage, ToolCall, ToolResult, failed_content
-from penstock.parsing import Arguments, Machine, OnError, Reasoning, Syntax
+from penstock.parsing import (
+    Arguments,
+    FencedCalls,
+    Machine,
+    OnError,
+    Reasoning,
+    Syntax,
+    Untrusted,
+)
 from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool, read_tools
 
@@ -44,6 +52,8 @@ class Options(TypedDict, total=False):
     on_error: OnError | None
     ids: Callable[[], str] | None
     max_calls: int | None
+    untrusted: Untrusted | Iterable[str] | None
+    fenced: FencedCalls
 
 
 class CallStyle(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self, Unpack
 
 from msgspec import structs
@@ -12,7 +12,7 @@ from penstock.formats.base import Format, Options, message_of
 from penstock.formats.registry import FormatLike, get
 from penstock.formats.thinking import reasoning_of
 from penstock.messages import AssistantMessage
-from penstock.parsing import Arguments, Machine, OnError, Reasoning
+from penstock.parsing import Arguments, FencedCalls, Machine, OnError, Reasoning, Untrusted
 from penstock.tools import read_tools
 
 
@@ -35,6 +35,10 @@ class Parser(Machine):
     * *ids*: gives an id to a call that brings none.
     * *max_calls*: how many calls an answer may have; what follows them stays text. None is any
       number.
+    * *untrusted*: texts of the conversation that are not instructions, such as tool results. A call
+      that occurs in one of them word for word is quoted: it is text, and *on_error* says so.
+    * *fenced*: what a call in a code fence, in inline code or in a block quote is: ``text``, or
+      ``calls`` for a model that always fences its calls.
 
     No text of a model makes it raise. After `finish`, `rest` is text that no event claimed.
     """
@@ -58,6 +62,8 @@ class Parser(Machine):
         on_error: OnError | None = None,
         ids: Callable[[], str] | None = None,
         max_calls: int | None = None,
+        untrusted: Untrusted | Iterable[str] | None = None,
+        fenced: FencedCalls = "text",
     ) -> None:
         found, known = get(format), read_tools(tools)
         assert isinstance(found, Format)  # noqa: S101 - `__new__` has looked
@@ -73,6 +79,8 @@ class Parser(Machine):
             on_error=on_error,
             ids=ids,
             max_calls=max_calls,
+            untrusted=untrusted,
+            fenced=fenced,
         )
 
 

@@ -81,7 +81,7 @@ def mend(body: Mendable, inside: str, calls: Calls, *, ended: bool, rests: Scann
     elif rest.strip():
         mended[0].repairs.append(f"skipped text before the end: {rest.strip()[:MAX_SHOWN]!r}")
     calls.mend(mended[0], open_text)
-    for call in mended[1:]:
+    for call in () if calls.was_quoted else mended[1:]:  # All of them have the same text.
         if calls.may_mend(call, None):
             calls.mend(call, None)
     return True

@@ -126,6 +126,15 @@ class Output:
         self._seen = len(self.pieces or ())
         return self._line
 
+    @property
+    def position(self) -> int:
+        """How much of the answer was read."""
+        return self._scanner.offset + self._scanner.at
+
+    def read_since_call(self) -> str:
+        """Give the text that was read of the open call, or since the last one ended."""
+        return self._scanner.read_since_call()
+
     def start_call(self, id: str, name: str) -> None:  # noqa: A002 - the field's name
         """Open a call, behind the text."""
         self.close_text()

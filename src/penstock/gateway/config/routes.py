@@ -28,6 +28,9 @@ class Options(Struct, frozen=True, kw_only=True):
     prompt_suffix: str = ""
     effort: bool = True
     system_messages: Literal["keep", "first", "user"] | None = None
+    quoted: Literal["text", "calls"] = "text"
+    quoted_tools: dict[str, Literal["text", "calls"]] = {}
+    fenced: Literal["text", "calls"] = "text"
 
 
 USUAL: Final = Options()

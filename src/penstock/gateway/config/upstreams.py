@@ -29,6 +29,7 @@ HeaderName = Annotated[str, Meta(extra={"rule": rules.header_name})]
 ReasoningName = Annotated[
     str, Meta(extra={"rule": rules.reasoning_name, "words": "the name of a style"})
 ]
+ToolPattern = Annotated[str, Meta(extra={"rule": rules.tool_pattern})]
 Variable = Annotated[
     str,
     Meta(
@@ -101,6 +102,27 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             description="Where a system message among the others goes: it stays, or becomes part "
             "of the system prompt (`first`) or of the user's message beside it; by default "
             '`user` for chat servers and `tools = "prompt"`, `first` for Mistral\'s models.'
+        ),
+    ] = None
+    quoted: Annotated[
+        Literal["text", "calls"] | None,
+        Meta(
+            description="What a printed call is that a tool result, a document or an earlier user "
+            "message of the conversation has word for word (default: `text`)."
+        ),
+    ] = None
+    quoted_tools: Annotated[
+        dict[ToolPattern, Literal["text", "calls"]] | None,
+        Meta(
+            description="The same for single tools, by name or by a pattern: "
+            '`quoted_tools = { "read_*" = "calls" }`.'
+        ),
+    ] = None
+    fenced: Annotated[
+        Literal["text", "calls"] | None,
+        Meta(
+            description="What a printed call is in a code fence, in inline code or in a block "
+            "quote (default: `text`); `calls` is for models that always fence their calls."
         ),
     ] = None
 

@@ -227,7 +227,11 @@ class ValueEnding:
     def _judge_inside(self, token: Token) -> Judgement:
         """Judge a tag inside of tags that are data: those balance."""
         kind, opened = token.kind, self._open
-        if kind is Kind.CALL or kind is Kind.VALUE or (kind is Kind.PARAMETER and not self._grammar.dialect.value):
+        if (
+            kind is Kind.CALL
+            or kind is Kind.VALUE
+            or (kind is Kind.PARAMETER and not self._grammar.dialect.value)
+        ):
             opened.append(kind)
         elif kind is Kind.SECTION:
             self._sections += 1
