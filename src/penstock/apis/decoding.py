@@ -36,8 +36,24 @@ from penstock.values import IncrementalJSON
 MAX_BODY: Final = 8 * 1024 * 1024
 """How many bytes of a body without frames are kept, to say what it was."""
 
+MAX_SILENT: Final = 64 * 1024 * 1024
+"""How many bytes in a row may give no event: several frames of the largest size, and no flood."""
+
+MAX_SILENT_FRAMES: Final = 100_000
+"""How many frames in a row may give no event: some servers send one for each hidden token."""
+
+MAX_VALUES: Final = 100_000
+"""How many values the JSON of a frame may hold, by its commas and brackets: each is looked at."""
+
+MAX_BLOCKS: Final = 2_000
+"""How many blocks (texts, thoughts, calls) an answer may have: some ten times what agents get."""
+
 MAX_SHAPED: Final = 64 * 1024
 """How many bytes of a read are compared with the last one: far more than a delta has."""
+
+MAX_LOOK: Final = 65_536
+"""How many characters of a body without frames are read to tell comments before it, and whether it
+is JSON that was cut."""
 
 _DONE: Final = "[DONE]"
 _SHOWN: Final = 200  # characters of a body that is shown in an error
@@ -62,6 +78,8 @@ class StreamDecoder(ABC):
         self._is_sse = isinstance(self._frames, sse.Decoder)
         self._is_even = False  # the last read ended in a blank line: no frame is pending
         self._body: bytearray | None = bytearray()  # as long as there was no frame
+        self._silent = 0  # bytes since the last event
+        self._silent_frames = 0
         self._finished = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -87,7 +105,16 @@ class StreamDecoder(ABC):
         for frame in frames:
             self._read_frame(frame)
         self._learn(data, frames)
-        return self._transcript.take()
+        if events := self._transcript.take():
+            self._silent = self._silent_frames = 0
+            return events
+        self._silent += len(data)
+        self._silent_frames += len(frames)
+        if self._silent > MAX_SILENT:
+            return self._refuse(f"more than {MAX_SILENT} bytes in a row without content")
+        if self._silent_frames > MAX_SILENT_FRAMES:
+            return self._refuse(f"more than {MAX_SILENT_FRAMES} frames in a row without content")
+        return events
 
     def finish(self) -> list[Event]:
         """End the stream; give what was held back, and the terminal event if none has come."""
@@ -151,6 +178,11 @@ class StreamDecoder(ABC):
             passage.add(text)
             return
         self._shape.forget()  # What another frame says may change what the same one says later.
+        if self._transcript.ended:
+            return
+        if _json.may_hold_more(data, MAX_VALUES):
+            self._refuse_frame()
+            return
         try:
             value = _json.decode(data)
         except JSONParseError:
@@ -158,6 +190,10 @@ class StreamDecoder(ABC):
             return
         mark = self._transcript.mark
         self._read_value(value, frame)
+        if self._transcript.blocks > MAX_BLOCKS:
+            self._transcript.fail(
+                ErrorInfo(f"the answer has more than {MAX_BLOCKS} blocks", "malformed")
+            )
         spoken = self._transcript.spoke_since(mark)
         if spoken is not None:
             self._shape.learn(data, spoken.last, spoken)
@@ -227,6 +263,10 @@ class StreamDecoder(ABC):
             message = "the stream ended before the answer did"
             self._transcript.fail(ErrorInfo(message, "truncated", retryable=True))
 
+    def _refuse_frame(self) -> None:
+        reason = f"a frame holds more than {MAX_VALUES} JSON values"
+        self._transcript.fail(ErrorInfo(reason, "malformed"))
+
     def _refuse(self, reason: str) -> list[Event]:
         self._transcript.fail(ErrorInfo(reason, "malformed"))
         return self._transcript.take()
@@ -241,8 +281,11 @@ class StreamDecoder(ABC):
 
     def _read_body(self, body: bytes) -> None:
         text = body.decode("utf-8", "replace").lstrip("\ufeff")
-        comment = _COMMENT.match(text)
+        comment = _COMMENT.match(text, 0, MAX_LOOK)
         text = text[comment.end() if comment else 0 :].strip()
+        if _json.may_hold_more(text, MAX_VALUES):
+            self._refuse_frame()
+            return
         try:
             value = _json.decode(text)
         except JSONParseError:
@@ -278,7 +321,7 @@ def _is_cut(text: str) -> bool:
         return False
     reader = IncrementalJSON()
     try:
-        reader.feed(text)
+        reader.feed(text[:MAX_LOOK])
     except JSONParseError:
         return False
     return not reader.complete

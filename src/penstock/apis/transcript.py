@@ -104,6 +104,11 @@ class Transcript:
             self._events.append(MessageStart(self.message.id, self.message.model))
 
     @property
+    def blocks(self) -> int:
+        """How many blocks have begun; a call without a name yet is one of them."""
+        return len(self._content) + len(self._open)
+
+    @property
     def calls(self) -> list[ToolCall]:
         """The calls that have ended."""
         return [block for block in self._content if isinstance(block, ToolCall)]

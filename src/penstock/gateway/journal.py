@@ -19,18 +19,22 @@ from msgspec import structs
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.events import (
+    Done,
     Event,
+    Failed,
     TextDelta,
+    TextEnd,
     ThinkingDelta,
+    ThinkingEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
 )
 from penstock.gateway.config.routes import Options
 from penstock.gateway.secrecy import Secrets
-from penstock.gateway.spool import Spool
+from penstock.gateway.spool import MAX_PIECE, Spool
 from penstock.gateway.tally import Tally
-from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking
 from penstock.models.base import Tap
 from penstock.models.http.report import Report
 from penstock.parsing.refusals import Segment
@@ -131,8 +135,10 @@ class Journal(Tap):
         if self.first_token is None and any(isinstance(event, _SAID) for event in batch):
             self.first_token = self.passed()
         self.tally.see(batch)
-        if self._keeps:
+        if self._keeps and _size_of(batch) <= MAX_PIECE:
             self._events.add(_lines(batch))
+        elif self._keeps:
+            self._events.is_cut = True
 
     def complain(self, why: str, segment: Segment) -> None:
         """Note a call that could not be read; the `on_error` of parsers."""
@@ -170,6 +176,7 @@ class Journal(Tap):
             return
         error = message.error or ErrorInfo("", "provider")
         usage, calls = message.usage, message.tool_calls
+        is_short = _length_of(message) <= MAX_PIECE
         ended = RequestEnded(
             id=self.started.id,
             state=state,
@@ -194,7 +201,7 @@ class Journal(Tap):
             raw=self._raw.blocks(),
             timeline=self._timeline.tobytes(),
             events=self._events.blocks(),
-            response=self.secrets.body(_written(response)) if self._keeps else b"",
+            response=self.secrets.body(_written(response)) if self._keeps and is_short else b"",
             notes=self._notes(),
         )
         self._store.end(ended)
@@ -229,6 +236,21 @@ class Journal(Tap):
             }
             notes |= {name: value for name, value in told.items() if value}
         return notes
+
+
+def _size_of(batch: list[Event]) -> int:
+    """Tell about how much the ends in *batch* say; a delta never is that large."""
+    size = 0
+    for event in batch:
+        if isinstance(event, TextEnd | ThinkingEnd):
+            size += len(event.text)
+        elif isinstance(event, Done | Failed):
+            size += _length_of(event.message)
+    return size
+
+
+def _length_of(message: AssistantMessage) -> int:
+    return sum(len(block.text) for block in message.content if isinstance(block, Text | Thinking))
 
 
 def _lines(batch: list[Event]) -> bytes:
