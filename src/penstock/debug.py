@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from penstock import _json
 from penstock.events import Event, ToolCallEnd
 from penstock.messages import ToolCall
+from penstock.parsing import Segment
 
 MAX_KEPT: Final = 16 * 1024 * 1024
 """How many characters of the text are kept for the summary: as many as a call may have."""
@@ -73,11 +74,15 @@ def settings(environ: Mapping[str, str]) -> Settings:
 
 
 class Summary(Struct):
-    """What an answer was read as: its text, the pieces of it that are calls, and the calls."""
+    """What an answer was read as: its text, the pieces of it that are calls, and the calls.
+
+    *notes* say what was not read as a call and looks like one.
+    """
 
     text: str = ""
     segments: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def original_text(self) -> str:
@@ -125,6 +130,7 @@ class Traced:
         self._streams = settings.mode != "off"
         self._sums_up = settings.mode == "parse" or on_summary is not None
         self._chunks: list[str] = []
+        self._refused: list[str] = []  # the texts that are no calls, whatever they look like
         self._room = MAX_KEPT
 
     def __getattr__(self, name: str) -> Any:
@@ -146,6 +152,16 @@ class Traced:
             with suppress(Exception):
                 self._sum_up()
         return events
+
+    def note(self, why: str, segment: Segment) -> None:
+        """Take what `on_error` is told: *segment* looks like a call, and why it is none."""
+        named = f"{why} ({segment.tool_name})" if segment.tool_name else why
+        if self._sums_up:
+            self.summary.notes.append(named)
+            self._refused.append(segment.text)
+        if self._streams:
+            with suppress(Exception):
+                self._say("note", _shown(f"{named}: {_json.encode(segment.text).decode()}"), _RAW)
 
     def _note_chunk(self, text: str) -> None:
         if self._sums_up and self._room:
@@ -169,7 +185,9 @@ class Traced:
         self._chunks.clear()
         if self._call_segments is not None:
             with suppress(Exception):
-                summary.segments = self._call_segments(summary.text)
+                found = self._call_segments(summary.text)
+                # It reads the text alone, and what is quoted depends on the conversation.
+                summary.segments = [one for one in found if one.strip() not in self._refused]
         if self._on_summary is not None:
             self._on_summary(summary)
             return

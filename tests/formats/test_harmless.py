@@ -115,16 +115,8 @@ def test_bare_json_leaves_objects_with_the_names_of_tools_as_they_are(text: str)
 LAWFUL: Final = {
     # All that follows the token is code, whatever it says.
     ("functionary_v3_1", "the python tag"),
-    ("functionary_v3_1", "markers in inline code"),
 }
 """Texts that are lawful calls of a format after all."""
-
-BEGUN: Final = {
-    # The element has begun, with a field in it; that it is prose shows only when it never ends.
-    ("morph_xml", "the tool as a tag in inline code"),
-    ("qwen_web", "the tool as a tag in inline code"),
-}
-"""Texts that a format cannot tell from a call while they come: `live` shows an incomplete one."""
 
 
 @pytest.mark.parametrize("fmt", BUILT_IN, ids=lambda fmt: fmt.name)
@@ -135,7 +127,7 @@ def test_no_format_finds_a_call_in_it(fmt: Format) -> None:
         for name, text in KINDS[kind].items()
         if has_call(fmt, text)
     }
-    assert found == {known for known in LAWFUL | BEGUN if known[0] == fmt.name}
+    assert found == {known for known in LAWFUL if known[0] == fmt.name}
 
 
 def has_call(fmt: Format, text: str) -> bool:
@@ -145,8 +137,20 @@ def has_call(fmt: Format, text: str) -> bool:
     return any(isinstance(event, ToolCallStart) for event in (*mended, *shown))
 
 
-@pytest.mark.parametrize(("name", "text"), sorted(BEGUN))
-def test_a_call_that_only_began_is_text_when_the_text_has_ended(name: str, text: str) -> None:
-    chunks = [KINDS["known_names"][text]]
-    for repair in (False, True):
-        assert_only_text(read(FORMATS[name], chunks, repair=repair), chunks[0])
+IN_CODE: Final = [
+    name
+    for name in KINDS["quoted_calls"]
+    if re.search(r"\b(fence|fences|inline code|quotation)\b", name)
+    and name != "a call in inline code that began on the line before"
+]
+UNMARKED: Final = {"json_tool", "json_tool_openai", "json_tool_gemini", "bare_json", "xlam"}
+"""Formats whose calls begin with a bracket, or with a fence."""
+
+
+@pytest.mark.parametrize(
+    "fmt", [fmt for fmt in BUILT_IN if fmt.name not in UNMARKED], ids=lambda fmt: fmt.name
+)
+def test_no_marked_format_finds_a_call_in_code(fmt: Format) -> None:
+    assert len(IN_CODE) > 10
+    for name in IN_CODE:
+        assert not has_call(fmt, KINDS["quoted_calls"][name]), name

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MADE_UP: Final = re.compile(r"closed (?:an|\d+) open |completed (?:the|\d+) cut ")
 """Repairs of text that stops too early."""
+_REPEATED: Final = re.compile(r"took the last value of ")
+"""Repairs of text that says two things: which of them was meant, nobody knows."""
 
 
 class Passage:
@@ -245,6 +247,11 @@ class CallPassage:
         """Read *text* as well as it can be; where an end had to be made up, it was cut."""
         if not cut and not self.is_damaged:
             call = ToolCall.from_text(self._id, self._name, text)
+            if not _json.is_finite(call.arguments):
+                call.complete = False
+                call.repairs.append("a number is too large for JSON")
+            if any(map(_REPEATED.match, call.repairs)):
+                call.complete = False
             if not any(map(_MADE_UP.match, call.repairs)):
                 return call
         return ToolCall.from_text(self._id, self._name, text, complete=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self, Unpack
 
 from msgspec import structs
@@ -12,7 +12,7 @@ from penstock.formats.base import Format, Options, message_of
 from penstock.formats.registry import FormatLike, get
 from penstock.formats.thinking import reasoning_of
 from penstock.messages import AssistantMessage
-from penstock.parsing import Arguments, Machine, OnError, Reasoning
+from penstock.parsing import Arguments, FencedCalls, Machine, OnError, Reasoning, Untrusted
 from penstock.tools import read_tools
 
 
@@ -27,11 +27,18 @@ class Parser(Machine):
     * *reasoning*: how the model marks its thoughts; None is what the format's models do, ``none``
       leaves them in the text. *prompt_suffix* is what the prompt ended with: it may have opened a
       thought.
-    * *trim*: white space that touches a call is no text.
+    * *trim*: white space that touches a call is no text, and neither are the blank lines between
+      reasoning and the text after it.
     * *repair*: a call that is broken, or left open by a model that ended by itself, is mended if
       the tool is known and its schema satisfied.
     * *on_error*: told in words, and with the segment, of text that was meant to be a call.
     * *ids*: gives an id to a call that brings none.
+    * *max_calls*: how many calls an answer may have; what follows them stays text. None is any
+      number.
+    * *untrusted*: texts of the conversation that are not instructions, such as tool results. A call
+      that occurs in one of them word for word is quoted: it is text, and *on_error* says so.
+    * *fenced*: what a call in a code fence, in inline code or in a block quote is: ``text``, or
+      ``calls`` for a model that always fences its calls.
 
     No text of a model makes it raise. After `finish`, `rest` is text that no event claimed.
     """
@@ -54,6 +61,9 @@ class Parser(Machine):
         repair: bool = False,
         on_error: OnError | None = None,
         ids: Callable[[], str] | None = None,
+        max_calls: int | None = None,
+        untrusted: Untrusted | Iterable[str] | None = None,
+        fenced: FencedCalls = "text",
     ) -> None:
         found, known = get(format), read_tools(tools)
         assert isinstance(found, Format)  # noqa: S101 - `__new__` has looked
@@ -68,6 +78,9 @@ class Parser(Machine):
             repair=repair,
             on_error=on_error,
             ids=ids,
+            max_calls=max_calls,
+            untrusted=untrusted,
+            fenced=fenced,
         )
 
 
@@ -94,6 +107,9 @@ class _BorrowedParser(Parser):
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on."""
         self._first_index = index
+
+    def follow_thought(self) -> None:
+        """Do nothing: such a parser is told nothing of what came before."""
 
     def _numbered(self, events: list[Event]) -> list[Event]:
         first = self._first_index

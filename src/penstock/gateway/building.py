@@ -120,6 +120,9 @@ def _qwen(settings: UpstreamSettings, sessions: StoredSessions | None) -> Model:
         arguments=options.arguments,
         trim=options.trim,
         repair=options.repair,
+        quoted=options.quoted,
+        quoted_tools=options.quoted_tools,
+        fenced=options.fenced,
     )
 
 

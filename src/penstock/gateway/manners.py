@@ -16,6 +16,7 @@ from penstock.gateway.config.routes import Options
 from penstock.models import ToolMiddleware
 from penstock.models.base import Batches, Model, Tap, batches
 from penstock.models.middleware.plan import without_calls
+from penstock.models.untrusted import untrusted_in
 from penstock.parsing import OnError, Reasoning
 from penstock.requests import Request
 
@@ -38,6 +39,9 @@ def _told_in_words(options: Options, model: Model, on_error: OnError) -> ToolMid
         trim=options.trim,
         reasoning=options.reasoning,
         prompt_suffix=options.prompt_suffix,
+        quoted=options.quoted,
+        quoted_tools=options.quoted_tools,
+        fenced=options.fenced,
         constrain=options.constrain,
         send_back=options.send_back,
         on_error=on_error,
@@ -69,6 +73,9 @@ def _parser(options: Options, request: Request, on_error: OnError) -> EventParse
         prompt_suffix=options.prompt_suffix,
         on_error=on_error,
         ids=new_call_id,
+        max_calls=1 if request.parallel_tool_calls is False else None,
+        untrusted=untrusted_in(request, options.quoted, options.quoted_tools) if tools else None,
+        fenced=options.fenced,
     )
 
 

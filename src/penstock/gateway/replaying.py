@@ -96,6 +96,9 @@ def _asked(model: LoggedModel, request: Request, options: Options, on_error: OnE
             arguments=options.arguments,
             trim=options.trim,
             repair=options.repair,
+            quoted=options.quoted,
+            quoted_tools=options.quoted_tools,
+            fenced=options.fenced,
             on_error=on_error,
         )
         return tools.batches(request)

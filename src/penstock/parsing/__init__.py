@@ -4,6 +4,7 @@ from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
 from penstock.parsing.bodies.elements import ElementCallReader, ElementCalls
 from penstock.parsing.bodies.json_calls import JSONCallReader
 from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.code_spans import FencedCalls
 from penstock.parsing.lookout import Syntax
 from penstock.parsing.machine import (
     MAX_CALL,
@@ -11,6 +12,7 @@ from penstock.parsing.machine import (
     Arguments,
     Machine,
 )
+from penstock.parsing.quotations import QuotedCalls, Untrusted
 from penstock.parsing.reasoning import Channel, Reasoning
 from penstock.parsing.refusals import OnError, Segment
 from penstock.parsing.scanner import Scanner
@@ -24,15 +26,18 @@ __all__ = [
     "Channel",
     "ElementCallReader",
     "ElementCalls",
+    "FencedCalls",
     "JSONCallReader",
     "Machine",
     "Mended",
     "NoCallError",
     "OnError",
+    "QuotedCalls",
     "Reasoning",
     "Run",
     "Scanner",
     "Segment",
     "Syntax",
+    "Untrusted",
     "Verdict",
 ]

@@ -26,9 +26,11 @@ class Syntax(Protocol):
 
     It may also have `unless`, a pattern that follows no start marker of its own; `opened_in`, which
     says how a prompt leaves the answer, and `first_body`, which gives who reads its beginning;
-    `is_quoted`, which tells of a line whether a marker behind it is text; `leading`, those of its
-    markers that count only as the first thing of an answer; `knows_tools`, where only calls of
-    known tools are calls; and `new_id`, which gives ids to calls that bring none.
+    `leading`, those of its markers that count only as the first thing of an answer; `knows_tools`,
+    where only calls of known tools are calls; and `new_id`, which gives ids to calls that bring
+    none. One that looks for code itself has `is_quoted`, which tells of a line whether a marker
+    behind it is text; `has_protected`, whether it found a marker in code; `let_fenced`, which lets
+    calls in code be calls; and `afresh`, which gives another syntax that does so.
     """
 
     @property
@@ -59,8 +61,8 @@ class Lookout:
     """Knows the channel, and the markers that count in it."""
 
     __slots__ = ("_beginning", "_may_think", "_refusal_end", "_starts", "_thought_ends", "_unless",
-                 "_wrappers", "awaits_thought", "channel", "end", "folds", "is_fresh", "is_quoted",
-                 "leading", "markers", "reasoning")  # fmt: skip
+                 "_wrappers", "awaits_thought", "channel", "end", "folds", "has_headers",
+                 "is_fresh", "is_quoted", "leading", "markers", "reasoning")  # fmt: skip
 
     def __init__(
         self, syntax: Syntax, reasoning: Reasoning | None, wrappers: Iterable[Wrapper]
@@ -73,6 +75,7 @@ class Lookout:
         self.folds = syntax.folds
         self.end = ""  # the end marker that still belongs to the last call
         self.leading: tuple[str, ...] = tuple(getattr(syntax, "leading", ()))
+        self.has_headers = hasattr(syntax, "opened_in")  # its markers open messages, too
         self._beginning = (syntax.starts, self.leading)
         self._starts = syntax.starts
         self._unless: str = getattr(syntax, "unless", "")

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 from penstock.errors import ParseError, UsageError
-from penstock.events import Event
+from penstock.events import Event, ToolCallEnd
 from penstock.parsing.bodies.auto_calls import KnownCalls
 from penstock.parsing.bodies.base import Body, Mendable, NoCallError, Verdict
 from penstock.parsing.bodies.last_thing import LastThing
-from penstock.parsing.calls import Calls
+from penstock.parsing.calls import Calls, UnclearCallError
+from penstock.parsing.code_spans import CALL_IN_CODE, CodeSpans, FencedCalls
 from penstock.parsing.lookout import Lookout, Syntax
 from penstock.parsing.mending import Mending, mend
 from penstock.parsing.output import Output
 from penstock.parsing.prose import Opening, Prose
+from penstock.parsing.quotations import Untrusted, check_choice
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.refusals import OnError, Refusals
 from penstock.parsing.runs import CallRun, TextRun
@@ -38,10 +40,15 @@ MAX_CALL: Final = 16 * 1024 * 1024
 MAX_PROSE: Final = 256
 """How much text may be read before a marker turns out to be prose, and not count as read again."""
 
+MAX_REREAD: Final = 64 * 1024
+"""In how long a text calls in code are looked for, to report them."""
+
 Arguments = Literal["whole", "live"]
 """Whether a call comes out when it is complete, or as it arrives."""
 
 _NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
+
+ONE_TOO_MANY: Final = "the request allows no more calls: this one stays text"
 
 
 class Schemas(Mapping[str, Schema]):
@@ -71,6 +78,11 @@ class Schemas(Mapping[str, Schema]):
     def __len__(self) -> int:
         return len(self._tools)
 
+    @property
+    def tools(self) -> Iterable[Tool]:
+        """The tools themselves."""
+        return self._tools.values()
+
 
 class Machine:
     """Reads one answer of a model with one syntax of calls.
@@ -78,14 +90,17 @@ class Machine:
     *arguments* is `whole`, where a call comes out when it is complete and anything else is text, or
     `live`, where it comes out as it arrives and may turn out incomplete. *reasoning* says how the
     model marks its thoughts, *wrappers* are markers that say nothing, and *prompt_suffix* is what
-    the prompt ended with. With *trim*, white space that touches a call is no text. With *repair*,
-    calls that broke are mended. *on_error* is told of text that was meant to be a call; *ids* gives
-    an id to a call that brings none. After `finish`, `rest` is text that no event claimed.
+    the prompt ended with. With *trim*, white space that touches a call, or separates reasoning
+    from the text after it, is no text. With *repair*, calls that broke are mended. *on_error* is
+    told of text that was meant to be a call; *ids* gives an id to a call that brings none. After
+    *max_calls* calls others are text. A call that occurs in *untrusted* text is text, and so is one
+    in code, unless *fenced* is `calls`. After `finish`, `rest` is text that no event claimed.
     """
 
-    __slots__ = ("_body", "_call_start", "_calls", "_calls_before", "_end_before", "_finished",
-                 "_lookout", "_marker", "_output", "_prose", "_read_again", "_refusals", "_repair",
-                 "_run", "_scanner", "_syntax", "rest", "spans")  # fmt: skip
+    __slots__ = ("_body", "_call_start", "_calls", "_calls_before", "_code", "_end_before",
+                 "_finished", "_lookout", "_marker", "_output", "_prose", "_read_again",
+                 "_refusals", "_repair", "_run", "_scanner", "_syntax", "rest",
+                 "spans")  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - each is an option of every parser
         self,
@@ -100,6 +115,9 @@ class Machine:
         repair: bool = False,
         on_error: OnError | None = None,
         ids: Callable[[], str] | None = None,
+        max_calls: int | None = None,
+        untrusted: Untrusted | Iterable[str] | None = None,
+        fenced: FencedCalls = "text",
     ) -> None:
         self.rest = ""
         self.spans: list[tuple[int, int]] = []
@@ -114,15 +132,27 @@ class Machine:
         self._output = Output(self._scanner)
         kind = KnownCalls if getattr(syntax, "knows_tools", False) else Calls
         give_id = ids or getattr(syntax, "new_id", None) or _counted()
-        self._calls = kind(self._output, schemas, give_id, self._tell, live=is_live)
+        self._calls = kind(self._output, schemas, give_id, self._tell, live=is_live, most=max_calls)
         self._refusals = Refusals(on_error)
         self._lookout = Lookout(syntax, reasoning, wrappers)
+        check_choice("fenced", fenced)
+        self._code = CodeSpans() if fenced == "text" and self._lookout.is_quoted is None else None
+        if fenced == "calls" and self._lookout.is_quoted is not None:
+            syntax.let_fenced()  # type: ignore[attr-defined] - who looks for code can stop it
         self._prose = Prose(
-            self._scanner, self._output, self._calls, self._lookout, self._refusals, trim=trim
+            self._scanner,
+            self._output,
+            self._calls,
+            self._lookout,
+            self._refusals,
+            trim=trim,
+            code=self._code,
         )
+        self._calls.show = self._prose.show_read
+        self._calls.untrusted = Untrusted.of(untrusted)
         if isinstance(self._calls, KnownCalls):
             thinks = hasattr(reasoning, "opened_by")
-            self._calls.begin(lambda: self._lookout.kind, self._prose.show_read, thinks=thinks)
+            self._calls.begin(lambda: self._lookout.kind, thinks=thinks)
         self._body: Body | None = None
         self._marker = ""  # that opened the body, with the white space that `trim` took along
         self._calls_before = 0  # how many had come out when the body was opened
@@ -136,6 +166,10 @@ class Machine:
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on: they are part of a longer answer."""
         self._output.index = index
+
+    def follow_thought(self) -> None:
+        """Let the text come after reasoning: with `trim`, white space between them is no text."""
+        self._prose.follows_call = True
 
     def feed(self, text: str) -> list[Event]:
         """Read more text; give the events that it makes certain."""
@@ -152,6 +186,8 @@ class Machine:
         self._run = None
         self._scanner.push(text)
         self._read(final=False)
+        if self._calls.is_held:
+            self._calls.check_held()
         self._run = self._open_run()
         return self._output.take()
 
@@ -170,10 +206,36 @@ class Machine:
         self._repair = self._repair and not cut
         self._read(final=True)
         self._refusals.close()
+        if self._refusals.is_heard and self._has_calls_in_code():
+            self._report_calls_in_code()
         self._output.close_text()
         self.rest = self._scanner.take_raw()
         self._part()
         return self._output.take()
+
+    def _has_calls_in_code(self) -> bool:
+        """Tell whether the marker of a call was found in code, and was text therefore."""
+        code = self._syntax if self._code is None else self._code
+        return getattr(code, "has_protected", False)
+
+    def _report_calls_in_code(self) -> None:
+        """Report the calls in the last text that are text because they are in code.
+
+        A model that fences all of its calls would else never make one, and nobody know why. Only
+        what reads as a complete call is reported: most code that has a marker in it is prose.
+        """
+        text = "".join(self._output.pieces or ())
+        schemas = self._calls.schemas
+        if len(text) > MAX_REREAD or not isinstance(schemas, Schemas):
+            return
+        give: Callable[[], Syntax] | None = getattr(self._syntax, "afresh", None)
+        syntax = self._syntax if give is None else give()
+        again = Machine(syntax, schemas.tools, fenced="calls")
+        events = (*again.feed(text), *again.finish())
+        calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
+        for call, (start, end) in zip(calls, again.spans, strict=False):
+            if call.name in schemas:
+                self._refusals.tell(CALL_IN_CODE, call.name, text[start:end], "")
 
     def _part(self) -> None:
         """Cut what leads back here, so that a parser goes with whoever held it.
@@ -181,8 +243,10 @@ class Machine:
         Else each answer would leave kilobytes for the collector to find, when it looks.
         """
         self._calls.tell = _say_nothing
+        self._calls.show = _show_nothing
+        self._calls.untrusted = None
         if isinstance(self._calls, KnownCalls):
-            self._calls.begin(lambda: "text", _show_nothing, thinks=False)
+            self._calls.begin(lambda: "text", thinks=False)
 
     def _read(self, *, final: bool) -> None:
         goes_on = True
@@ -241,7 +305,7 @@ class Machine:
         if calls.writer is not None and calls.writer.is_repeating:
             return None  # What is not written must not go straight out.
         run = self._body.run()
-        if run is None or (calls.live and scanner.has_raw):
+        if run is None or calls.is_held or (calls.live and scanner.has_raw):
             return None
         scanner.pass_all()
         room = self._call_start + MAX_CALL - scanner.offset - scanner.at
@@ -280,18 +344,32 @@ class Machine:
         self._body = None
         if self._ends_refusal(verdict):
             self._prose.end_refusal()
+        refused, self._calls.refused = self._calls.refused, ""
         if verdict in _NO_CALLS:
             self._give_up(body, verdict)
+        elif refused:
+            self._show_refused(refused)
         else:
+            is_text = bool(self._calls.quotations) and self._end_quotations()
             if self._output.calls > self._calls_before:
                 self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
-            self._follow_call(body.end if verdict is Verdict.STANDS else "")
+            if not is_text or self._output.calls > self._calls_before:
+                self._follow_call(body.end if verdict is Verdict.STANDS and not is_text else "")
+            self._prose.follows_call = not is_text
         # Cheaper than asking whether it is a `Header`.
         entered: Channel | None = getattr(body, "enters", None)
         if entered is not None and verdict is Verdict.DONE:
             self._prose.follows_call = False
             self._lookout.enter(entered)
         return True
+
+    def _show_refused(self, name: str) -> None:
+        """Show the text of a call that was one too many."""
+        if self._output.calls > self._calls_before:  # The first of them was in the same body.
+            self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
+        self._refusals.tell(ONE_TOO_MANY, name, self._scanner.read_since_call(), self._marker)
+        self._follow_call("")
+        self._prose.show_read()
 
     def _finish_body(self, body: Body) -> Verdict:
         """Tell the body that the text has ended inside it."""
@@ -332,7 +410,8 @@ class Machine:
         if not isinstance(mendable, Mendable):
             return False
         inside = self._scanner.read_since_call().removeprefix(self._marker)
-        return mend(mendable, inside, self._calls, ended=ended and mendable is body)
+        ended = ended and mendable is body
+        return mend(mendable, inside, self._calls, ended=ended, rests=self._scanner)
 
     def _read_within_limit(self, body: Body) -> Verdict:
         """Let the body see no more of the text than a call may have: limits count characters."""
@@ -349,12 +428,12 @@ class Machine:
         return Verdict.LONG
 
     def _let_read(self, body: Body) -> Verdict:
-        """Let the body read on; a call that cannot be closed is broken."""
+        """Let the body read on; a call that cannot be closed is broken, or text if unclear."""
         try:
             return body.read(self._scanner, self._calls)
         except NoCallError as exc:
             body.error = str(exc)
-            return Verdict.BROKEN
+            return Verdict.TEXT if isinstance(exc, UnclearCallError) else Verdict.BROKEN
 
     def _follow_call(self, end: str) -> None:
         """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""
@@ -366,9 +445,31 @@ class Machine:
         has_called = self._output.calls > self._calls_before
         self._lookout.follow_call(end, has_ended_thought=has_called)
 
+    def _end_quotations(self) -> bool:
+        """Report the quoted calls of a body that has ended; show what is left of the last one.
+
+        Tells whether the last call was one: then what follows does not follow a call.
+        """
+        is_last = self._calls.was_quoted
+        self._report_quotations(self._scanner.read_since_call() if is_last else "")
+        if is_last:
+            self._prose.show_read()
+        return is_last
+
+    def _report_quotations(self, rest: str = "") -> None:
+        """Report the quoted calls of a body; *rest* is what follows the last: its end marker."""
+        quotations, self._calls.quotations = self._calls.quotations, []
+        marker = self._marker.strip()
+        for why, name, text in quotations[:-1]:
+            self._refusals.tell(why, name, text, marker)
+        why, name, text = quotations[-1]
+        self._refusals.tell(why, name, text + rest, marker)
+
     def _give_up(self, body: Body, verdict: Verdict) -> None:
         """Handle a body that is no call: as text, or as a call that is not complete."""
         scanner, calls = self._scanner, self._calls
+        if calls.quotations:
+            self._report_quotations()
         text, has_started = scanner.read_since_call(), calls.started
         looks_again = verdict not in (Verdict.TEXT, Verdict.LONG)
         self._refuse(body, verdict, text)

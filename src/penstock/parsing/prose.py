@@ -1,7 +1,7 @@
 """Text outside of calls: shown up to the next marker, as text or as thinking.
 
 What may begin a marker is held back, and nothing else but white space that may turn out to belong
-to one: before a first thought, and under `trim` next to a call.
+to one: before a first thought, and under `trim` next to a call and after a thought.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from penstock.events import TextStart, ThinkingStart
 from penstock.parsing.calls import Calls
+from penstock.parsing.code_spans import FENCE, CodeSpans
 from penstock.parsing.lookout import Lookout, Role
 from penstock.parsing.output import DELTAS, Kind, Output
 from penstock.parsing.reasoning import Reasoning
@@ -39,8 +40,8 @@ class Opening(NamedTuple):
 class Prose:
     """Reads text outside of calls."""
 
-    __slots__ = ("_calls", "_lookout", "_newlines", "_output", "_preface", "_refusals", "_scanner",
-                 "_trim", "follows_call")  # fmt: skip
+    __slots__ = ("_calls", "_code", "_lookout", "_newlines", "_output", "_preface", "_refusals",
+                 "_scanner", "_trim", "follows_call")  # fmt: skip
 
     def __init__(
         self,
@@ -51,8 +52,10 @@ class Prose:
         refusals: Refusals,
         *,
         trim: bool,
+        code: CodeSpans | None = None,
     ) -> None:
-        self.follows_call = False
+        self.follows_call = False  # or the end of a thought: white space here separates the two
+        self._code = code  # follows code, in which no call begins; None where one does
         self._scanner = scanner
         self._output = output
         self._calls = calls
@@ -166,6 +169,9 @@ class Prose:
                 self.show(found.end())
                 return True
         if role is Role.CALL:
+            if self._code is not None and self._is_in_code(self._code, found, marker):
+                self.show(found.end())
+                return True
             return Opening(self._before_blank(found.start()), found.end(), found[0])
         if role is Role.WRAPPER and self._lookout.place_of(marker) == "last":
             return Opening(found.start(), found.end(), found[0], is_wrapper=True)
@@ -182,6 +188,18 @@ class Prose:
             self._skip(found.end())
         self._follow(role, marker)
         return True
+
+    def _is_in_code(self, code: CodeSpans, found: re.Match[str], marker: str) -> bool:
+        """Tell whether the start marker that was *found* is in code: then it is text."""
+        lookout, output = self._lookout, self._output
+        if len(marker) == 1 or marker == FENCE or marker.startswith("</"):
+            return False  # The reader behind it knows fences, or it opens no call.
+        if lookout.has_headers and lookout.kind != "text":
+            return False  # It may be the header of the next message, and thoughts end as they like.
+        self.show(self._before_blank(found.start()))
+        code.note(output.pieces if output.kind == lookout.kind else None, lookout.channel)
+        gap = self._scanner.text[self._scanner.at : found.start()]
+        return code.protects(marker, gap, only_fences=lookout.has_headers)
 
     def _skip(self, end: int) -> None:
         """Pass the text up to *end*: it is not shown, and yet part of a segment that is open."""
@@ -202,6 +220,7 @@ class Prose:
                 lookout.drop(marker)
             case Role.CHANNEL_END if lookout.channel is not None:
                 self._newlines = lookout.channel.newlines
+                self.follows_call = True
                 lookout.enter(None)
             case Role.THOUGHT if lookout.reasoning is not None:
                 lookout.think(lookout.reasoning.channel)

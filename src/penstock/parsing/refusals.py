@@ -41,6 +41,11 @@ class Refusals:
         self._opener = ""  # the marker that began the open segment, or several in a row
         self._pieces: list[str] = []
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anything is reported to anybody."""
+        return self._on_error is not None
+
     def goes_on_with(self, marker: str) -> bool:
         """Tell whether *marker* opens the first call of the section that the open segment is."""
         if not self.is_open or marker == self._opener:

@@ -32,6 +32,8 @@ class Answer:
     def __init__(self, formats: Mapping[str, Format], tools: Sequence[Tool]) -> None:
         self.format: Format | None = None  # of the first call
         self.in_tildes = False  # a fence of tildes is open
+        self.reads_code = False  # calls in code are calls
+        self.has_protected = False  # a marker was text because it was in code
         self.family = ""  # the format whose header opened the last channel
         self._formats = formats
         self._tools = tools
@@ -81,11 +83,15 @@ class Answer:
         it, code goes on with the next line, up to as many backticks or a blank line. A bracket is
         too little: how the text was cut may say whether it is looked at.
         """
+        if self.reads_code:
+            return False
         goes_on = self._goes_on_in_code(gap, shown)
         if not goes_on:
             self._code = "" if marker in _BRACKETS else _find_open_ticks(line)
         self._code_seen = shown
-        return goes_on or self.is_quoted(line)
+        is_code = goes_on or self.is_quoted(line)
+        self.has_protected = self.has_protected or (is_code and marker not in _BRACKETS)
+        return is_code
 
     def _goes_on_in_code(self, gap: str, shown: Shown) -> bool:
         """Tell whether the code of the last marker is open behind what came since."""

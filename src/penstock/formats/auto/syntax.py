@@ -79,7 +79,23 @@ class AutoSyntax:
         self.answer = Answer(FORMATS, tools)
         self.is_quoted = self.answer.is_quoted
         self._rows = rows
+        self._tools = tools
         self._headers = USUAL
+
+    @property
+    def has_protected(self) -> bool:
+        """Whether a marker was text because it was in code."""
+        return self.answer.has_protected
+
+    def let_fenced(self) -> None:
+        """Let calls in code be calls."""
+        self.answer.reads_code = True
+
+    def afresh(self) -> AutoSyntax:
+        """Give a syntax for another text, in which calls in code are calls."""
+        other = AutoSyntax(self._rows, self._tools)
+        other.let_fenced()
+        return other
 
     def body(self, marker: str) -> Recognition:
         """Give a reader that finds out whose call follows *marker*."""

@@ -53,6 +53,13 @@ def model_name(name: str) -> str:
     return name
 
 
+def tool_pattern(name: str) -> str:
+    """Check the name of a tool, or a pattern of such names (``read_*``)."""
+    if not name.isprintable() or not name.strip() or len(name) > 256:  # noqa: PLR2004 - a path's length
+        raise ValueError("a tool's name is printable and has at most 256 characters")
+    return name
+
+
 def host(name: str) -> str:
     """Check an address to listen on; an IPv6 one may stand in brackets."""
     plain = name.removeprefix("[").removesuffix("]")

@@ -180,7 +180,8 @@ def rereader(format_: str, tools: object, repair: bool) -> Reread:  # noqa: FBT0
             return []
         began = time.monotonic()
         try:
-            parser = Parser(format_, tools, arguments="live", repair=repair)
+            # The text is one call already, wherever it was.
+            parser = Parser(format_, tools, arguments="live", repair=repair, fenced="calls")
             return [*parser.feed(text), *parser.finish(cut=False)]
         except PenstockError:
             return []
@@ -211,7 +212,7 @@ def _on_complaints(
 ) -> list[Remark]:
     if not complaints:
         return []
-    found = complaints_about(text, options, request_of(detail).tools)
+    found = complaints_about(text, options, request_of(detail))
     return remarks_on_complaints(complaints[:MAX_REMARKS], found, text)
 
 

@@ -6,7 +6,7 @@ once more, and the complaints of both readings are the same ones in the same ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +17,8 @@ from penstock.gateway.config.routes import Options
 from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.offsets import width
 from penstock.gateway.inspector.remarks import Remark, complaint
-from penstock.tools import Tool
+from penstock.models.untrusted import untrusted_in
+from penstock.requests import Request
 
 MAX_READ: Final = 200_000
 """Up to how many characters a text is read again; in longer ones nobody knows the place."""
@@ -30,19 +31,22 @@ class Complaint(Struct, frozen=True):
     text: str
 
 
-def complaints_about(text: str, options: Options, tools: Sequence[Tool]) -> list[Complaint]:
-    """Read *text* as *options* say, and give what there is to complain about."""
+def complaints_about(text: str, options: Options, request: Request) -> list[Complaint]:
+    """Read *text*, which answers *request*, as *options* say; give what is wrong with it."""
     if len(text) > MAX_READ or options.tools == "none":
         return []
     found: list[Complaint] = []
+    untrusted = untrusted_in(request, options.quoted, options.quoted_tools)
     look_up()
     try:
         parser = Parser(
             options.format,
-            tools,
+            request.tools,
             arguments=options.arguments,
             reasoning=options.reasoning or None,
             repair=options.repair,
+            fenced=options.fenced,
+            untrusted=untrusted,
             on_error=lambda why, segment: found.append(Complaint(why, segment.text)),
         )
         parser.feed(text)

@@ -81,6 +81,8 @@ def _options(options: Options) -> dict[str, Any]:
     for name in ("reasoning", "prompt_suffix"):
         if value := getattr(options, name):
             kept[name] = value
+    if options.fenced != "text":
+        kept["fenced"] = options.fenced
     return kept
 
 

@@ -63,6 +63,7 @@ class Play(Struct, frozen=True):
     reasoning: str | None = None
     repair: bool = False
     trim: bool = False
+    fenced: Literal["text", "calls"] = "text"
     chunk: int = 0
 
     @classmethod
@@ -75,6 +76,7 @@ class Play(Struct, frozen=True):
             reasoning=options.reasoning,
             repair=options.repair,
             trim=options.trim,
+            fenced=options.fenced,
         )
 
     def known_tools(self) -> list[Tool]:
@@ -111,6 +113,7 @@ def played(play: Play, tools: Sequence[Tool], pieces: Iterable[str]) -> Played:
         reasoning=play.reasoning or None,
         repair=play.repair,
         trim=play.trim,
+        fenced=play.fenced,
         on_error=lambda why, segment: complaints.append(Complaint(why, segment.text)),
         ids=lambda: f"call_{next(numbers)}",
     )

@@ -128,6 +128,7 @@ class Recording(Struct, frozen=True):
             reasoning=options.reasoning,
             repair=options.repair,
             trim=options.trim,
+            fenced=options.fenced,
             on_error=lambda why, _: complaints.append(why),
         )
         decoder = apis.get(self.api).decoder()

@@ -37,6 +37,8 @@ class Changes(Struct, frozen=True, forbid_unknown_fields=True):
     reasoning: str | UnsetType | None = UNSET
     repair: bool | UnsetType = UNSET
     trim: bool | UnsetType = UNSET
+    quoted: Literal["text", "calls"] | UnsetType = UNSET
+    fenced: Literal["text", "calls"] | UnsetType = UNSET
 
     def given(self) -> dict[str, Any]:
         """Give those that are set."""

@@ -26,7 +26,7 @@ from penstock.models.middleware.plan import Plan
 from penstock.models.middleware.prompting import asked_again
 from penstock.models.middleware.tracing import reader
 from penstock.models.tracing import Trace
-from penstock.parsing import OnError
+from penstock.parsing import OnError, Untrusted
 from penstock.parsing.refusals import Segment
 from penstock.requests import Request
 from penstock.values.schema import Schema
@@ -46,13 +46,20 @@ class Attempts:
     """Answers one request as *plan* has it."""
 
     def __init__(
-        self, model: Model, plan: Plan, habits: Habits, ids: Ids, tap: Tap | None = None
+        self,
+        model: Model,
+        plan: Plan,
+        habits: Habits,
+        ids: Ids,
+        tap: Tap | None = None,
+        untrusted: Untrusted | None = None,
     ) -> None:
         self._model = model
         self._tap = tap
         self._plan = plan
         self._habits = habits
         self._ids = ids
+        self._untrusted = untrusted
         self._gate = Gate(plan.demand, habits.on_error)
 
     async def batches(self) -> AsyncGenerator[list[Event], None]:
@@ -77,8 +84,8 @@ class Attempts:
         """Ask once, and read what comes."""
         plan, gate = self._plan, self._gate
         tools = plan.demand.tools
-        parser = EventParser(plan.reads, tools, reasoning=plan.reasoning, **self._options())
-        read = reader(parser, self._habits.trace, plan.reads, tools)
+        habits = self._habits
+        read = reader(self._make_parser, habits.trace, plan.reads, tools, habits.on_error)
         async with aclosing(batches(self._model, asked, self._tap)) as asking:
             async for batch in asking:
                 for event in batch:
@@ -88,9 +95,18 @@ class Attempts:
                 outs = [out for event in batch for out in read(event)]
                 yield [passed for out in outs for passed in gate.add(out)]
 
-    def _options(self) -> dict[str, Any]:
+    def _make_parser(self, on_error: OnError | None) -> EventParser:
+        plan = self._plan
+        options = self._options(on_error)
+        return EventParser(plan.reads, plan.demand.tools, reasoning=plan.reasoning, **options)
+
+    def _options(self, on_error: OnError | None) -> dict[str, Any]:
         """Give the options of the parser; a format of the user's own is told those it knows."""
-        options = {**self._habits.reading, "ids": self._ids}
+        options = {**self._habits.reading, "ids": self._ids, "on_error": on_error}
+        if self._untrusted is not None:
+            options["untrusted"] = self._untrusted
+        if self._plan.demand.single:
+            options["max_calls"] = 1
         reads = self._plan.reads
         if isinstance(reads, Format):
             return options

@@ -7,7 +7,7 @@ one that calls tools: the library's users, the agent and the gateway alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from copy import copy
 from typing import Any, Final
@@ -35,8 +35,10 @@ from penstock.models.middleware.plan import Planner
 from penstock.models.middleware.retelling import Thoughts
 from penstock.models.retrying import without_retries
 from penstock.models.tracing import Trace, Write
-from penstock.parsing import Arguments, OnError, Reasoning
-from penstock.requests import Request
+from penstock.models.untrusted import untrusted_in
+from penstock.parsing import Arguments, FencedCalls, OnError, QuotedCalls, Reasoning
+from penstock.parsing.quotations import check_choice
+from penstock.requests import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 RETRIES: Final = 1
@@ -52,8 +54,11 @@ class ToolMiddleware:
       stand in the system prompt; *results* writes a result in words of your own; *thoughts* says
       which earlier thoughts the model sees; *stops* are the strings that end an answer, in place
       of the format's own.
-    * The way out: *arguments*, *repair*, *trim*, *reasoning* and *prompt_suffix* are the options
-      of `penstock.Parser`; *repair* and *trim* are on.
+    * The way out: *arguments*, *repair*, *trim*, *reasoning*, *prompt_suffix* and *fenced* are the
+      options of `penstock.Parser`; *repair* and *trim* are on.
+    * *quoted* says what a call is that occurs word for word in a tool result, a document or an
+      earlier user message of the conversation: ``text``, which *on_error* is told, or ``calls``.
+      *quoted_tools* says it for single tools, by name or pattern: ``{"read_*": "calls"}``.
     * *constrain* says how the upstream can be held to a form: then a call that the request demands
       is forced. Where it cannot, an answer without one is asked for again, *retries* times at most.
       With *send_back* so is a call of an unknown tool, or with arguments that its schema refuses.
@@ -74,6 +79,9 @@ class ToolMiddleware:
         trim: bool = True,
         reasoning: str | Reasoning | None = None,
         prompt_suffix: str = "",
+        quoted: QuotedCalls = "text",
+        quoted_tools: Mapping[str, QuotedCalls] | None = None,
+        fenced: FencedCalls = "text",
         placement: Placement = "first",
         template: Template | None = None,
         results: Callable[[ToolResult], str] | None = None,
@@ -102,13 +110,17 @@ class ToolMiddleware:
             "arguments": arguments,
             "repair": repair,
             "trim": trim,
-            "on_error": on_error,
         }
         if prompt_suffix:
             reading["prompt_suffix"] = prompt_suffix
+        for value in (quoted, fenced, *(quoted_tools or {}).values()):
+            check_choice("each of quoted, quoted_tools and fenced", value)
+        if fenced != "text":
+            reading["fenced"] = fenced
         trace = Trace(debug, write, on_summary)
         self._planner = Planner(get(format), telling, reasoning, constrain)
         self._habits = Habits(reading, retries, send_back, on_error, trace)
+        self._quoted = quoted, quoted_tools
 
     @property
     def name(self) -> str:
@@ -126,18 +138,22 @@ class ToolMiddleware:
         pace: float = getattr(self._model, "interval", 0.0)
         return pace
 
-    def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; never raises, every failure is in the stream."""
-        return EventStream(one_by_one(self._answer(request, None)), interval=self.interval)
+    def stream(self, request: RequestLike) -> EventStream:
+        """Begin to answer *request*; every failure is in the stream.
 
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        Raises `UsageError` for what is no request, as do the other two.
+        """
+        answer = self._answer(make_request(request), None)
+        return EventStream(one_by_one(answer), interval=self.interval)
+
+    def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive, with no stream in between.
 
         *tap* sees what passes on the wire of the upstream, every attempt of it.
         """
-        return unfailing(self._answer(request, tap))
+        return unfailing(self._answer(make_request(request), tap))
 
-    async def complete(self, request: Request) -> AssistantMessage:
+    async def complete(self, request: RequestLike) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()
@@ -160,7 +176,8 @@ class ToolMiddleware:
             message = await message_of(batches(self._model, plan.asked, tap))
             yield chosen_events(message, plan.demand, ids(), self._habits.on_error)
             return
-        attempts = Attempts(self._model, plan, self._habits, ids, tap)
+        untrusted = untrusted_in(request, *self._quoted)
+        attempts = Attempts(self._model, plan, self._habits, ids, tap, untrusted)
         async with aclosing(attempts.batches()) as answer:
             async for batch in answer:
                 yield batch

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from penstock.events import Done, Event, Failed, TextDelta, TextEnd
 from penstock.formats import AnyFormat, EventParser
 from penstock.models.tracing import Trace
+from penstock.parsing import OnError, Segment
 from penstock.tools import Tool
 
 Read = Callable[[Event], list[Event]]
@@ -14,19 +15,30 @@ Read = Callable[[Event], list[Event]]
 
 
 def reader(
-    parser: EventParser,
+    make: Callable[[OnError | None], EventParser],
     trace: Trace,
     format: AnyFormat,  # noqa: A002 - the word of the whole interface
     tools: list[Tool],
+    on_error: OnError | None = None,
 ) -> Read:
-    """Give what reads events: *parser* itself, or *parser* with a trace of it."""
+    """Give what reads events: the parser that *make* makes, or one with a trace of it.
+
+    *make* takes who is told of text that was meant to be a call: *on_error*, and the trace.
+    """
     if not trace.is_on:
-        return parser.add
+        return make(on_error).add
     segments = getattr(format, "call_segments", None)
     flow = trace.flow(
         call_segments=None if segments is None else lambda text: segments(text, tools)
     )
     heard: set[int] = set()
+
+    def report(why: str, segment: Segment) -> None:
+        flow.note(why, segment)
+        if on_error is not None:
+            on_error(why, segment)
+
+    parser = make(report)
 
     def read(event: Event) -> list[Event]:
         flow.heard(_text_of(event, heard))

@@ -20,7 +20,7 @@ Shown = tuple[list[str] | None, int]
 class KnownCalls(Calls):
     """Makes calls of what readers find, if the tool is known, and text otherwise."""
 
-    __slots__ = ("completed", "is_mute", "kind", "show", "thinks")
+    __slots__ = ("completed", "is_mute", "kind", "thinks")
 
     completed: int
     """How many calls are complete."""
@@ -28,18 +28,15 @@ class KnownCalls(Calls):
     """Whether the last call that was opened is none."""
     kind: Callable[[], Kind]
     """Tells what text is where the call stands."""
-    show: Callable[[], None]
-    """Shows what was read and not claimed as text."""
     thinks: bool
     """Whether a marker may open a thought."""
 
-    def begin(self, kind: Callable[[], Kind], show: Callable[[], None], *, thinks: bool) -> None:
-        """Take what tells the *kind* of text, what can *show* more of it, and what it may be."""
+    def begin(self, kind: Callable[[], Kind], *, thinks: bool) -> None:
+        """Take what tells the *kind* of text, and whether a marker may open a thought."""
         self.thinks = thinks
         self.completed = 0
         self.is_mute = False
         self.kind = kind
-        self.show = show
 
     def shown(self) -> Shown:
         """Give what the open block of text has shown so far."""
@@ -62,8 +59,9 @@ class KnownCalls(Calls):
         if self.is_mute:
             self.drop()
         else:
+            quoted = len(self.quotations)
             super().close()
-            self.completed += 1
+            self.completed += len(self.quotations) == quoted
 
     def drop(self, open_text: str | None = None) -> None:
         """End the open call as incomplete; a mute one is text up to here."""

@@ -8,8 +8,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from penstock.errors import ParseError
-from penstock.parsing.calls import Calls, Mended
-from penstock.parsing.calls import NoCallError as NoCallError  # noqa: PLC0414 - for readers
+from penstock.parsing.calls import Calls, Mended, NoCallError
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 
@@ -25,6 +24,8 @@ class Verdict(Enum):
     LONG = "the body has more characters than a call may have"
     PROSE = "no call was meant: the start marker is text, and nobody has to be told"
 
+
+__all__ = ["Body", "Header", "Mendable", "NoCallError", "Run", "Translated", "Verdict"]
 
 Translated = tuple[str, str, int]
 """A piece of a string: what it says, how strict JSON writes it, how much text it took."""

@@ -122,7 +122,9 @@ class Envelope(Members):
         writer, schema = self._writer, self._calls.schemas.get(call.name)
         if writer is None or schema is None:
             return True
-        return writer.agrees_with(coerce(call.arguments, schema), open_text)
+        # Where nothing has gone out, the end of an open string is a guess as well.
+        open_text = open_text if self._calls.started else None
+        return writer.agrees_with(coerce(call.arguments, schema, typed=True), open_text)
 
     def _within(self, path: Path) -> tuple[Path, bool]:
         """Give *path* as seen from the call itself; tell whether it goes through a holder."""

@@ -29,6 +29,6 @@ class Members:
                 writer.add_text(change.text)
             case "value" if self.is_streaming:
                 self.is_streaming = False
-                writer.close_text(change.value)
+                writer.end_text(change.value)
             case "value" | "end":
                 writer.put(key, change.value)

@@ -66,7 +66,7 @@ class JSONValueReader:
         if self._closed:
             # Those went out with their text; what is left goes on where the next one begins.
             text = "[" + text.lstrip(" \t\r\n,;")
-        calls = mended_calls(text, self._shape, self._check)
+        calls = mended_calls(text, self._shape, self._check, self.end)
         envelope = self._envelope
         if calls and envelope is not None and not envelope.agrees_with(calls[0], self.open_text()):
             return []

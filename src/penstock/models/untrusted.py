@@ -1,0 +1,133 @@
+"""What of a conversation is untrusted: text that a model may quote calls from.
+
+Untrusted are the results of tools, documents and search results, wherever they are, and what the
+user said in earlier turns: people paste pages and mails. Instructions are the system prompt, later
+system messages and what the user says now: a user who writes "run <tool_call>…" is obeyed.
+
+What the model said itself is neither. But a call that it made before may be made again, since
+harnesses echo what they ran in the result of a call. What it only wrote as text does not count:
+otherwise a quoted call would run the second time that it is quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.apis.history import text_of
+from penstock.messages import AssistantMessage, Opaque, ToolCall, ToolResult
+from penstock.parsing import QuotedCalls, Untrusted
+from penstock.requests import Message, Request, SystemMessage, UserMessage
+
+RESULT = "a tool result"
+DOCUMENT = "a document"
+EARLIER = "an earlier user message"
+
+
+def untrusted_in(
+    request: Request,
+    quoted: QuotedCalls = "text",
+    tools: Mapping[str, QuotedCalls] | None = None,
+) -> Untrusted | None:
+    """Give what a call that answers *request* may be quoted from; None where it does not matter.
+
+    *quoted* says what a quoted call is, *tools* says it for single tools. Nothing is read before a
+    call was found.
+    """
+    if quoted == "calls" and "text" not in (tools or {}).values():
+        return None
+    messages = request.messages
+    return Untrusted(
+        lambda: _sources(messages),
+        trusted=lambda: _instructions(request),
+        own=lambda: _calls(messages),
+        quoted=quoted,
+        tools=tools,
+    )
+
+
+def _sources(messages: list[Message]) -> Iterator[tuple[str, str]]:
+    turn = _find_turn(messages)
+    for at, message in enumerate(messages):
+        if isinstance(message, ToolResult):
+            yield from _in_result(message)
+        elif isinstance(message, UserMessage):
+            if at < turn:
+                yield EARLIER, message.text
+            yield from _in_blocks(message.content)
+        elif isinstance(message, AssistantMessage):  # what the provider's own tools gave back
+            yield from _in_blocks(b for b in message.content if _is_result(b))
+
+
+def _in_result(result: ToolResult) -> Iterator[tuple[str, str]]:
+    """Give the text of a result, and the documents in it."""
+    yield RESULT, text_of(result.content)
+    if isinstance(result.content, list):
+        for _, text in _in_blocks(result.content):
+            yield RESULT, text
+
+
+def _in_blocks(blocks: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Give the text of blocks that only a provider understands: documents, search results."""
+    for block in blocks:
+        if isinstance(block, Opaque):
+            text = "\n".join(_strings(block.data))
+            yield (RESULT if _is_result(block) else DOCUMENT), text
+
+
+def _strings(data: object) -> Iterator[str]:
+    """Give the texts in *data*, but for what is no text: an image or a file in base64."""
+    ahead = [data]
+    while ahead:
+        one = ahead.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            kind = str(one.get("type", ""))
+            is_binary = kind in ("base64", "image", "image_url", "input_image", "input_audio")
+            ahead += [] if is_binary else one.values()
+        elif isinstance(one, list):
+            ahead += one
+
+
+def _is_result(block: object) -> bool:
+    """Tell whether *block* is what a tool of the provider's own gave back."""
+    if not isinstance(block, Opaque) or not isinstance(block.data, Mapping):
+        return False
+    return str(block.data.get("type", "")).endswith("_result") or "output" in block.data
+
+
+def _instructions(request: Request) -> Iterator[str]:
+    messages = request.messages
+    yield request.system
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            yield message.text
+    for message in messages[_find_turn(messages) :]:
+        if isinstance(message, UserMessage):
+            yield message.text
+
+
+def _calls(messages: list[Message]) -> Iterator[ToolCall]:
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield from message.tool_calls
+
+
+def _find_turn(messages: list[Message]) -> int:
+    """Find where the user spoke last.
+
+    Text beside the results of tools is the harness's: no turn begins with it. Messages of the user
+    in a row are one turn.
+    """
+    turn, is_beside_results = len(messages), False
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, AssistantMessage):
+            if turn < len(messages) and not is_beside_results:
+                break
+            turn, is_beside_results = len(messages), False
+        elif isinstance(message, ToolResult):
+            is_beside_results = True
+        elif isinstance(message, UserMessage):
+            turn = at
+    return 0 if is_beside_results or turn == len(messages) else turn
