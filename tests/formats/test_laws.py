@@ -166,6 +166,11 @@ RARE = [
     ("llama4_pythonic", '[write_file(path="a", s=[.<|python_start|>'),
     ("olmo3", '<function_calls>write_file(path="a", s=[.</function_calls>'),
     ("pythonic", '[write_file(path="a", s=[.'),
+    (
+        "muse_glimmer",
+        '<atem:function_calls><atem:invoke name="e"><atem:parameter name="h">x'
+        '<atem:parameter name="c">i',
+    ),
     ("generic_json", 'L {"tool_call":{"name":"log","arguments":{'),
 ]
 """What was read otherwise at another cut."""
