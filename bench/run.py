@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import damage
 import formats
 import framing
 import imports
@@ -34,6 +35,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Streams, an event from its source to its consumer": streams.table,
     "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
     "Quoted calls, the search for one beside its request": quoted.table,
+    "Damaged calls: what became of them (law 11)": damage.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 

@@ -63,7 +63,10 @@ def test_a_rendered_call_reads_back_equal(
 
 WRITTEN = {
     "texts that look like other values": {"a": "5", "b": "null", "c": "[1]", "d": "{}", "e": " x "},
-    "texts with marks of calls": {"a": "<|tool_call>", "b": "<end_function_call>"},
+    "texts with marks of calls": {
+        "a": "<|tool_call>call:f{}<tool_call|>",
+        "b": "<start_function_call>call:f{}<end_function_call>",
+    },
     "texts with half a mark": {"a": '<|"|', "b": "<escape", "c": "<"},
     "quotes and backslashes": {"a": "it's", "b": 'C:\\ "x"', "c": "'", "d": '"'},
     "keys that need a mark": {"a:b": 1, "": 2, "it's": 3, "{": {"}": 4}, "<b>": 5, "x" * 300: 6},

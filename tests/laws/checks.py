@@ -22,6 +22,7 @@ from penstock.events import (
     ToolCallEnd,
 )
 from penstock.messages import ToolCall
+from penstock.values import IncrementalJSON
 
 Value = TypeVar("Value")
 
@@ -95,8 +96,13 @@ def check_bytes_chunk_free(make: Callable[[], Decoder], chunks: Sequence[bytes])
     assert merged(cut) == merged(whole), "law 2 (chunk-free): the cut changed the events"
 
 
-def check_monotone(events: Sequence[Event]) -> None:
-    """Check law 3 and the contract of `events`: the builder refuses what takes anything back."""
+def check_monotone(events: Sequence[Event], *, strictly: bool = False) -> None:
+    """Check law 3 and the contract of `events`: the builder refuses what takes anything back.
+
+    *strictly* is for readers of text, which write all deltas themselves: those of a call that was
+    repaired are strict JSON too, and those of an incomplete call say what it holds. A decoder's
+    deltas are its provider's own text.
+    """
     builder = MessageBuilder()
     arguments: dict[int, str] = {}
     for event in events:
@@ -106,13 +112,31 @@ def check_monotone(events: Sequence[Event]) -> None:
             raise AssertionError(f"law 3 (monotone): {exc}") from exc
         if isinstance(event, ToolCallDelta):
             arguments[event.index] = arguments.get(event.index, "") + event.arguments
-        elif isinstance(event, ToolCallEnd) and event.call.complete and not event.call.repairs:
+        elif not isinstance(event, ToolCallEnd):
+            continue
+        elif event.call.complete and (strictly or not event.call.repairs):
             _check_arguments(arguments.get(event.index, ""), event.call)
+        elif strictly:
+            _check_beginning(arguments.get(event.index, ""), event.call)
+
+
+def _check_beginning(text: str, call: ToolCall) -> None:
+    """Check that *text*, the deltas of an incomplete call, says what the call holds."""
+    said = IncrementalJSON(recover=True)
+    said.feed(text)
+    assert call.arguments == (said.value or {}), (
+        f"law 3 (monotone): an incomplete call holds something else than {text[:99]!r}"
+    )
 
 
 def _check_arguments(text: str, call: ToolCall) -> None:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_without_duplicates,
+        )
     except ValueError as exc:
         raise AssertionError(
             f"law 3 (monotone): the deltas are no strict JSON: {text[:99]!r}"
@@ -122,6 +146,18 @@ def _check_arguments(text: str, call: ToolCall) -> None:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(float(text)):
+        raise ValueError(text)
+    return float(text)
+
+
+def _without_duplicates(members: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(members)) < len(members):
+        raise ValueError("a key that comes twice")
+    return dict(members)
 
 
 def check_no_leak(

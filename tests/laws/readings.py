@@ -26,7 +26,7 @@ def check_readings(
     other.
     """
     whole = _read_all(make, [text])
-    check_monotone(whole)
+    check_monotone(whole, strictly=True)
     blocks, raws = merged(whole), raw_by_block(whole)
     for chunks in chunkings(text) if ways is None else ways:
         if list(chunks) == [text]:
@@ -37,7 +37,7 @@ def check_readings(
         assert merged(events) == blocks, "law 2 (chunk-free): the cut changed the events"
         assert raw_by_block(events) == raws, "law 2 (chunk-free): the cut moved `raw`"
         if has_empty_delta(events):  # Only these are not among the blocks that are monotone.
-            check_monotone(events)
+            check_monotone(events, strictly=True)
     return whole
 
 

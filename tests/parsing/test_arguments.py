@@ -88,19 +88,54 @@ def test_no_arguments_are_an_empty_object() -> None:
     assert write({}) == ("{}", {})
 
 
-def test_the_last_of_equal_keys_counts() -> None:
+@pytest.mark.parametrize("again", [2, True, "1", [1], None])
+def test_a_key_is_written_once_and_another_value_is_a_conflict(again: Any) -> None:
     pieces: list[str] = []
     writer = ArgumentWriter(None, pieces.append)
+    assert not writer.is_written("a")
     writer.put("a", 1)
-    writer.put("a", 2)
-    writer._emit(writer.closing)
-    assert json.loads("".join(pieces)) == writer.arguments == {"a": 2}
+    assert writer.is_written("a")
+    writer.put("a", 1)
+    assert writer.conflicts == {}
+    writer.put("a", again)
+    assert writer.arguments == {"a": again}
+    assert writer.conflicts == writer.written == {"a": 1}
+    assert "".join(pieces) + writer.closing == '{"a":1}'
+    assert json.loads(writer.text) == {"a": again}
 
 
-def test_a_number_too_big_for_a_float_stays_a_number() -> None:
-    text, seen = write({"a": math.inf, "b": -math.inf})
-    assert json.loads(text) == seen
-    assert "Infinity" not in text
+def test_a_string_that_comes_again_is_not_written() -> None:
+    pieces: list[str] = []
+    writer = ArgumentWriter(None, pieces.append)
+    for text in ("safe", "safe", "evil"):
+        writer.open_text("a")
+        writer.add_text(text)
+        writer.add_escaped("\\n")
+        writer.close_text(text + "\n")
+    assert "".join(pieces) + writer.closing == '{"a":"safe\\n"}'
+    assert (writer.written, writer.arguments) == ({"a": "safe\n"}, {"a": "evil\n"})
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 16**5000], ids="+-0x")
+def test_a_number_that_json_cannot_say_is_a_flaw(number: float) -> None:
+    pieces: list[str] = []
+    writer = ArgumentWriter(None, pieces.append)
+    writer.put("a", [number])
+    assert (pieces, writer.arguments) == ([], {})
+    assert "'a'" in writer.flaw
+
+
+def test_halves_of_a_surrogate_pair_that_meet_are_one_character() -> None:
+    pieces: list[str] = []
+    writer = ArgumentWriter(None, pieces.append)
+    writer.open_text("\ud83d\ude00")
+    writer.add_text("\ud83d")
+    writer.add_text("\ude00")
+    writer.close_text("\ud83d\ude00")
+    writer.put("x", ["\ud83d\ude00", {"\ud83d\ude00": 1, "😀": 2}])
+    text = "".join(pieces) + writer.closing
+    assert json.loads(text) == writer.arguments == {"😀": "😀", "x": ["😀", {"😀": 2}]}
+    assert text.count("1") == 0
 
 
 @pytest.mark.parametrize("half", ["\ud800", "x\udfffy", "é\ud83d"])

@@ -95,7 +95,6 @@ READ = {
         opened('message role="assistant"') + opened("response") + "Yes" + closed("message"),
         ["Yes"],
     ),
-    "an argument twice": (section(call(argument("a") + argument("b"))), [("note", {"text": "b"})]),
     "names that are escaped": (
         section(call(argument("&amp;", key="a&quot;b&amp;quot;"), name="a&amp;b")),
         [("a&b", {'a"b&quot;': "&amp;"})],

@@ -75,10 +75,7 @@ READ = {
         {"path": "a", "a:b": 1, "any": {"c,d": 2}},
     ),
     "a bare key of two words": ("write{two words:1}", {"two words": 1}),
-    "a key that comes again": (
-        "write{path:~a~,mode:1,path:~b~,any:{k:1,k:2}}",
-        {"path": "b", "mode": 1, "any": {"k": 2}},
-    ),
+    "a key of a value that comes again": ("write{any:{k:1,k:2}}", {"any": {"k": 2}}),
     "a tool that nobody knows": (
         "ns.tool-2:x{path:~a~,n:7,s:007}",
         {"path": "a", "n": 7, "s": "007"},

@@ -109,9 +109,6 @@ MENDED = {
         {"path": "a", "tags": ["b", "c"]},
     ),
     "a value without an end": ("«write{path:~a~,any:[1,{k:2", {"path": "a", "any": [1, {"k": 2}]}),
-    "a key without a value": ("«write{path:~a~,mode:", {"path": "a"}),
-    "half a key": ("«write{path:~a~,mo", {"path": "a"}),
-    "half a delimited key": ("«write{path:~a~,~mo", {"path": "a"}),
 }
 
 
@@ -142,8 +139,24 @@ def test_a_name_alone_is_a_call_where_the_model_stopped() -> None:
         "«write{mode:6",
         "«nope{path:~a",
         "<|tool_call>ca",
+        "«write{path:~a~,mode:",
+        "«write{path:~a~,mo",
+        "«write{path:~a~,~mo",
+        "«write{path:~",
+        "«write{path:~a}»",
     ],
-    ids=["half a mark", "half a mark for a value", "what is required", "its tool", "its name"],
+    ids=[
+        "half a mark",
+        "half a mark for a value",
+        "what is required",
+        "its tool",
+        "its name",
+        "a value",
+        "half a key",
+        "half a delimited key",
+        "all of a string",
+        "the end of a string",
+    ],
 )
 def test_a_call_that_lacks_more_than_its_end_is_not_mended(text: str) -> None:
     assert parse(text, cut=False, repair=True).text == spelled(text)

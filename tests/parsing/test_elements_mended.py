@@ -34,16 +34,20 @@ def added(*names: str) -> list[str]:
 
 OPEN = {
     "the call": ("<path>a</path>", {"path": "a"}, added("write")),
+    "the call, after a remark": (
+        "<path>a</path> so",
+        {"path": "a"},
+        [*added("write"), "skipped text between arguments: so"],
+    ),
     "the call, in white space": ("<path>a</path>\n ", {"path": "a"}, added("write")),
     "the call, behind a number": ("<mode>3</mode>", {"mode": 3}, added("write")),
     "the call, behind a tag that is data": (
-        "<path>a</path> b</path>",
-        {"path": "a</path> b"},
+        "<path>a('</path>') b</path>",
+        {"path": "a('</path>') b"},
         added("write"),
     ),
     "the call, in its end tag": ("<path>a</path></wri", {"path": "a"}, added("write")),
     "a string": ("<path>a\n", {"path": "a\n"}, added("path", "write")),
-    "a string that is empty": ("<path>", {"path": ""}, added("path", "write")),
     "an escaped string": ("<path>a &lt; &amp;", {"path": "a < &"}, added("path", "write")),
     "code": ("<path>a <b>&amp;", {"path": "a <b>&amp;"}, added("path", "write")),
     "a string, but not the call": ("<path>a</write>", {"path": "a"}, added("path")),
@@ -98,6 +102,8 @@ def test_a_newline_is_trimmed_where_a_tag_follows(body: str, path: str, mode: Mo
 
 LEFT_ALONE = {
     "a call that has not begun": "<write>",
+    "a string that has not begun": "<write><path>",
+    "a string that holds the tag of another": "<write><path>a<mode>3</mode>",
     "a call of a tool without arguments": "<ping>",
     "prose in a call": "<write> is the tool",
     "prose that names a field": "<write> has a <path> and more",
@@ -105,7 +111,6 @@ LEFT_ALONE = {
     "an argument whose tag has begun": "<write><path>a</path><mo",
     "a comment without an end": "<write><path>a</path><mode>1</mode><!-- <tags>a</tags>",
     "JSON without an end": '<write><meta>{"a": 1',
-    "text behind the string": "<write><path>a</path> so",
     "text behind the call": "<write><path>a</write> so",
     "a call that broke": "<write><mode>3</path>",
     "what its schema refuses": "<write><mode>three",
@@ -130,7 +135,6 @@ HIDDEN = {
     "a comment without an end": ("<path>a</path><mode>1</mode><!-- so", {"path": "a", "mode": 1}),
     "a comment that hides an argument": ("<!-- <path>a</path>", {"path": "a"}),
     "CDATA without an end": ("<mode>1</mode><![CDATA[ x", {"mode": 1}),
-    "text behind a string": ("<path>a</path> so", {"path": "a"}),
     "a string of JSON without an end": ('<meta>{"a": "b</meta>', {"meta": '{"a": "b'}),
     "an item without an end": ("<tags><item>a</tags>", {"tags": ["<item>a"]}),
 }
@@ -157,10 +161,10 @@ def test_an_end_tag_that_was_hidden_ends_nothing_where_text_follows(body: str) -
 
 
 def test_a_live_call_takes_nothing_back() -> None:
-    for chunks in chunkings("<write><path>a</path> so</write>"):
+    for chunks in chunkings("<write><path>a<path> so</write>"):
         reader = parser("live")
         events = [event for chunk in chunks for event in reader.feed(chunk)] + reader.finish()
-        assert shown(events) == '{"path":"a</path> so'
+        assert shown(events) == '{"path":"a<path> so'
         assert not message_of(events).tool_calls[0].complete
 
 

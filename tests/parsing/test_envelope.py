@@ -28,11 +28,6 @@ from penstock.parsing.bodies.envelope import read_arguments
             {"path": "a", "mode": 2},
             id="on both sides of the name",
         ),
-        pytest.param(
-            '{"name": "write", "arguments": {"path": "a"}, "input": "{\\"path\\": \\"b\\"}"}',
-            {"path": "b"},
-            id="twice: the last counts",
-        ),
         pytest.param('{"name": "write", "arguments": null, "x": {"y": 1}}', {}, id="null"),
         pytest.param('{"arguments": null, "name": "write"}', {}, id="null before the name"),
     ],

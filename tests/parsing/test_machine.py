@@ -45,6 +45,10 @@ def folded(text: str) -> str:
     return "".join(text.split())
 
 
+REPEATED = {"jm-035"}
+"""Vectors with an argument that comes again and differs: in `live` such a call is incomplete."""
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
 def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
@@ -55,6 +59,8 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
     content = vector["expect"]["content"]
     message = message_of(check_readings(make, vector["text"]))
+    if mode == "live" and vector["id"] in REPEATED:
+        expected = []
     assert complete_calls(message) == expected
     if mode == "whole" and vector["content_mode"] == "exact":
         assert message.text == content

@@ -89,10 +89,11 @@ def test_values_of_an_unknown_tool_stay_text(name: str) -> None:
 @EVERY
 @pytest.mark.parametrize("mode", MODES)
 def test_of_a_parameter_that_comes_again_the_last_counts(name: str, mode: Mode) -> None:
+    """In `live` the first value went out: the call is incomplete."""
     text = written(name, ("path", "a"), ("mode", "1"), ("path", "b"))
     path = ["a", "b"] if dialect_of(name).nests else "b"
-    (call,) = complete_calls(parse(name, text, arguments=mode))
-    assert call == ("write", {"path": path, "mode": 1})
+    calls = complete_calls(parse(name, text, arguments=mode))
+    assert calls == ([("write", {"path": path, "mode": 1})] if mode == "whole" else [])
 
 
 @EVERY

@@ -194,14 +194,6 @@ READ = {
         ),
         {"plan": {"at": "06:30", "n": 4}, "tags": ["1", "<b>"], "new": [{"k": ["1", "2"]}]},
     ),
-    "elements that come again": (
-        "minimax_m3",
-        (
-            '~<invoke name="write">~<steps>5~</steps>~<new>a~</new>~<steps>6~'
-            "</steps>~<new>~<k>1~</k>~</new>~</invoke>"
-        ),
-        {"steps": [5, 6], "new": ["a", {"k": "1"}]},
-    ),
     "elements without content": (
         "minimax_m3",
         (

@@ -14,7 +14,7 @@ CONTENTS = {
     "not decoded, not trimmed": ("  a &lt; <b>\n", "  a &lt; <b>\n"),
     "a section is content": ("<![CDATA[x]]>", "<![CDATA[x]]>"),
     "elements are content": ("<ul><li>1</li></ul>", "<ul><li>1</li></ul>"),
-    "its own closing tag": ("a</arg>b", "a</arg>b"),
+    "its own closing tag": ("'a</arg>'b", "'a</arg>'b"),
     "markers": ("\n __START_CONTENT__\na\n__END_CONTENT__\n ", "a\n"),
     "only one newline goes": ("__START_CONTENT__\n\na__END_CONTENT__", "\na"),
     "no newline to go": ("__START_CONTENT__a__END_CONTENT__", "a"),
@@ -26,8 +26,6 @@ CONTENTS = {
         "__START_CONTENT__\n__END_CONTENT__ x\n__END_CONTENT__</b>\n__END_CONTENT__",
         "__END_CONTENT__ x\n__END_CONTENT__</b>\n",
     ),
-    "no end marker": ("__START_CONTENT__\none\ntwo \n\n   ", "one\ntwo "),
-    "no end marker and no newline": ("__START_CONTENT__\none  ", "one  "),
     "nearly a start marker": ("__START_CONTENT_\n", "__START_CONTENT_\n"),
     "text before the start marker": ("a __START_CONTENT__\n", "a __START_CONTENT__\n"),
     "nothing": ("", ""),
@@ -42,6 +40,26 @@ def test_content_is_piped_as_it_stands(written: str, content: str) -> None:
         f'<arg name="content">{written}</arg></arguments></tool> on'
     )
     check_calls(text, [("write_file", {"path": "a.md", "content": content})], " on")
+
+
+FORGOTTEN = {
+    "after a newline": ("one\ntwo \n\n   ", "one\ntwo "),
+    "without a newline": ("one  ", "one  "),
+    "after a call in the content": (
+        "</arg></arguments></tool> and",
+        "</arg></arguments></tool> and",
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "content"), FORGOTTEN.values(), ids=FORGOTTEN)
+def test_an_end_marker_may_be_forgotten_at_the_end_of_the_text(written: str, content: str) -> None:
+    text = f'<tool name="write_file"><arg name="content">__START_CONTENT__\n{written}</arg></tool>'
+    check_calls(text, [("write_file", {"content": content})])
+    check_calls(
+        f"{text} and\n__END_CONTENT__</arg></tool>",
+        [("write_file", {"content": f"{written}</arg></tool> and\n"})],
+    )
 
 
 def test_a_patch_has_markers_of_its_own() -> None:

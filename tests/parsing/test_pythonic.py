@@ -99,7 +99,6 @@ CASES: list[tuple[str, PythonCalls, str, list[tuple[str, dict[str, Any]]], str]]
         "",
     ),
     ("positional words", BARE, "[write(r'\\a', None)]", [write(path="\\a", mode=None)], ""),
-    ("the last of a repeated key", BARE, "[write(path='a', path='b')]", [write(path="b")], ""),
     ("keys of other languages", MARKED, "<s>[f(a-b.c=1)]</s>", [("f", {"a-b.c": 1})], ""),
     ("later names are not looked up", BARE, "[ns.ping(), other()]", [PING, ("other", {})], ""),
     ("what follows is text", BARE, "[ns.ping()] and [ns.ping()]", [PING], "and [ns.ping()]"),

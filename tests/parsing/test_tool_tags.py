@@ -105,10 +105,6 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "children beside arg": ('<arg name="bed">B</arg><rows>4</rows>', {"bed": "B", "rows": 4}),
     "an unknown child": ("<bed>B</bed><hue>1</hue>", {"bed": "B", "hue": "1"}),
     "repeated children": ("<hue>a</hue><hue>b</hue>", {"hue": ["a", "b"]}),
-    "an argument given twice": (
-        '<arg name="bed">A</arg><arg name="bed">B</arg>',
-        {"bed": "B"},
-    ),
     "white space around a value": (
         '<arg name="bed">\n  two\n  lines \n</arg>',
         {"bed": "two\n  lines"},
@@ -192,7 +188,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
         {"bed": "B"},
     ),
     "text behind the arguments": (
-        '<arg name="bed">B</arg></arguments> done <arg name="rows">1</arg>',
+        '<arg name="bed">B</arg></arguments> done',
         {"bed": "B"},
     ),
     "text beside an argument": ('so <arg name="bed">B</arg> then', {"bed": "B"}),
@@ -233,17 +229,9 @@ def test_text_where_arguments_are_meant_is_no_call(body: str) -> None:
 
 
 STRICT = {
-    "text": "a</arg>b",
+    "its own tag, in quotes": "print('</arg>') and \"</tool>\"",
     "an arg without a name": "<arg>1</arg><arg>2</arg> z",
-    "an unknown tag": "a</arg><b>c",
-    "the end of a call": "see </tool> and </arguments>",
-    "its own end before text": "</arg> </arg >x",
     "arguments with a comma between": '<arg name="x">1</arg>, <arg name="y">2</arg>, z',
-    "a tag behind a remark": "a</arg>, <b>c",
-    "a long remark": f"a</arg>{'.' * (MAX_REMARK + 1)}</tool> b",
-    "a long comment": f"a</arg><!--{'.' * MAX_COMMENTS}--></tool> b",
-    "an unknown call": 'a</arg> <tool name="nobody"> b',
-    "too much white space": f"a</arg>{' ' * (MAX_GAP + 1)}</tool> b",
 }
 
 
@@ -253,8 +241,30 @@ def test_a_closing_tag_is_data_unless_something_structural_follows(value: str) -
     check_calls(text, [("plant", {"bed": value, "rows": 1})])
 
 
+UNCLEAR = {
+    "text": "a</arg>b",
+    "an unknown tag": "a</arg><b>c",
+    "the end of a call": "see </tool> and </arguments>",
+    "its own end before text": "</arg> </arg >x",
+    "a tag behind a remark": "a</arg>, <b>c",
+    "a long remark": f"a</arg>{'.' * (MAX_REMARK + 1)}</tool> b",
+    "a long comment": f"a</arg><!--{'.' * MAX_COMMENTS}--></tool> b",
+    "an unknown call": 'a</arg> <tool name="nobody"> b',
+    "too much white space": f"a</arg>{' ' * (MAX_GAP + 1)}</tool> b",
+    "another argument after the last": 'B</arg></arguments> so <arg name="hue">1',
+}
+
+
+@pytest.mark.parametrize("value", UNCLEAR.values(), ids=UNCLEAR)
+def test_a_value_with_unmatched_tags_of_the_format_is_no_value(value: str) -> None:
+    text = f'<tool name="plant"><arg name="bed">{value}</arg>\n<arg name="rows">1</arg></tool>'
+    assert message_of(read_every_way(text, "whole")).text == text
+    live = message_of(read_every_way(text, "live"))
+    assert not any(call.complete for call in live.tool_calls)
+
+
 def test_content_is_not_cut_at_a_remark_behind_its_closing_tag() -> None:
-    content = '<arg name="a">1</arg>, <arg name="b">2</arg>. </tool>x'
+    content = '<arg name="a">1</arg>, <arg name="b">2</arg>. "</tool>"'
     text = f'<tool name="write_file"><arg name="content">{content}</arg></tool>'
     check_calls(text, [("write_file", {"content": content})])
 

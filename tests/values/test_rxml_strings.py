@@ -220,11 +220,19 @@ JUDGED = [
 ]  # fmt: skip
 
 
+def judge(
+    text: str, place: Place, *, final: bool, unmatched: bool, strict: bool = False
+) -> Verdict:
+    """Judge the closing tag of ``content`` that stands before *text*."""
+    rule = ClosingRule(text, final=final, strict=strict)
+    return rule.judge("content", 0, place, unmatched=unmatched).verdict
+
+
 @pytest.mark.parametrize(("text", "place", "unmatched", "verdict"), JUDGED)
 def test_a_stream_hears_the_verdict_as_soon_as_it_is_certain(
     text: str, place: Place, *, unmatched: bool, verdict: Verdict
 ) -> None:
-    assert ClosingRule(text, final=False).judge(0, place, unmatched=unmatched) is verdict
+    assert judge(text, place, final=False, unmatched=unmatched) is verdict
 
 
 TAGS = ["<b>", "<path>", "</path>", "</call>", '<path a="', "<!--", "-->"]
@@ -233,10 +241,17 @@ MARKUP = st.lists(st.sampled_from([*TAGS, "call", "path", *"</>= \n'\"bx3!-?"]),
 )
 
 
-@given(text=MARKUP, place=st.sampled_from([INSIDE, AT_ROOT]), unmatched=st.booleans())
-def test_more_text_never_changes_a_verdict(text: str, place: Place, *, unmatched: bool) -> None:
-    whole = ClosingRule(text).judge(0, place, unmatched=unmatched)
+@given(
+    text=MARKUP,
+    place=st.sampled_from([INSIDE, AT_ROOT]),
+    unmatched=st.booleans(),
+    strict=st.booleans(),
+)
+def test_more_text_never_changes_a_verdict(
+    text: str, place: Place, *, unmatched: bool, strict: bool
+) -> None:
+    whole = judge(text, place, final=True, strict=strict, unmatched=unmatched)
     assert whole is not Verdict.UNKNOWN
     for cut in range(len(text) + 1):
-        early = ClosingRule(text[:cut], final=False).judge(0, place, unmatched=unmatched)
+        early = judge(text[:cut], place, final=False, strict=strict, unmatched=unmatched)
         assert early in (Verdict.UNKNOWN, whole)

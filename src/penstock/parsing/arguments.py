@@ -2,8 +2,12 @@
 
 A string that its schema leaves alone streams as it comes; any other value is written when it is
 closed, coerced. So the pieces of every format join to strict JSON whose value is the call's
-arguments, by construction. Of a repeated key the last value counts, as it does for readers of the
-JSON text.
+arguments, by construction.
+
+A key is written once. Readers of JSON disagree about which of two equal keys counts, and a client
+must never run another value than the one that was checked: a value that comes again is not written,
+and where it differs from the first, `conflicts` says so. `Calls` decides what becomes of the call:
+where nothing went out yet, the last value counts; where the first went out, the call is incomplete.
 """
 
 from __future__ import annotations
@@ -26,15 +30,31 @@ class ArgumentWriter:
     *schema* is the tool's, or None for a tool that nobody knows: its values stay as they are.
     """
 
-    __slots__ = ("_emit", "_is_open", "_key", "_lead", "_schema", "arguments")
+    __slots__ = ("_emit", "_is_open", "_is_repeated", "_key", "_lead", "_schema", "arguments",
+                 "conflicts", "flaw")  # fmt: skip
 
     def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
         self.arguments: dict[str, Any] = {}
+        self.conflicts: dict[str, Any] = {}
+        """What was written for the keys whose value came again and differs; `arguments` has the
+        last one."""
+        self.flaw = ""
+        """Why the arguments cannot be said in strict JSON, if they cannot."""
         self._schema = schema
         self._emit = emit
         self._key = ""
         self._is_open = False  # whether a string is
+        self._is_repeated = False  # the open string has a key that was written before
         self._lead = "{"
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether a string is open whose key was written before: none of it is written."""
+        return self._is_open and self._is_repeated
+
+    def is_written(self, key: str) -> bool:
+        """Return whether a value of *key* was written; another one would not be."""
+        return joined_halves(key) in self.arguments
 
     def streams(self, key: str) -> bool:
         """Tell whether coercion would leave a string for *key* alone: it is written as it comes."""
@@ -47,25 +67,33 @@ class ArgumentWriter:
 
     def open_text(self, key: str) -> None:
         """Begin the string *key*; `add_text` and `close_text` follow."""
-        self._key = key
+        self._key = key = joined_halves(key)
         self._is_open = True
-        self._emit(f'{self._lead}{_quoted(key)}:"')
-        self._lead = ","
+        self._is_repeated = key in self.arguments
+        if not self._is_repeated:
+            self._emit(f'{self._lead}{_quoted(key)}:"')
+            self._lead = ","
 
     def add_text(self, piece: str) -> None:
         """Write more of the open string."""
-        if piece:
+        if piece and not self._is_repeated:
             self._emit(_quoted(piece)[1:-1])
 
     def add_escaped(self, piece: str) -> None:
         """Write more of the open string, which is escaped as strict JSON has it already."""
-        self._emit(piece)
+        if not self._is_repeated:
+            self._emit(piece)
 
     def close_text(self, text: str) -> None:
         """End the open string; *text* is all of it."""
-        self.arguments[self._key] = text
+        text = joined_halves(text)
         self._is_open = False
-        self._emit('"')
+        if self._is_repeated:
+            self._is_repeated = False
+            self._repeat(self._key, text)
+        else:
+            self.arguments[self._key] = text
+            self._emit('"')
 
     def put(self, key: str, value: Any) -> None:
         """Write a whole value, coerced by its schema."""
@@ -75,10 +103,39 @@ class ArgumentWriter:
         self.write(key, value)
 
     def write(self, key: str, value: Any) -> None:
-        """Write a whole value as it is."""
+        """Write a whole value as it is; one that JSON cannot say makes the arguments flawed."""
+        key = joined_halves(key)
+        try:
+            written = _json.encode_strict(value).decode()
+        except UsageError:
+            self.flaw = f"the value of {key[:99]!r} cannot be written in JSON"
+            return
+        if "\\ud" in written:
+            value = json.loads(written)  # Halves of a surrogate pair that meet are one character.
+            written = _json.encode_strict(value).decode()
+        if key in self.arguments:
+            self._repeat(key, value)
+            return
         self.arguments[key] = value
-        self._emit(f"{self._lead}{_quoted(key)}:{_as_json(value)}")
+        self._emit(f"{self._lead}{_quoted(key)}:{written}")
         self._lead = ","
+
+    def _repeat(self, key: str, value: Any) -> None:
+        """Take another value of *key*: the last counts, unless the first went out."""
+        before = self.arguments[key]
+        if key in self.conflicts or not _is_same(before, value):
+            self.conflicts.setdefault(key, before)
+            self.arguments[key] = value
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The arguments that the pieces say; with `conflicts`, these are not `arguments`."""
+        return self.arguments | self.conflicts
+
+    @property
+    def text(self) -> str:
+        """All of `arguments` as strict JSON, for a call of which nothing went out."""
+        return _json.encode_strict(self.arguments).decode()
 
     @property
     def closing(self) -> str:
@@ -87,13 +144,13 @@ class ArgumentWriter:
 
     def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
         """Give the arguments of a call that was cut; *open_text* went out of an open string."""
-        if self._is_open and open_text:
-            return {**self.arguments, self._key: open_text}
-        return self.arguments
+        if self._is_open and open_text and not self._is_repeated:
+            return {**self.arguments, self._key: joined_halves(open_text)}
+        return self.written
 
     def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:
         """Tell whether *arguments* go on from what was written; *open_text* is not closed yet."""
-        if any(arguments.get(key, _NOTHING) != value for key, value in self.arguments.items()):
+        if any(arguments.get(key, _NOTHING) != value for key, value in self.written.items()):
             return False
         if open_text is None:
             return True
@@ -129,14 +186,32 @@ def sendable(written: str) -> str:
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def _as_json(value: Any) -> str:
-    """Write a value as strict JSON; a number too big for a float stays one that is too big."""
+def joined_halves(text: str) -> str:
+    """Return *text* with two halves of a surrogate pair that meet as the one character they are.
+
+    Any reader of the JSON text joins them: the arguments have to say the same.
+    """
+    if text.isascii() or _PAIR.search(text) is None:
+        return text
+    return _PAIR.sub(lambda found: _joined_pair(found[0]), text)
+
+
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _joined_pair(pair: str) -> str:
+    return pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def can_write(value: Any) -> bool:
+    """Return whether *value* has a form in strict JSON, as infinity has not."""
     try:
-        return _json.encode_strict(value).decode()
+        _json.encode_strict(value)
     except UsageError:
-        text = json.dumps(value, separators=(",", ":"))
-        return _STRING_OR_WORD.sub(lambda found: _TOO_BIG.get(found[0], found[0]), text)
+        return False
+    return True
 
 
-_STRING_OR_WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
-_TOO_BIG: Final = {"Infinity": "1e999", "-Infinity": "-1e999", "NaN": "null"}
+def _is_same(value: Any, other: Any) -> bool:
+    """Return whether two values are written alike; to Python ``1`` and ``true`` are equal."""
+    return _json.encode(value) == _json.encode(other)

@@ -17,11 +17,19 @@ from typing import Any, Final, NamedTuple
 
 from penstock.errors import ParseError
 from penstock.messages import ToolCall
-from penstock.parsing.arguments import ArgumentWriter
+from penstock.parsing.arguments import ArgumentWriter, can_write
 from penstock.parsing.output import Output
 from penstock.parsing.quotations import Trail, Untrusted
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
+
+
+class NoCallError(Exception):
+    """The text can be no call, for a reason that its grammar does not know."""
+
+
+class UnclearCallError(NoCallError):
+    """It is not clear what the model meant: all of the call's text is text."""
 
 
 class Quotation(NamedTuple):
@@ -48,9 +56,9 @@ class Mended(NamedTuple):
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_begin", "_checked", "_id", "_ids", "_opened", "_output", "_repairs", "_started",
-                 "_trail", "deltas", "is_first", "live", "name", "quotations", "schemas", "show",
-                 "tell", "untrusted", "was_quoted", "writer")  # fmt: skip
+    __slots__ = ("_begin", "_checked", "_doubt", "_id", "_ids", "_opened", "_output", "_repairs",
+                 "_started", "_trail", "deltas", "is_first", "live", "name", "quotations",
+                 "schemas", "show", "tell", "untrusted", "was_quoted", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -81,6 +89,7 @@ class Calls:
         self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
         self._repairs: list[str] = []
+        self._doubt = ""  # why the open call cannot be complete
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
     @property
@@ -121,19 +130,46 @@ class Calls:
             self._start()
         return self.writer
 
+    def note(self, repair: str) -> None:
+        """Note on the open call what was tolerated or repaired in it."""
+        self._repairs.append(repair)
+
+    def doubt(self, reason: str) -> None:
+        """Note that the open call is not what the model meant: it will not be complete."""
+        self._doubt = self._doubt or reason
+
     def close(self) -> None:
-        """End the open call: it is complete."""
+        """End the open call: it is complete, if its meaning is clear and JSON can say it.
+
+        It cannot if a number has no JSON form, or in `live` if an argument came again with another
+        value than the one that went out. Then, and where its meaning is in doubt, the call is
+        incomplete in `live`; in `whole` it is none: raises `NoCallError`.
+        """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
         if self.untrusted is not None and self._is_quoted(self.untrusted, writer.arguments):
             self._reset()
             return
+        repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
+        if self.live and (repeated or writer.flaw or self._doubt):
+            reason = self._doubt or writer.flaw or f"several values for one argument: {repeated}"
+            self.tell(reason)
+            self.drop()
+            return
+        if self._doubt:
+            raise UnclearCallError(self._doubt)
+        if writer.flaw:
+            raise NoCallError(writer.flaw)
+        if repeated:
+            note = f"several values for one argument, of which the last counts: {repeated}"
+            self._repairs = [*self._repairs, note]
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
             self._output.add_arguments(writer.closing, claims=False)
         else:
             self._output.start_call(self._id, self.name)
-            self._output.add_arguments("".join(self.deltas) + writer.closing)
+            said = writer.text if repeated else "".join(self.deltas) + writer.closing
+            self._output.add_arguments(said)
         call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
         self._output.end_call(call)
         self.is_first = False
@@ -158,11 +194,13 @@ class Calls:
         *open_text* is what went out of a string that is not closed yet.
         """
         schema = self.schemas.get(call.name)
-        if schema is None or not schema.accepts(coerce(call.arguments, schema, typed=True)):
+        if schema is None:
+            return False
+        arguments = coerce(call.arguments, schema, typed=True)
+        if not schema.accepts(arguments) or not can_write(arguments):
             return False
         if not self.started or self.writer is None:
             return True
-        arguments = coerce(call.arguments, schema, typed=True)
         return call.name == self.name and self.writer.agrees_with(arguments, open_text)
 
     def mend(self, call: Mended, open_text: str | None) -> None:
@@ -171,7 +209,8 @@ class Calls:
         if writer is None:  # `whole` has given an id to the open call, but shown none of it.
             writer = self.open(call.name, call.id or self._id)
         writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
-        self._repairs = call.repairs
+        self._repairs = [*self._repairs, *call.repairs]
+        self._doubt = ""  # The repaired text was read again, and is clear.
         self.close()
 
     def _write(self, piece: str) -> None:
@@ -241,6 +280,7 @@ class Calls:
         self._trail = None
         self.deltas = []
         self._repairs = []
+        self._doubt = ""
 
 
 def _show_nothing() -> None:

@@ -15,9 +15,9 @@ from typing import Final, Literal
 from penstock.errors import ParseError, UsageError
 from penstock.events import Event, ToolCallEnd
 from penstock.parsing.bodies.auto_calls import KnownCalls
-from penstock.parsing.bodies.base import Body, Mendable, Verdict
+from penstock.parsing.bodies.base import Body, Mendable, NoCallError, Verdict
 from penstock.parsing.bodies.last_thing import LastThing
-from penstock.parsing.calls import Calls
+from penstock.parsing.calls import Calls, UnclearCallError
 from penstock.parsing.code_spans import CALL_IN_CODE, CodeSpans, FencedCalls
 from penstock.parsing.lookout import Lookout, Syntax
 from penstock.parsing.mending import Mending, mend
@@ -294,6 +294,8 @@ class Machine:
             return None
         if self._body is None:
             return self._prose.run()
+        if calls.writer is not None and calls.writer.is_repeating:
+            return None  # What is not written must not go straight out.
         run = self._body.run()
         if run is None or calls.is_held or (calls.live and scanner.has_raw):
             return None
@@ -355,7 +357,11 @@ class Machine:
         scanner = self._scanner
         if self._mend_open_string(body):
             return Verdict.DONE
-        verdict = body.finish(scanner, self._calls)
+        try:
+            verdict = body.finish(scanner, self._calls)
+        except NoCallError as exc:
+            body.error, verdict = str(exc), Verdict.TEXT
+            scanner.at = len(scanner.text)
         if verdict not in _NO_CALLS:
             return verdict
         if self._repair and self._mend(body, ended=True):
@@ -393,13 +399,21 @@ class Machine:
         limit = self._call_start + MAX_CALL - scanner.offset
         beyond = scanner.text[limit:]
         if not beyond:
-            return body.read(scanner, self._calls)
+            return self._let_read(body)
         scanner.text = scanner.text[:limit]
-        verdict = body.read(scanner, self._calls)
+        verdict = self._let_read(body)
         scanner.text += beyond
         if verdict is not Verdict.MORE:
             return verdict
         return Verdict.LONG
+
+    def _let_read(self, body: Body) -> Verdict:
+        """Let the body read on; a call that cannot be closed is broken, or text if unclear."""
+        try:
+            return body.read(self._scanner, self._calls)
+        except NoCallError as exc:
+            body.error = str(exc)
+            return Verdict.TEXT if isinstance(exc, UnclearCallError) else Verdict.BROKEN
 
     def _follow_call(self, end: str) -> None:
         """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from penstock.errors import ParseError
-from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.calls import Calls, Mended, NoCallError
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 
@@ -25,9 +25,7 @@ class Verdict(Enum):
     PROSE = "no call was meant: the start marker is text, and nobody has to be told"
 
 
-class NoCallError(Exception):
-    """The text can be no call, for a reason that its grammar does not know."""
-
+__all__ = ["Body", "Header", "Mendable", "NoCallError", "Run", "Translated", "Verdict"]
 
 Translated = tuple[str, str, int]
 """A piece of a string: what it says, how strict JSON writes it, how much text it took."""

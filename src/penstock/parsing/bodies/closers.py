@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from penstock.parsing.bodies.opening_tags import MAX_TAG, attributes_of, known_name
 from penstock.parsing.scanner import Markers, markers
+from penstock.values.rxml.closing import is_quoted
 from penstock.values.rxml.markup import COMMENT, closing_at, may_become_opening, opening_at
 
 MORE: Final = -1
@@ -100,7 +101,7 @@ class StrictCloser:
     def judge_end(self, text: str, end: int, *, final: bool) -> int:
         """Judge the closing tag that ends at *end*."""
         follows = skip_margin(text, end)
-        if follows == DATA:
+        if follows == DATA or is_quoted(text, end):
             verdict = DATA
         elif follows in (MORE, len(text)):
             verdict = end if final else MORE
@@ -204,8 +205,9 @@ class CallCloser:
 class MarkerCloser:
     """The end marker ends the value where the closing tag follows it.
 
-    Where the end marker was forgotten, a closing tag does that stands before the end of the call or
-    of its arguments.
+    Where the end marker was forgotten, a closing tag does that ends the call as well, if nothing
+    follows the call. Anywhere else the closing tags are content: it may be a file about calls, and
+    such a file must not be cut.
     """
 
     def __init__(self, name: str, end_marker: str) -> None:
@@ -219,10 +221,20 @@ class MarkerCloser:
             behind = at + len(self._end_marker)
             return _settled(closing_behind(text, behind, self._name), final=final)
         end = closing_end(text, at, self._name)
-        if end > DATA:
-            ends = [closing_behind(text, end, name) for name in CALL_ENDS]
-            end = end if max(ends) > DATA else min(ends)
-        return _settled(end, final=final)
+        if end <= DATA:
+            return _settled(end, final=final)
+        return self._judge_call_end(text, end, final=final)
+
+    def _judge_call_end(self, text: str, end: int, *, final: bool) -> int:
+        """Judge the closing tag that ends at *end* by whether the call ends with it."""
+        arguments = closing_behind(text, end, "arguments")
+        tool = closing_behind(text, arguments if arguments > DATA else end, "tool")
+        if tool <= DATA:
+            is_begun = MORE in (arguments, tool)
+            return _settled(MORE if is_begun else DATA, final=final)
+        if skip_gap(text, tool) != len(text):
+            return DATA
+        return end if final else MORE
 
 
 def closing_end(text: str, at: int, name: str) -> int:

@@ -19,6 +19,7 @@ from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.delimited_arguments import ArgumentsReader
 from penstock.parsing.bodies.delimited_values import Delimiters
+from penstock.parsing.bodies.turn_ends import without_turn_end
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
@@ -31,7 +32,7 @@ MAX_NAME: Final = 256
 """How many characters a name may have."""
 
 _SPACE: Final = rf"\s{{0,{MAX_BLANK}}}+"
-_HEADER: Final = re.compile(rf"{_SPACE}call:{_SPACE}([\w.:-]{{1,{MAX_NAME}}}+){_SPACE}")
+_HEADER: Final = re.compile(rf"{_SPACE}call:{_SPACE}(\w[\w.:-]{{0,{MAX_NAME - 1}}}+){_SPACE}")
 _HALF_HEADER: Final = re.compile(rf"{_SPACE}(?:c|ca|cal|call|call:{_SPACE})?")
 _SURPLUS: Final = re.compile(rf"{_SPACE}[}}\]]")
 _BLANK: Final = re.compile(_SPACE)
@@ -140,6 +141,7 @@ class DelimitedReader:
 
     def mend(self, text: str, *, ended: bool) -> list[Mended]:
         """Make a call of *text*: close what is open, or mend the JSON that was written instead."""
+        text = without_turn_end(text)
         header = _HEADER.match(text)
         if header is None:
             return []

@@ -23,6 +23,7 @@ from penstock.parsing.bodies.delimited_values import (
     OpenString,
     read_word,
 )
+from penstock.parsing.bodies.plausible import fits, may_end_here
 from penstock.parsing.scanner import Scanner
 from penstock.values.grammar import MAX_DEPTH
 from penstock.values.schema import Schema
@@ -95,19 +96,27 @@ class ArgumentsReader:
             self._string.take(scanner, len(scanner.text))
 
     def close(self, scanner: Scanner) -> None:
-        """End the arguments where the text ends: close what is open, drop a key without a value.
+        """End the arguments where the text ends: close what is open.
 
-        Raises `NoCallError` where the text ends inside a mark.
+        Raises `NoCallError` where the text ends inside a mark or a key, or in what cannot end here.
         """
-        if scanner.at < len(scanner.text) and self._place is not _Place.KEY:
-            raise NoCallError("half a mark")
+        if scanner.at < len(scanner.text):
+            raise NoCallError("half a mark, or half a key")
         if self._string is not None and self._place is _Place.VALUE:
+            if not may_end_here(self._string.text, self._marks.start, self._marks.end):
+                raise NoCallError("it is not clear where a string ends")
             self._close_string(self._string)
         elif self._word is not None:
             self._close_word(self._word)
+        elif self._string is not None or self._place is _Place.COLON or self._is_value_due:
+            raise NoCallError("a key without a value")
         while self._open:
             self._take(self._open.pop().value)
         self.ended = True
+
+    @property
+    def _is_value_due(self) -> bool:
+        return self._place is _Place.VALUE and not self._in_list
 
     # --- keys ---
 
@@ -188,6 +197,8 @@ class ArgumentsReader:
         return True
 
     def _close_string(self, string: OpenString) -> None:
+        if not self._marks.are_paired_in(string.text):
+            raise NoCallError("a mark of a call inside a string")
         text = string.close()
         self._string = None
         if self._place is _Place.KEY:
@@ -211,7 +222,10 @@ class ArgumentsReader:
 
     def _close_word(self, word: list[str]) -> None:
         self._word = None
-        self._take(read_word("".join(word).strip(), self._schema()))
+        text = "".join(word).strip()
+        if not fits(text, self._schema()) or text.startswith(":"):
+            raise NoCallError("a bare value that is something else")
+        self._take(read_word(text, self._schema()))
 
     def _take(self, value: Any) -> None:
         """Put a value that is whole where it belongs."""

@@ -52,6 +52,17 @@ class Delimiters(Struct, frozen=True):
             return window
         return None if self.quote.startswith(window) else ""
 
+    def are_paired_in(self, text: str) -> bool:
+        """Return whether each mark of a call in *text* has its partner."""
+        is_open = False
+        marks, at = markers(self.start, self.end), 0
+        while (found := marks.find(text, at)) is not None:
+            if (found[0] == self.start) == is_open:
+                return False
+            is_open = not is_open
+            at = found.end()
+        return not is_open
+
 
 class OpenString:
     """A string up to *closing*; with a *writer* it goes out as it comes."""

@@ -24,6 +24,8 @@ from msgspec import Struct
 from penstock.errors import DuplicateStringTagError, ParseError, XMLParseError
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.raw_strings import RawString
+from penstock.parsing.bodies.rereading import skipped_text
+from penstock.parsing.bodies.turn_ends import without_turn_end
 from penstock.parsing.bodies.walker import MAX_TAG, MORE, RawText, Walker
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
@@ -63,11 +65,11 @@ class ElementCalls(Struct, frozen=True):
     @property
     def starts(self) -> tuple[str, ...]:
         """The start tags, and those that are a whole call without arguments."""
-        return tuple(f"<{name}{end}" for name in self.names for end in (">", "/>"))
+        return tuple(f"<{name}{end}" for name in self.names for end in (">", "/>", " />"))
 
     def body(self, marker: str) -> ElementCallReader | EmptyCallReader:
         """Give a fresh reader for what follows *marker*."""
-        name = marker.strip("</>")
+        name = marker.strip("</ >")
         if marker.endswith("/>"):
             return EmptyCallReader(name)
         return ElementCallReader(name, trims=self.trims, duplicates=self.duplicates)
@@ -197,22 +199,27 @@ class ElementCallReader:
         before a decision was longer than the walker looks at.
         """
         surplus: list[str] = []
-        arguments = self._load(inside, surplus)
+        skipped: list[str] = []
+        arguments = self._load(inside, surplus, skipped)
         writer = calls.writer or calls.open(self._name)
         if not writer.agrees_with(arguments, None):
             raise NoCallError("where a string ends is not clear")
         for message in surplus:
             calls.tell(DuplicateStringTagError(self._named(message)))
+        for text in skipped:
+            calls.note(skipped_text(text))
         writer.complete(arguments, None)
         calls.close()
 
-    def _load(self, inside: str, surplus: list[str]) -> dict[str, Any]:
+    def _load(self, inside: str, surplus: list[str], skipped: list[str]) -> dict[str, Any]:
         return rxml.loads(
             inside,
             self._schema,
             duplicates=self._duplicates,
             trims=self._trims,
+            strict=True,
             on_error=surplus.append,
+            on_skip=skipped.append,
         )
 
     def _refuse(self, exc: NoCallError | ParseError) -> None:
@@ -289,20 +296,44 @@ class ElementCallReader:
             return []
         if not text.lstrip().startswith("<"):
             return []
-        inside, has_end = self._without_end(text)
+        inside, has_end = self._without_end(without_turn_end(text))
         rest = self._rest or text[sum(map(len, self._pieces)) :]
-        names = walker.unclosed(rest)
-        if not names or markers(f"</{self._name}>").find(inside) is not None:
+        names = walker.unclosed(without_turn_end(rest))
+        if not names or markers(f"</{self._name}>", f"</ {self._name}>").find(inside) is not None:
             return []
         added = names[:-1] if has_end else names
         repairs = [f"added the missing `</{name}>`" for name in added]
         if not has_end:
             inside = self._before_begun_tag(inside, names[0])
+        arguments = self._load_closed(inside, names[:-1], repairs)
+        return [] if arguments is None else [Mended(self._name, arguments, repairs)]
+
+    def _load_closed(
+        self, inside: str, names: list[str], repairs: list[str]
+    ) -> dict[str, Any] | None:
+        """Read *inside*, whose elements *names* are open; return None where its meaning is unclear.
+
+        An element in which nothing has come may have been cut, and one that holds the tag of
+        another argument lacks its end there.
+        """
+        if names:
+            begin = inside.rfind(f"<{names[0]}")
+            value = inside[inside.find(">", begin) + 1 :]
+            if not value.strip() or self._holds_markup(value):
+                return None
+        skipped: list[str] = []
         try:
-            arguments = self._load(inside + "".join(f"</{name}>" for name in names[:-1]), repairs)
+            arguments = self._load(inside + "".join(f"</{name}>" for name in names), [], skipped)
         except ParseError:
-            return []
-        return [Mended(self._name, arguments, repairs)]
+            return None
+        repairs.extend(map(skipped_text, skipped))
+        return arguments
+
+    def _holds_markup(self, value: str) -> bool:
+        """Return whether *value* holds a tag of the call or of one of its arguments."""
+        known = (self._name, *(self._schema.properties if self._schema is not None else ()))
+        tags = (f"{begin}{name}{end}" for name in known for begin in ("<", "</") for end in "> ")
+        return any(tag in value for tag in tags)
 
     def _before_begun_tag(self, inside: str, name: str) -> str:
         """Take the beginning of the closing tag of *name* off the end of *inside*."""
@@ -316,7 +347,7 @@ class ElementCallReader:
 
     def _skip_to_end(self, scanner: Scanner) -> Verdict:
         """Look for the end tag of a call that is broken: up to it all is text."""
-        text, tags = scanner.text, markers(f"</{self._name}")
+        text, tags = scanner.text, markers(f"</{self._name}", f"</ {self._name}")
         while found := tags.find(text, scanner.at):
             scanner.at = found.start()
             window = text[scanner.at : scanner.at + MAX_TAG]

@@ -1,9 +1,9 @@
 """Calls as one tag each, with the argument that matters as its body: files, patches, commands.
 
 ``<write_file path="…">body</write_file>``: the body is content exactly as it stands, whatever
-markup it holds, up to the first closing tag; attributes are the other arguments: what is known of
-files and commands, and whatever else the tool's schema declares. A tag that asks for a path and has
-none is prose.
+markup it holds, up to the first closing tag; a body with unmatched tags of such calls is none.
+Attributes are the other arguments: what is known of files and commands, and whatever else the
+tool's schema declares. A tag that asks for a path and has none is prose.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from penstock.parsing.bodies.closers import FirstCloser
 from penstock.parsing.bodies.open_strings import PlainString, read_value
 from penstock.parsing.bodies.opening_tags import attributes_of, known_name, take_opening
 from penstock.parsing.bodies.piped_tools import EDIT_FILE, RUN_BASH, WRITE_FILE, PipedTool
+from penstock.parsing.bodies.plausible import has_loose_tags
 from penstock.parsing.bodies.rereading import read_call, without_begun
+from penstock.parsing.bodies.turn_ends import without_turn_end
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
 from penstock.values.schema import Schema
@@ -56,8 +58,11 @@ class FileTagReader:
                 return verdict
         if scanner.at == len(scanner.text):
             return Verdict.MORE
-        if not read_value(self._content or self._begin(calls), self._closer, scanner):
+        content = self._content or self._begin(calls)
+        if not read_value(content, self._closer, scanner):
             return Verdict.MORE
+        if has_loose_tags(content.gone_out(), FILE_TOOLS):
+            calls.doubt(f"it is not clear where the call of `{self._name}` ends")
         calls.close()
         return Verdict.DONE
 
@@ -83,7 +88,9 @@ class FileTagReader:
     def mend(self, text: str, *, ended: bool) -> list[Mended]:
         """Make the call of *text*, whose closing tag is missing."""
         del ended
-        whole = without_begun(text, self.end) + self.end
+        if self._content is None or not without_turn_end(self._content.gone_out()).strip():
+            return []  # The content may have been cut.
+        whole = without_begun(without_turn_end(text), self.end) + self.end
         call = read_call(FileTagReader(self._marker), whole, self._schemas)
         return [] if call is None else [Mended(call.name, call.arguments, ["closed the call"])]
 

@@ -30,8 +30,8 @@ from penstock.parsing.bodies.named_heads import (
     skip_blank,
 )
 from penstock.parsing.bodies.named_lists import NamedListReader
-from penstock.parsing.bodies.parameters.dialects import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.bodies.rereading import without_begun
+from penstock.parsing.bodies.turn_ends import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
 from penstock.values import rjson

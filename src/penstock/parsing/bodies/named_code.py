@@ -14,7 +14,7 @@ from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import Run, Translated, Verdict
 from penstock.parsing.bodies.named_heads import skip_blank
-from penstock.parsing.bodies.parameters.dialects import LAST_TURN_END, TURN_ENDS
+from penstock.parsing.bodies.turn_ends import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.calls import Calls
 from penstock.parsing.scanner import Scanner, markers
 

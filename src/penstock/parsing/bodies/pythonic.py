@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
+from penstock.parsing.bodies.plausible import last_text, may_end_here
+from penstock.parsing.bodies.turn_ends import without_turn_end_in
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
 from penstock.values.literals import MORE, Gap, LiteralReader
@@ -107,10 +109,19 @@ class PythonCallReader:
         arguments = dict(self._writer.arguments)
         try:
             if self._literal is not None:
-                arguments[self._key] = self._literal.close()
-        except ParseError:
+                arguments[self._key] = self._close_literal(self._literal)
+        except (ParseError, NoCallError):
             return []
         return [Mended(self._name, arguments, ["closed an open call"])]
+
+    def _close_literal(self, literal: LiteralReader) -> Any:
+        """Close the value that is open; raise `NoCallError` where its end is not clear."""
+        is_string = literal.quoting is not None
+        value = without_turn_end_in(literal.close())
+        text = last_text(value) if is_string else None
+        if is_string and (text is None or not may_end_here(text, self.end)):
+            raise NoCallError("it is not clear where a string ends")
+        return value
 
     def open_text(self) -> str | None:
         """Give what has gone out of the string that streams just now."""

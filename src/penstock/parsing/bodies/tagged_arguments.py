@@ -18,11 +18,13 @@ from msgspec import Struct
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import Run, Verdict
-from penstock.parsing.bodies.closers import CallCloser, MarkerCloser
+from penstock.parsing.bodies.closers import CallCloser, MarkerCloser, StrictCloser
 from penstock.parsing.bodies.json_arguments import JSONArgumentReader
 from penstock.parsing.bodies.open_strings import read_value
 from penstock.parsing.bodies.opening_tags import MAX_TAG, attributes_of
 from penstock.parsing.bodies.piped_tools import PipedTool
+from penstock.parsing.bodies.plausible import fits, has_loose_tags
+from penstock.parsing.bodies.rereading import skipped_text
 from penstock.parsing.bodies.tagged_values import key_of
 from penstock.parsing.bodies.value_beginnings import Argument, Value, begin
 from penstock.parsing.calls import Calls
@@ -38,6 +40,7 @@ from penstock.values.rxml.markup import (
 from penstock.values.schema import Schema
 
 _COMMENT_END: Final = "-->"
+_AROUND: Final = ("arg", "arguments", "tool")
 
 
 class Owner(Struct, frozen=True):
@@ -57,6 +60,8 @@ class TaggedArguments:
 
     def __init__(self, owner: Owner, writer: ArgumentWriter) -> None:
         self.error: str | ParseError = ""
+        self.doubt = ""  # why the call cannot be what the model meant
+        self.skipped: list[str] = []  # text between arguments
         self._owner = owner
         self._writer = writer
         self._begins = True  # nothing has come but white space and `<arguments>`
@@ -78,6 +83,13 @@ class TaggedArguments:
             return self._value.ending
         return "" if self._argument is None else f"</{self._argument.tag}>"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether a value is open and nothing of it has come."""
+        if self._value is None:
+            return self._argument is not None
+        return not (self._value.text or "").strip()
+
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Read on; `DONE` tells that the end tag of the call has been read."""
         while scanner.at < len(scanner.text):
@@ -88,6 +100,10 @@ class TaggedArguments:
 
     def close(self, calls: Calls) -> None:
         """Close the call, whose end tag has been read, and put out those that came with it."""
+        if self.doubt:
+            calls.doubt(self.doubt)
+        if self.skipped:
+            calls.note(skipped_text("".join(self.skipped)))
         if self._whole is not None:
             self._whole.close(calls)
         else:
@@ -99,7 +115,7 @@ class TaggedArguments:
             self._begin_value(self._argument, scanner, final=True)
         if self._value is not None and not self._read_value(self._value, scanner, final=True):
             self._value.string.flush()
-        scanner.at = len(scanner.text)
+            scanner.at = len(scanner.text)
 
     def run(self) -> Run | None:
         """Give the string that streams just now, if there is one."""
@@ -133,6 +149,8 @@ class TaggedArguments:
         """Pass what says nothing, up to a tag, and take the tag."""
         text = scanner.text
         at = skip_space(text, scanner.at)
+        if at > scanner.at and self.skipped:
+            self.skipped.append(" ")
         if at == len(text):
             scanner.at = at
             return Verdict.MORE
@@ -143,7 +161,7 @@ class TaggedArguments:
             return None
         found = text.find("<", at)
         if found != at:
-            self._pass_text()
+            self._pass_text(text[at : found if found != -1 else len(text)])
         scanner.at = found if found != -1 else len(text)
         return self._read_markup(scanner) if found != -1 else Verdict.MORE
 
@@ -164,11 +182,12 @@ class TaggedArguments:
         elif len(window) < MAX_TAG and may_become_markup(window):
             return Verdict.MORE
         else:
-            self._pass_text()
+            self._pass_text("<")
             scanner.at = at + 1
         return None
 
-    def _pass_text(self) -> None:
+    def _pass_text(self, text: str) -> None:
+        self.skipped.append(text)
         self._begins = False
         self._is_text = not self._has_arguments and (self._is_text or not self._passes)
 
@@ -181,6 +200,8 @@ class TaggedArguments:
             for key, values in self._children.items():
                 self._writer.put(key, values[0] if len(values) == 1 else values)
             return Verdict.DONE
+        if name != "arguments":
+            self.doubt = self.doubt or f"`</{name}>` closes nothing"
         self._passes = self._passes or name == "arguments"
         return None
 
@@ -234,9 +255,20 @@ class TaggedArguments:
         if not read_value(value.string, closer, scanner, final=final):
             return False
         self._value = None
+        if isinstance(value.closer, StrictCloser) and self._is_unclear(value, value.text or ""):
+            self.doubt = f"it is not clear where `{value.argument.key}` ends"
         if value.collected is not None:
             self._put(value.argument, value.collected.value)
         return True
+
+    def _is_unclear(self, value: Value, text: str) -> bool:
+        """Return whether *text* holds what is left of other arguments rather than a value."""
+        argument = value.argument
+        if has_loose_tags(text, {argument.tag.lower(), *_AROUND}):
+            return True
+        if value.collected is None:
+            return False
+        return isinstance(value.collected.value, str) and not fits(text, argument.schema)
 
     def _put(self, argument: Argument, value: Any) -> None:
         """Write a value that is whole, or keep it where another one may follow."""

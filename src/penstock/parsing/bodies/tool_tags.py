@@ -18,6 +18,7 @@ from penstock.parsing.bodies.opening_tags import attributes_of, known_name, take
 from penstock.parsing.bodies.piped_tools import GENERIC, PipedTool
 from penstock.parsing.bodies.rereading import read_call, without_begun
 from penstock.parsing.bodies.tagged_arguments import Owner, TaggedArguments
+from penstock.parsing.bodies.turn_ends import without_turn_end
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
@@ -73,6 +74,8 @@ class ToolTagReader:
             return Verdict.PROSE
         if self._arguments is not None:
             self._arguments.cut(scanner)
+            if self._read_arguments(scanner, calls) is Verdict.DONE:
+                return Verdict.DONE
         scanner.at = len(scanner.text)
         self.error = "the call was cut"
         return Verdict.TEXT
@@ -152,7 +155,10 @@ class ToolTagReader:
 
     def _mend_tags(self, text: str) -> list[Mended]:
         """Add what ends the value that is open, if need be, and the end tag of the call."""
+        text = without_turn_end(text)
         ending = "" if self._arguments is None else self._arguments.ending
+        if ending and self._arguments is not None and self._arguments.is_empty:
+            return []  # The value may have been cut.
         bare = next(
             filter(text.__ne__, (without_begun(text, end) for end in (ending, *_ENDS))), text
         )

@@ -80,9 +80,14 @@ class Collected:
 
     def __init__(self, argument: Argument, *, is_section: bool = False) -> None:
         self.value: Any = None
-        self._argument = argument
         self._is_section = is_section
+        self._argument = argument
         self._pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What has come of it."""
+        return "".join(self._pieces)
 
     def add(self, piece: str) -> None:
         """Take more of the text."""
@@ -91,8 +96,7 @@ class Collected:
     def close(self, mark: str) -> None:
         """Read the text, which ended at *mark*."""
         del mark
-        text = "".join(self._pieces)
-        self.value = self._argument.value_of(text, is_section=self._is_section)
+        self.value = self._argument.value_of(self.text, is_section=self._is_section)
 
     def flush(self) -> None:
         """Write nothing: what a value says is not known before its end."""
@@ -114,6 +118,11 @@ class Value(Struct, frozen=True):
     closer: Closer
     ending: str
     collected: Collected | None = None
+
+    @property
+    def text(self) -> str | None:
+        """What has come of it."""
+        return self.string.gone_out() if self.collected is None else self.collected.text
 
 
 def begin(

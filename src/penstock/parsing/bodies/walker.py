@@ -29,7 +29,7 @@ from typing import Final
 from penstock.parsing.bodies.base import NoCallError
 from penstock.parsing.scanner import Markers, markers
 from penstock.values.grammar import MAX_DEPTH
-from penstock.values.rxml.closing import ClosingRule, Verdict
+from penstock.values.rxml.closing import ClosingRule, Verdict, is_quoted
 from penstock.values.rxml.fields import Reading, may_be_raw, reading_of
 from penstock.values.rxml.markup import (
     CDATA,
@@ -70,7 +70,8 @@ class RawText:
         self.name = element.name
         self.schema = element.schema
         self.place = parent.place_of(element.name)
-        self.tags: Markers = markers(f"</{self.name}", f"<{self.name}", f"</{call}")
+        ends = (f"{begin}{name}" for begin in ("</", "</ ") for name in (self.name, call))
+        self.tags: Markers = markers(f"<{self.name}", *dict.fromkeys(ends))
         self.unmatched = 0  # opening tags of the same name inside the value
         self.surplus = 0  # closing tags inside the value that match none of these
 
@@ -273,18 +274,20 @@ class Walker:
             # The call's end tag waits: if nothing follows it, the field was left open.
             is_last = closing[0] == self._name and skip_space(window, closing[1]) == len(window)
             return None if is_last else closing[1]
-        rule = ClosingRule(window, final=False)
-        verdict = rule.judge(closing[1], raw.place, unmatched=raw.unmatched > 0)
+        rule = ClosingRule(window, final=False, strict=True)
+        verdict, end = rule.judge(raw.name, closing[1], raw.place, unmatched=raw.unmatched > 0)
         if verdict is Verdict.UNKNOWN and len(window) < MAX_TAG:
             return None
         if verdict is Verdict.STRUCTURAL:
+            if raw.unmatched or raw.surplus:
+                raise NoCallError(f"it is not clear where `<{raw.name}>` ends")
             self.text = None
             self._count(raw.name)
         elif raw.unmatched:
             raw.unmatched -= 1
-        else:
+        elif not is_quoted(window, end):
             raw.surplus += 1
-        return closing[1]
+        return end
 
 
 def _judge_opening(raw: RawText, window: str) -> int | None:
@@ -292,7 +295,10 @@ def _judge_opening(raw: RawText, window: str) -> int | None:
     tag = opening_at(window, 0)
     if tag is None and may_become_opening(window, 0):
         return None
-    raw.unmatched += tag is not None and tag.name == raw.name and not tag.empty
+    if tag is not None and tag.name == raw.name and not tag.empty:
+        if tag.end == len(window) < MAX_TAG:
+            return None  # A quote may follow.
+        raw.unmatched += not is_quoted(window, tag.end)
     return len("<") + len(raw.name)
 
 

@@ -10,6 +10,14 @@ aside:
   value still waits for its own closing tag;
 * anything else: it is data.
 
+Calls are read with *strict* rules, because damaged calls are made of data that looks like structure
+(law 11). Two more closing tags are structural then: one that is followed by the same closing tag
+and then by structure (the second is a slip), and one that is followed by at most `MAX_REMARK`
+characters without a tag and then by the end of the element around it or by a property (the text is
+a remark of the model). And a value may hold its own closing tag only where it closes an opening tag
+inside the value, or where a quote follows it, as in ``print("</content>")``; the same goes for its
+own opening tag. Any other value is refused: it is not clear where it ends.
+
 The rule lives here alone. `rxml.loads` has the whole text; a stream asks with ``final=False`` and
 may hear that the answer is not known yet. Whatever it hears then, more text never changes it.
 """
@@ -18,10 +26,12 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.errors import XMLParseError
 from penstock.values.rxml.markup import (
     COMMENT,
+    NEXT_MARKUP,
     Landmarks,
     TagIndex,
     closing_at,
@@ -43,6 +53,20 @@ class Verdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
+MAX_REMARK: Final = 256
+"""How many characters of prose may follow a closing tag before the next tag: a sentence or two."""
+
+QUOTES: Final = frozenset("\"'`\\")
+"""What follows a tag that is quoted in code or in prose."""
+
+
+class Judgement(NamedTuple):
+    """What a closing tag is, and where it ends, a second one that is a slip included."""
+
+    verdict: Verdict
+    end: int
+
+
 class Place(NamedTuple):
     """Where a string field stands: in which element, beside which properties.
 
@@ -58,28 +82,39 @@ class Place(NamedTuple):
 class ClosingRule:
     """Judges the closing tags of string fields in one text.
 
-    *final* says that no more text will come. Asking about every closing tag of a text costs time
-    in proportion to the text, however its comments are arranged.
+    *final* says that no more text will come, *strict* that calls are read. Asking about every
+    closing tag of a text costs time in proportion to the text, however its comments are arranged.
     """
 
-    def __init__(self, text: str, *, final: bool = True) -> None:
+    def __init__(self, text: str, *, final: bool = True, strict: bool = False) -> None:
         self.text = text
+        self.strict = strict
         self._final = final
         self._comment_ends = Landmarks(text, "-->")
         self._margins: dict[int, int] = {}
 
-    def judge(self, end: int, place: Place, *, unmatched: bool) -> Verdict:
-        """Judge the closing tag that ends at *end*.
+    def judge(self, name: str, end: int, place: Place, *, unmatched: bool) -> Judgement:
+        """Judge the closing tag of the field *name* that ends at *end*.
 
         *unmatched* tells whether, inside the value, an opening tag of the field's own name has had
         no closing tag yet.
         """
         text = self.text
         at = self.skip_margin(end)
+        if self.strict and not unmatched and name != place.enclosing:
+            doubled = closing_at(text, at)
+            if doubled is not None and doubled[0] == name:
+                end = doubled[1]
+                at = self.skip_margin(end)
+            elif self._may_close(at, name):
+                return Judgement(Verdict.UNKNOWN, end)
+        return Judgement(self._judge_follower(end, at, place, unmatched=unmatched), end)
+
+    def _judge_follower(self, end: int, at: int, place: Place, *, unmatched: bool) -> Verdict:
+        """Judge the closing tag that ends at *end* by what follows it at *at*."""
+        text = self.text
         if at == len(text):
             return Verdict.STRUCTURAL if self._final else Verdict.UNKNOWN
-        if text[at] != "<":
-            return Verdict.DATA
         closing = closing_at(text, at)
         if closing is not None:
             return Verdict.STRUCTURAL if closing[0] == place.enclosing else Verdict.DATA
@@ -87,7 +122,34 @@ class ClosingRule:
         if opening is not None:
             known = opening.name in place.siblings
             return Verdict.STRUCTURAL if known or not unmatched else Verdict.DATA
-        return Verdict.UNKNOWN if self._may_go_on(at, place) else Verdict.DATA
+        if self._may_go_on(at, place):
+            return Verdict.UNKNOWN
+        is_remark = self.strict and not unmatched
+        return self._judge_remark(end, at, place) if is_remark else Verdict.DATA
+
+    def _judge_remark(self, end: int, at: int, place: Place) -> Verdict:
+        """Judge the closing tag that ends at *end*, where text follows it at *at*."""
+        text = self.text
+        if text[end] in QUOTES:
+            return Verdict.DATA
+        limit = at + MAX_REMARK
+        while found := NEXT_MARKUP.search(text, at, limit):
+            at = found.start()
+            closing, opening = closing_at(text, at), opening_at(text, at)
+            if closing is not None:
+                return Verdict.STRUCTURAL if closing[0] == place.enclosing else Verdict.DATA
+            if opening is not None:
+                return Verdict.STRUCTURAL if opening.name in place.siblings else Verdict.DATA
+            if self._may_go_on(at, place):
+                return Verdict.UNKNOWN
+            at += 1
+        is_open = not self._final and len(text) < limit
+        return Verdict.UNKNOWN if is_open else Verdict.DATA
+
+    def _may_close(self, at: int, name: str) -> bool:
+        """Return whether more text could make the closing tag of *name* of what is at *at*."""
+        is_begun = at < len(self.text) and may_become_closing(self.text, at, name)
+        return is_begun and not self._final
 
     def skip_margin(self, position: int) -> int:
         """Skip white space and whole comments from *position* on.
@@ -120,8 +182,9 @@ class ClosingRule:
 class OwnTags:
     """Counts, inside a value, the tags of the field's own name that are still unmatched."""
 
-    def __init__(self, text: str, openings: list[int], start: int) -> None:
+    def __init__(self, text: str, openings: list[int], start: int, *, strict: bool) -> None:
         self._text = text
+        self._strict = strict
         self._openings = openings
         self._next = bisect_left(openings, start)
         self._open = 0
@@ -130,7 +193,8 @@ class OwnTags:
         """Count the opening tags up to *position*; tell whether one is unmatched."""
         while self._next < len(self._openings) and self._openings[self._next] < position:
             tag = opening_at(self._text, self._openings[self._next])
-            self._open += tag is not None and not tag.empty
+            if tag is not None and not tag.empty:
+                self._open += not (self._strict and is_quoted(self._text, tag.end))
             self._next += 1
         return self._open > 0
 
@@ -145,25 +209,41 @@ def find_closing(
     """Find the closing tag of the string field *name* whose value begins at *start*.
 
     Where no closing tag is structural the last one closes the field; without any there is None.
+    With strict rules, raises `XMLParseError` for a value with unmatched tags of its own name.
     """
     if not index.is_listed:
         first = _find_first(rule, name, start, place)
         if first is not None:
             return first
-    own = OwnTags(rule.text, index.openings(name), start)
+    own = OwnTags(rule.text, index.openings(name), start, strict=rule.strict)
     places = index.closings(name)
-    last = None
+    last: tuple[int, int] | None = None
+    is_clear, is_last_clear = True, True
     for number in range(bisect_left(places, start), len(places)):
         at = places[number]
         closing = closing_at(rule.text, at)
-        if closing is None:
+        if closing is None or (last is not None and at < last[1]):
             continue
-        last = at, closing[1]
+        is_clear = is_clear and is_last_clear
         unmatched = own.unmatched_before(at)
-        if rule.judge(closing[1], place, unmatched=unmatched) is Verdict.STRUCTURAL:
-            return last
+        verdict, end = rule.judge(name, closing[1], place, unmatched=unmatched)
+        last = at, end
+        if verdict is Verdict.STRUCTURAL:
+            break
         own.match_one()
+        is_last_clear = unmatched or is_quoted(rule.text, end)
+    else:
+        # The last one closes the field, so that it matches no tag inside the value.
+        is_clear = is_clear and not (last is not None and unmatched)
+    if rule.strict and last is not None and (not is_clear or own.unmatched_before(last[0])):
+        message = f"it is not clear where `<{name}>` ends"
+        raise XMLParseError(message, text=rule.text, position=start)
     return last
+
+
+def is_quoted(text: str, end: int) -> bool:
+    """Return whether a quote follows the tag that ends at *end*."""
+    return text[end : end + 1] in QUOTES
 
 
 def _find_first(rule: ClosingRule, name: str, start: int, place: Place) -> tuple[int, int] | None:
@@ -175,7 +255,9 @@ def _find_first(rule: ClosingRule, name: str, start: int, place: Place) -> tuple
     text = rule.text
     at = text.find(f"</{name}", start)
     closing = closing_at(text, at) if at != -1 else None
-    if closing is None or closing[0] != name or text.find(f"<{name}", start, at) != -1:
+    if closing is None or closing[0] != name:
         return None
-    verdict = rule.judge(closing[1], place, unmatched=False)
-    return (at, closing[1]) if verdict is Verdict.STRUCTURAL else None
+    if any(text.find(tag, start, at) != -1 for tag in (f"<{name}", f"</ {name}")):
+        return None
+    verdict, end = rule.judge(name, closing[1], place, unmatched=False)
+    return (at, end) if verdict is Verdict.STRUCTURAL else None

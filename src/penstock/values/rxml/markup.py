@@ -2,7 +2,8 @@ r"""Markup as models write it: what a tag is, and where the next one stands.
 
 This is not XML. A name is a letter, digit or ``_`` and then any of those, ``-``, ``.`` and ``:``
 (Unicode letters too, and ``<0>`` for the places of a list). A tag counts only when it is whole, up
-to its ``>``, so the ``<`` in ``a < b``, ``vector<int`` or ``i <3 you`` opens nothing.
+to its ``>``, so the ``<`` in ``a < b``, ``vector<int`` or ``i <3 you`` opens nothing. Models write
+``</ name>`` too.
 
 Every search is linear over the whole text, on hostile input too:
 
@@ -28,18 +29,18 @@ _ATTRIBUTES: Final = rf"(?:\s++{_ATTRIBUTE})*"
 
 _LAWFUL_NAME: Final = re.compile(_NAME)
 _OPENING: Final = re.compile(rf"<({_NAME})({_ATTRIBUTES})\s*+(/?)>")
-_CLOSING: Final = re.compile(rf"</({_NAME})\s*+>")
+_CLOSING: Final = re.compile(rf"</ ?({_NAME})\s*+>")
 _ONE_ATTRIBUTE: Final = re.compile(rf"""([^\s"'<>/=]++)(?:\s*+=\s*+({_VALUE}))?""")
-_TAG_NAME: Final = re.compile(rf"<(/?)({_NAME})")
+_TAG_NAME: Final = re.compile(rf"<(/ ?)?({_NAME})")
 
 # How far a tag can have come when the text stops in the middle of it.
 _BEGUN_OPENING: Final = re.compile(
     rf"""<(?:({_NAME})((?:\s++{_ATTRIBUTE})+\s*+=\s*+(?:"[^"]*+|'[^']*+)?|{_ATTRIBUTES}\s*+/?+))?\Z"""
 )
-_BEGUN_CLOSING: Final = re.compile(rf"<(?:/(?:({_NAME})\s*+)?)?\Z")
+_BEGUN_CLOSING: Final = re.compile(rf"<(?:/ ?(?:({_NAME})\s*+)?)?\Z")
 _BEGUN_DECLARATION: Final = re.compile(r"<(?:!(?:[A-Za-z][^<>]*+)?|\?[^<>]*+)\Z")
 
-NEXT_MARKUP: Final = re.compile(r"<(?:/?\w|!(?:--|\[CDATA\[|[A-Za-z])|\?)")
+NEXT_MARKUP: Final = re.compile(r"<(?:(?:/ ?)?\w|!(?:--|\[CDATA\[|[A-Za-z])|\?)")
 """Where anything that is not plain text may begin."""
 
 _DECLARATION: Final = re.compile(r"<(?:![A-Za-z][^<>]*+|\?[^<>]*+(?<=\?))>")

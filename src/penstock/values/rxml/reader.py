@@ -86,7 +86,7 @@ class _Reader:
         self._dialect = dialect
         self._max_roots = roots
         self.roots_seen = 0
-        self._rule = ClosingRule(text)
+        self._rule = ClosingRule(text, strict=dialect.strict)
         self._index = TagIndex(text)
         self._far_ends = {
             COMMENT: Landmarks(text, "-->"),

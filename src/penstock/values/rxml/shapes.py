@@ -60,11 +60,13 @@ class Child(NamedTuple):
 class Dialect(NamedTuple):
     """What a format may ask for: the key of text beside attributes, and how strings are read.
 
-    With *trims* a string loses one newline next to each of its tags.
+    With *trims* a string loses one newline next to each of its tags; *strict* is how `closing`
+    reads calls.
     """
 
     text_node: str = "#text"
     trims: bool = False
+    strict: bool = False
 
 
 class Element:

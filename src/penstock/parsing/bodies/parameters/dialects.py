@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -21,24 +21,11 @@ from penstock.parsing.bodies.parameters.tags import (
     is_self_closing,
     tag,
 )
+from penstock.parsing.bodies.turn_ends import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.scanner import Markers, markers
 
 Trim = Literal["nothing", "newlines", "blanks"]
 """What is no part of a value: nothing, one newline at either end, or all white space there."""
-
-TURN_ENDS: Final = (
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<｜end▁of▁sentence｜>",  # noqa: RUF001 - the token is spelled so
-    "<|end_of_text|>",
-    "<|observation|>",
-    "<|user|>",
-)
-"""Tokens that end a turn: what follows is as good as nothing."""
-
-LAST_TURN_END: Final = "</s>"
-"""Another one, but only where it is the last thing of all: elsewhere it is HTML."""
 
 
 class Dialect(Struct, frozen=True):

@@ -15,14 +15,13 @@ from penstock.parsing.bodies.base import Run, Verdict
 from penstock.parsing.bodies.json_calls import JSONCallReader
 from penstock.parsing.bodies.parameters.arguments import Parameters
 from penstock.parsing.bodies.parameters.dialects import (
-    LAST_TURN_END,
-    TURN_ENDS,
     Dialect,
     Opening,
     grammar_of,
 )
 from penstock.parsing.bodies.parameters.tags import MAX_TAG
 from penstock.parsing.bodies.rereading import read_call, without_begun
+from penstock.parsing.bodies.turn_ends import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
