@@ -90,7 +90,7 @@ class Prose:
             self.show(self._before_blank(found.start()))
             return False
         if found[0] in lookout.leading and text[scanner.at : found.start()].strip():
-            self.show(found.start())
+            self.show(self._before_blank(found.start()))
             return True
         return self._pass(found, found[0].lower() if lookout.folds else found[0])
 
