@@ -7,14 +7,14 @@ breaks or is cut can be given back as the text that it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.errors import ParseError
 from penstock.messages import ToolCall
 from penstock.parsing.arguments import ArgumentWriter, can_write
 from penstock.parsing.output import Output
-from penstock.values.coercion import coerce
+from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
 
@@ -39,8 +39,8 @@ class Mended(NamedTuple):
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_id", "_ids", "_output", "_repairs", "deltas", "is_first", "live", "name",
-                 "schemas", "started", "tell", "writer")  # fmt: skip
+    __slots__ = ("_id", "_ids", "_notes", "_output", "_repairs", "deltas", "is_first", "live",
+                 "name", "schemas", "started", "tell", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Calls:
         self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
         self._repairs: list[str] = []
+        self._notes: dict[str, None] = {}  # what was tolerated in the open call, in words
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
     def line(self) -> str:
@@ -84,6 +85,10 @@ class Calls:
             self.started = True
             self._output.start_call(self._id, name)
         return self.writer
+
+    def note(self, notes: Iterable[str]) -> None:
+        """Note what was tolerated in the open call: each is said once, in `repairs`."""
+        self._notes.update(dict.fromkeys(notes))
 
     def close(self) -> None:
         """End the open call: it is complete, if its arguments can be said in strict JSON.
@@ -113,7 +118,10 @@ class Calls:
             self._output.start_call(self._id, self.name)
             said = writer.text if repeated else "".join(self.deltas) + closing
             self._output.add_arguments(said)
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
+        repairs = self._repairs
+        if self._notes or writer.notes:
+            repairs = [*self._notes, *writer.notes, *repairs]
+        call = ToolCall(self._id, self.name, writer.arguments, repairs=repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()
@@ -151,7 +159,14 @@ class Calls:
         writer = self.writer if self.started else None
         if writer is None:  # `whole` has given an id to the open call, but shown none of it.
             writer = self.open(call.name, call.id or self._id)
-        writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
+        fitted = coerce(call.arguments, self.schemas[call.name], typed=True)
+        if call.written:  # Only there a value has a type before it is coerced.
+            writer.notes = [
+                describe_change(key, call.arguments[key], value)
+                for key, value in fitted.items()
+                if key in call.arguments and value is not call.arguments[key]
+            ]
+        writer.complete(fitted, open_text)
         self._repairs = call.repairs
         self.close()
 
@@ -169,3 +184,5 @@ class Calls:
         self.started = False
         self.deltas = []
         self._repairs = []
+        if self._notes:
+            self._notes = {}

@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.arguments import strict_object
 from penstock.apis.encoding import Ending
 from penstock.apis.ids import Ids
 from penstock.apis.openai_responses import tables
@@ -113,7 +114,7 @@ def call_item(
 
 def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, Any]:
     """Give the item of *call* with its arguments: as they were *said*, unless they were mended."""
-    if call.complete and (call.repairs or not said):
+    if call.complete and (not said or (call.repairs and strict_object(said) != call.arguments)):
         said = _json.encode_wire(call.arguments).decode()
     if item["type"] == "custom_tool_call":
         text = call.arguments.get("input")
