@@ -31,4 +31,4 @@ class Members:
                 self.is_streaming = False
                 writer.end_text(change.value)
             case "value" | "end":
-                writer.put(key, change.value)
+                writer.put_typed(key, change.value)
