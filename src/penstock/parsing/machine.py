@@ -138,7 +138,7 @@ class Machine:
         check_choice("fenced", fenced)
         self._code = CodeSpans() if fenced == "text" and self._lookout.is_quoted is None else None
         if fenced == "calls" and self._lookout.is_quoted is not None:
-            syntax.let_fenced()  # type: ignore[attr-defined] - who looks for code can stop it
+            syntax.let_fenced()  # type: ignore[attr-defined]
         self._prose = Prose(
             self._scanner,
             self._output,
