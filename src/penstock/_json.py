@@ -149,8 +149,9 @@ def may_hold_more(data: bytes | str, values: int) -> bool:
     """
     if len(data) <= values:
         return False
-    marks = ("[", "{", ",") if isinstance(data, str) else (b"[", b"{", b",")
-    return sum(data.count(mark) for mark in marks) > values  # type: ignore[arg-type]
+    if isinstance(data, str):
+        return sum(map(data.count, ("[", "{", ","))) > values
+    return sum(map(data.count, (b"[", b"{", b","))) > values
 
 
 def is_deeper(value: object, depth: int) -> bool:

@@ -78,16 +78,16 @@ class ToolCall(Block, tag="tool_call"):
         """Make the call whose arguments are the JSON *text*, mended where it needs to be.
 
         No text, white space and ``null`` are no arguments. A call that was cut
-        (``complete=False``) shows what had arrived. Text that holds no object leaves the call
-        incomplete: running a tool with ``{}`` in place of what the model meant is worse than not
-        running it.
+        (``complete=False``) shows what had arrived. Text that holds no object, or of which a part
+        would have to be guessed, leaves the call incomplete: running a tool with something else
+        than what the model meant is worse than not running it.
         """
         arguments: object
         repairs: list[str] = []
         if not complete:
             arguments = _arrived(text)
         else:
-            arguments, repairs = _read_arguments(text)
+            arguments, repairs, complete = _read_arguments(text)
         if not isinstance(arguments, dict):
             return cls(id, name, {}, complete=False, repairs=repairs, signature=signature)
         return cls(id, name, arguments, complete=complete, repairs=repairs, signature=signature)
@@ -228,19 +228,27 @@ class AssistantMessage(Struct, tag="assistant", tag_field="role"):
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
-def _read_arguments(text: str) -> tuple[object, list[str]]:
-    """Read argument text; the value is an object, or something else with the reason in words."""
+def _read_arguments(text: str) -> tuple[object, list[str], bool]:
+    """Read argument text; give the value, what was repaired, and whether that is certain.
+
+    The value is an object, or something else with the reason in words.
+    """
     if not text or text.isspace():
-        return {}, []
+        return {}, [], True
+    doubt: list[str] = []
     try:
-        mended = values.rjson.repair(text)
+        try:
+            mended = values.rjson.repair(text, guess=False)
+        except JSONParseError as refusal:
+            doubt = [refusal.reason]
+            mended = values.rjson.repair(text)
     except JSONParseError as refusal:
-        return None, [f"the arguments cannot be read: {refusal}"]
+        return None, [f"the arguments cannot be read: {refusal}"], False
     if mended.value is None:
-        return {}, mended.repairs
+        return {}, mended.repairs, True
     is_object = isinstance(mended.value, dict)
     reason = [] if is_object else ["the arguments are no JSON object"]
-    return mended.value, [*mended.repairs, *reason]
+    return mended.value, [*mended.repairs, *reason, *doubt], not doubt
 
 
 def _arrived(text: str) -> object:

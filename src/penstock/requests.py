@@ -232,7 +232,7 @@ class Request(Struct):
     def _read_field(self, name: str, value: Any) -> None:
         """Read a field that was given as something else; raise `UsageError` for what it is not."""
         if name == "messages" and isinstance(value, MessageTypes):
-            self.messages = [value]
+            self.messages = [read_message(value)]
         elif name in ("messages", "tools") and _is_many(value):
             setattr(self, name, list(value))
         elif name == "stop" and (isinstance(value, str) or _is_many(value)):
@@ -249,8 +249,7 @@ class Request(Struct):
         system = [self.system] if self.system else []
         for one in given:
             message = read_message(one)
-            is_leading = isinstance(message, SystemMessage) and isinstance(one, Mapping)
-            if is_leading and not messages:
+            if isinstance(message, SystemMessage) and isinstance(one, Mapping) and not messages:
                 system.append(message.text)
             else:
                 messages.append(message)
@@ -358,9 +357,8 @@ def _read_part(part: object) -> UserContent:
                 return Text(value)
         case "image_url":
             value = part.get("image_url")
-            url, detail = (
-                (value.get("url"), value.get("detail")) if _is_dict(value) else (value, "")
-            )
+            picture = value if isinstance(value, Mapping) else {"url": value}
+            url, detail = picture.get("url"), picture.get("detail")
             if isinstance(url, str):
                 return Image.at(url, detail if isinstance(detail, str) else "")
         case "input_audio" | "file":
@@ -412,11 +410,12 @@ def _read_assistant(given: Mapping[str, Any]) -> AssistantMessage:
 def _read_call(call: object, number: int) -> ToolCall:
     if isinstance(call, ToolCall):
         return call
-    function = call.get("function") if isinstance(call, Mapping) else None
-    name = function.get("name") if _is_dict(function) else None
-    if not isinstance(call, Mapping) or not _is_dict(function) or not isinstance(name, str):
+    fields = call if isinstance(call, Mapping) else {}
+    function = fields.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(name, str):
         raise UsageError('a tool call is {"id": …, "function": {"name": …, "arguments": …}}')
-    id_ = str(call.get("id") or f"call_{number}")
+    id_ = str(fields.get("id") or f"call_{number}")
     arguments = function.get("arguments")
     if isinstance(arguments, Mapping):
         return ToolCall(id_, name, dict(arguments))
@@ -441,10 +440,6 @@ def _check_keys(given: Mapping[str, Any], *known: str) -> None:
     odd = [str(key) for key in given if key != "role" and key not in known and given[key]]
     if odd:
         raise UsageError(f"a message of the role {given['role']!r} has no {', '.join(odd)}")
-
-
-def _is_dict(value: object) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _is_many(value: object) -> bool:

@@ -52,7 +52,7 @@ def test_a_reminder_is_no_word_of_the_users_in_the_record_nor_in_what_is_made_of
         for where in ({"path": path}, {"store": database, "id": "s"}):
             async with talking(text("Hello, hello."), text("Good day.")) as (model, _):
                 first = Agent(model, watches=[RuleWatch(WATCH)])
-                async with Session(first, **where) as session:  # type: ignore[arg-type]
+                async with Session(first, **where) as session:
                     await reminded(session)
                     for page in (session.to_markdown(), session.to_html()):
                         assert page.count("Reminder of a rule") == 1
@@ -60,7 +60,7 @@ def test_a_reminder_is_no_word_of_the_users_in_the_record_nor_in_what_is_made_of
                     (branch,) = session.branches
                     assert branch.prompt == "Greet me!"
                 again = agent()
-                async with Session(again, **where):  # type: ignore[arg-type]
+                async with Session(again, **where):
                     assert again.messages == first.messages
         assert b'"source":"rule"' in path.read_bytes()
         await database.close()

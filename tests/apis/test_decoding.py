@@ -91,7 +91,7 @@ def stream_of(api: Api, words: list[str]) -> bytes:
     """Write an answer of one text that is said in *words*."""
     encoder = api.encoder(model="m", id="id-1")
     text = "".join(words)
-    events = [TextStart(0), *(TextDelta(0, word) for word in words), TextEnd(0, text)]
+    events: list[Event] = [TextStart(0), *(TextDelta(0, word) for word in words), TextEnd(0, text)]
     end = Done("stop", AssistantMessage(content=[Text(text)], stop_reason="stop"))
     data = b"".join(map(encoder.encode, [*events, end])) + encoder.finish()
     return data.replace(b"\r\n", b"\n")

@@ -134,8 +134,9 @@ def test_two_open_calls_under_one_id_have_their_own_results() -> None:
 @pytest.mark.parametrize("model", ["voxtral-small", "mistralai/Devstral-24B", "open-mixtral-8x7b"])
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic", "ollama"])
 def test_ids_take_the_shape_that_the_family_of_a_model_wants(api: str, model: str) -> None:
-    given = [asks("call_1", "call_2"), ToolResult("call_2", "f", "2"), ToolResult("call_1", "f", 1)]
-    body = str(apis.get(api).write_request(Request(model, messages=[*given])))
+    given: list[Message] = [asks("call_1", "call_2"), ToolResult("call_2", "f", "2")]
+    given.append(ToolResult("call_1", "f", 1))
+    body = str(apis.get(api).write_request(Request(model, messages=given)))
     assert body.count("call00001") == body.count("call00002") == 2
     assert "call_1" not in body
 

@@ -10,7 +10,7 @@ import penstock
 from laws import check_readings, cut_at, one_by_one
 from penstock import formats
 from penstock.errors import UsageError
-from penstock.events import Done, TextDelta, TextEnd, TextStart, ToolCallEnd, ToolCallStart
+from penstock.events import Done, Event, TextDelta, TextEnd, TextStart, ToolCallEnd, ToolCallStart
 from penstock.formats import EventParser, Format, Parser
 from penstock.messages import AssistantMessage, Text, ToolCall
 from penstock.parsing import Arguments
@@ -77,7 +77,7 @@ def test_no_call_is_allowed_where_the_limit_is_none_at_all() -> None:
 def test_a_call_of_the_provider_counts() -> None:
     text, native = formats.get("hermes").render_call(CALLS[1]), CALLS[0]
     parser = EventParser("auto", TOOLS, max_calls=1)
-    given = [
+    given: list[Event] = [
         ToolCallStart(0, native.id, native.name),
         ToolCallEnd(0, native),
         TextStart(1),

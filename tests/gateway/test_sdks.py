@@ -230,13 +230,13 @@ def test_a_body_that_is_too_long_is_told_so(gpt: Any) -> None:
 # --- an incomplete call beside the rest ---
 
 
-def native(*arguments: str) -> Reply:
-    """Say a text and call `get_weather` natively with each of *arguments*."""
+def native(*arguments: str, text: str = "I look.") -> Reply:
+    """Say *text* and call `get_weather` natively with each of *arguments*."""
     calls = [
-        {"index": n, "id": f"call_{n}", "function": {"name": "get_weather", "arguments": text}}
-        for n, text in enumerate(arguments)
+        {"index": n, "id": f"call_{n}", "function": {"name": "get_weather", "arguments": said}}
+        for n, said in enumerate(arguments)
     ]
-    deltas = [{"content": "I look."}, *({"tool_calls": [call]} for call in calls)]
+    deltas = [{"content": text}, *({"tool_calls": [call]} for call in calls)]
     chunks = [{"index": 0, "delta": delta} for delta in deltas]
     chunks.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
     frames = [b"data: " + json.dumps({"choices": [chunk]}).encode() + b"\n\n" for chunk in chunks]
@@ -287,8 +287,7 @@ def test_messages_show_the_rest_beside_an_incomplete_call(
 
 
 def test_a_broken_call_that_is_all_there_is_stays_an_error(gpt: Any, actor: Actor) -> None:
-    reply = native("[1]")
-    actor.play(Reply([piece.replace(b"I look.", b"") for piece in reply.steps]))
+    actor.play(native("[1]", text=""))
     with pytest.raises(openai.APIStatusError):
         chat(gpt, SAID, stream=False)
 

@@ -344,7 +344,8 @@ def test_one_whole_answer_becomes_one_call_and_a_finish() -> None:
     assert isinstance(done, Done)
     assert done.reason == "tool_use"
     assert done.message.usage == Usage(10, 5, total=15, raw={"n": 1})
-    assert done.message.tool_calls == [ToolCall("call_1", "get_weather", PARIS)]
+    notes = ["coerced days from string to integer"]
+    assert done.message.tool_calls == [ToolCall("call_1", "get_weather", PARIS, repairs=notes)]
     assert "".join(event.raw for event in events) == text
     assert heard == []
     asked = upstream.asked[0]

@@ -31,7 +31,7 @@ class Recorder(Protocol):
 
 
 @runtime_checkable
-class CallRecorder(Protocol):
+class CallRecorder(Recorder, Protocol):
     """A recorder that also writes down which calls began, so that none runs twice after a crash."""
 
     async def call_started(self, call: ToolCall, approval: Approval) -> None:

@@ -25,7 +25,7 @@ _HALF: Final = re.compile(
 _TAIL: Final = re.compile(
     r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u(?:[dD][0-9a-fA-F]{0,2})?)?)?\Z"
 )
-_NO_NUMBER: Final = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|NaN|-?Infinity')
+_NO_NUMBER: Final = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*")|NaN|-?Infinity')
 
 MAX_HELD: Final = 1_000
 """How much white space may follow the brace that waits: more of it is inside of something."""

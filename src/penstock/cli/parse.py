@@ -84,6 +84,9 @@ def command(  # noqa: PLR0913 - each is an option of the command
     trim: Annotated[
         bool, typer.Option("--trim", help="White space that touches a call is no text.")
     ] = False,
+    fenced: Annotated[
+        bool, typer.Option("--fenced", help="Calls in code fences are calls (default: text).")
+    ] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Read a sample with a call in it, in small chunks.")
     ] = False,
@@ -100,6 +103,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
             reasoning=reasoning,
             repair=repair,
             trim=trim,
+            fenced="calls" if fenced else "text",
             on_error=_tell,
         )
         pieces = _show_sample(format_) if demo else _read_pieces(file)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.values.coercion import coerce
+from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
 
@@ -31,7 +31,7 @@ class ArgumentWriter:
     """
 
     __slots__ = ("_emit", "_ended", "_is_open", "_is_repeated", "_key", "_lead", "_schema",
-                 "arguments", "conflicts", "flaw")  # fmt: skip
+                 "arguments", "conflicts", "flaw", "notes")  # fmt: skip
 
     def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
         self.arguments: dict[str, Any] = {}
@@ -40,6 +40,8 @@ class ArgumentWriter:
         last one."""
         self.flaw = ""
         """Why the arguments cannot be said in strict JSON, if they cannot."""
+        self.notes: list[str] = []
+        """Which values coercion has changed, in words."""
         self._schema = schema
         self._emit = emit
         self._key = ""
@@ -128,6 +130,16 @@ class ArgumentWriter:
         child = self.child(key)
         if child is not None:
             value = coerce(value, child, typed=True)
+        self.write(key, value)
+
+    def put_typed(self, key: str, value: Any) -> None:
+        """Write a whole value whose type the model has written: what coercion changes is noted."""
+        child = self.child(key)
+        if child is not None:
+            fitted = coerce(value, child, typed=True)
+            if fitted is not value:
+                self.notes.append(describe_change(key, value, fitted))
+                value = fitted
         self.write(key, value)
 
     def write(self, key: str, value: Any) -> None:

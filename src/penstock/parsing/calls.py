@@ -21,7 +21,7 @@ from penstock.messages import ToolCall
 from penstock.parsing.arguments import ArgumentWriter, can_write
 from penstock.parsing.output import Output
 from penstock.parsing.quotations import Trail, Untrusted
-from penstock.values.coercion import coerce
+from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
 
@@ -64,9 +64,9 @@ class Mended(NamedTuple):
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_begin", "_checked", "_doubt", "_id", "_ids", "_opened", "_output", "_repairs",
-                 "_started", "_trail", "deltas", "is_first", "left", "live", "name", "quotations",
-                 "refused", "schemas", "show", "tell", "untrusted", "was_quoted",
+    __slots__ = ("_begin", "_checked", "_doubt", "_id", "_ids", "_notes", "_opened", "_output",
+                 "_repairs", "_started", "_trail", "deltas", "is_first", "left", "live", "name",
+                 "quotations", "refused", "schemas", "show", "tell", "untrusted", "was_quoted",
                  "writer")  # fmt: skip
 
     def __init__(
@@ -103,6 +103,7 @@ class Calls:
         self._id = ""
         self._repairs: list[str] = []
         self._doubt = ""  # why the open call cannot be complete
+        self._notes: dict[str, None] = {}  # what was tolerated in the open call, in words
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
     @property
@@ -143,9 +144,9 @@ class Calls:
             self._start()
         return self.writer
 
-    def note(self, repair: str) -> None:
-        """Note on the open call what was tolerated or repaired in it."""
-        self._repairs.append(repair)
+    def note(self, *notes: str) -> None:
+        """Note what was tolerated in the open call: each is said once, in `repairs`."""
+        self._notes.update(dict.fromkeys(notes))
 
     def doubt(self, reason: str) -> None:
         """Note that the open call is not what the model meant: it will not be complete."""
@@ -189,7 +190,10 @@ class Calls:
             self._output.start_call(self._id, self.name)
             said = writer.text if repeated else "".join(self.deltas) + closing
             self._output.add_arguments(said)
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
+        repairs = self._repairs
+        if self._notes or writer.notes:
+            repairs = [*self._notes, *writer.notes, *repairs]
+        call = ToolCall(self._id, self.name, writer.arguments, repairs=repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()
@@ -230,7 +234,14 @@ class Calls:
         writer = self.writer if self.started else None
         if writer is None:  # `whole` has given an id to the open call, but shown none of it.
             writer = self.open(call.name, call.id or self._id)
-        writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
+        fitted = coerce(call.arguments, self.schemas[call.name], typed=True)
+        if call.written:  # Only there a value has a type before it is coerced.
+            writer.notes = [
+                describe_change(key, call.arguments[key], value)
+                for key, value in fitted.items()
+                if key in call.arguments and value is not call.arguments[key]
+            ]
+        writer.complete(fitted, open_text)
         self._repairs = [*self._repairs, *call.repairs]
         self._doubt = ""  # The repaired text was read again, and is clear.
         self.close()
@@ -305,6 +316,8 @@ class Calls:
         self.deltas = []
         self._repairs = []
         self._doubt = ""
+        if self._notes:
+            self._notes = {}
 
 
 def _show_nothing() -> None:

@@ -138,7 +138,7 @@ class Machine:
         check_choice("fenced", fenced)
         self._code = CodeSpans() if fenced == "text" and self._lookout.is_quoted is None else None
         if fenced == "calls" and self._lookout.is_quoted is not None:
-            syntax.let_fenced()  # type: ignore[attr-defined] - who looks for code can stop it
+            syntax.let_fenced()  # type: ignore[attr-defined]
         self._prose = Prose(
             self._scanner,
             self._output,
@@ -350,18 +350,22 @@ class Machine:
         elif refused:
             self._show_refused(refused)
         else:
-            is_text = bool(self._calls.quotations) and self._end_quotations()
-            if self._output.calls > self._calls_before:
-                self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
-            if not is_text or self._output.calls > self._calls_before:
-                self._follow_call(body.end if verdict is Verdict.STANDS and not is_text else "")
-            self._prose.follows_call = not is_text
+            self._end_calls(body.end if verdict is Verdict.STANDS else "")
         # Cheaper than asking whether it is a `Header`.
         entered: Channel | None = getattr(body, "enters", None)
         if entered is not None and verdict is Verdict.DONE:
             self._prose.follows_call = False
             self._lookout.enter(entered)
         return True
+
+    def _end_calls(self, end: str) -> None:
+        """Continue after calls that were read; *end* may still come. Quoted ones are text."""
+        is_text = bool(self._calls.quotations) and self._end_quotations()
+        if self._output.calls > self._calls_before:
+            self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
+        if not is_text or self._output.calls > self._calls_before:
+            self._follow_call("" if is_text else end)
+        self._prose.follows_call = not is_text
 
     def _show_refused(self, name: str) -> None:
         """Show the text of a call that was one too many."""

@@ -39,7 +39,7 @@ def path_of(*items: Any) -> list[Entry]:
     entries: list[Entry] = []
     for at, item in enumerate(items, 1):
         if isinstance(item, int):
-            fields = {"call": f"c{item}", "name": "pay", "arguments": {"number": item}}
+            fields: Any = {"call": f"c{item}", "name": "pay", "arguments": {"number": item}}
             entries.append(ToolStartEntry(id=f"e{at}", parent=f"e{at - 1}", **fields))
         elif isinstance(item, tuple):
             entries.append(ToolEndEntry(id=f"e{at}", parent=f"e{at - 1}", result=item[0]))

@@ -12,7 +12,7 @@ and the decisions only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,7 @@ from penstock.agent.views.ui_chunks import DROPPED, OPAQUE, REMINDER, SAID
 from penstock.agent.views.ui_parts import (
     CallPart,
     OpaquePart,
+    ReminderPart,
     TextPart,
     UIMessage,
     read,
@@ -193,7 +194,7 @@ def _said(data: object, where: str, *, is_reminder: bool) -> UserMessage:
     content: list[UserContent] = read(fields.get("content"), list[Text | Image | Opaque], where)
     if not is_reminder:
         return UserMessage(content)
-    return UserMessage(content, read(fields.get("source"), Literal["rule", "guard"], where))
+    return UserMessage(content, read(fields, ReminderPart, where).source)
 
 
 def _answer(step: _Parts, model: str) -> Iterator[Message]:

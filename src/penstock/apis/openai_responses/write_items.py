@@ -118,7 +118,10 @@ def call_item(
 
 def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, Any]:
     """Give the item of *call* with its arguments: as they were *said*, unless they were mended."""
-    if call.complete and (call.repairs or strict_object(with_whole_pairs(said)) is None):
+    if call.complete and (
+        strict_object(with_whole_pairs(said)) is None
+        or (call.repairs and strict_object(said) != call.arguments)
+    ):
         said = _json.encode_wire(call.arguments).decode()
     if item["type"] == "custom_tool_call":
         text = call.arguments.get("input")

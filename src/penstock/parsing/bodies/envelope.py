@@ -201,7 +201,7 @@ class Envelope(Members):
             self._writer = self._calls.open(self.name, self._id)
             for arguments in waiting:
                 for key, value in arguments.items():
-                    self._writer.put(key, value)
+                    self._writer.put_typed(key, value)
         return self._writer
 
     def _admit(self, arguments: dict[str, Any]) -> dict[str, Any]:

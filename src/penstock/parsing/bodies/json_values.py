@@ -119,8 +119,11 @@ class JSONValueReader:
             if envelope.inner is not None and change.kind == "value":
                 if not envelope.inner.awaits:
                     self._read_inner(envelope, "\n", scanner.at, scanner)  # that ends a word
+                calls.note(*envelope.inner.take_relaxed())
                 envelope.end_inner()
                 self._held = ""
+            if change.kind == "end" and len(change.path) == self._base:
+                calls.note(*self._steps.take_relaxed())
             envelope.follow(change)
             if envelope.inner is not None and change.kind == "string":
                 self._read_inner(envelope, change.text, begin, scanner)

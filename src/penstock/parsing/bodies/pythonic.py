@@ -241,7 +241,7 @@ class PythonCallReader:
         if self._pieces is not None:
             writer.close_text(literal.value)
         else:
-            writer.put(self._key, literal.value)
+            writer.put_typed(self._key, literal.value)
         self._literal = self._pieces = None
         self._step = self._read_behind_value
 

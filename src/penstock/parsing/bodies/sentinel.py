@@ -36,6 +36,7 @@ from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
 from penstock.values.incremental import IncrementalJSON
+from penstock.values.rjson.mending.blanks import CONTROL_TOKEN
 from penstock.values.schema import Schema
 
 START: Final = "[[seg_start"
@@ -58,6 +59,10 @@ _STRINGS: Final = {
 
 _ARGUMENTS: Final = ("arguments", "parameters")
 _SCALARS: Final = (str, int, float)
+
+
+_DAMAGED: Final = re.compile(rf"\[\[SEG_|\]\]\s*\Z|{CONTROL_TOKEN}", re.IGNORECASE)
+"""What a body without an end marker may not hold: what is left of one, or a token of the turn."""
 
 
 class SentinelReader:
@@ -106,6 +111,9 @@ class SentinelReader:
             return verdict
         if scanner.at == len(scanner.text):
             return Verdict.MORE
+        if scanner.text[scanner.at] == "]":  # A bracket too many, or the first of the body?
+            self.error = "a header with too many brackets"
+            return Verdict.BROKEN
         try:
             self._inside = self._begin(self._header.fields, calls)
         except (NoCallError, JSONParseError) as exc:
@@ -144,6 +152,8 @@ class SentinelReader:
                 mended = repair_body(body, END)
                 body, repairs = _json.encode(mended.value).decode(), repairs + mended.repairs
         except (NoCallError, JSONParseError):
+            return []
+        if not is_json and _DAMAGED.search(without_begun(body, END)):
             return []
         header = _json.encode(fields).decode()
         whole = f"{header}]]{without_begun(body, END)}{END}"

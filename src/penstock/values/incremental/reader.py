@@ -155,6 +155,14 @@ class IncrementalJSON:
         """What a recovering reader skipped or mended, in words, with offsets; the first few."""
         return tuple(self._reading.problems)
 
+    def take_relaxed(self) -> list[str]:
+        """Take what a lenient reader has met so far that strict JSON has not, in words."""
+        relaxed = self._reading.relaxed
+        if not relaxed:
+            return []
+        self._reading.relaxed = {}
+        return [f"relaxed JSON: {what}" for what in relaxed]
+
     def watch(self, *path: str | int) -> Watch:
         """Follow the text of the string at *path*, from its beginning, while it arrives."""
         return self._reading.watch(path)

@@ -102,10 +102,14 @@ def more_word(reading: Reading, text: str, at: int) -> int:
     token = _join(reading, text, at, end)
     head, comment = _split_comment(token)
     if head in RELAXED_LITERALS:
+        if head not in LITERALS:
+            reading.relaxed["Python literals"] = None
         value = RELAXED_LITERALS[head]
         reading.place(value, Change(reading.path, "value", "", value))
         reading.state = reading.after
     elif RELAXED_NUMBER.fullmatch(head):
+        if not (head.isdigit() and head[0] != "0") and not NUMBER.fullmatch(head):
+            reading.relaxed["unusual numbers"] = None
         _put_number(reading, head, text, end - len(token) + len(head))
     else:
         _put_word(reading, token, text, end)
@@ -178,6 +182,7 @@ def _put_word(reading: Reading, token: str, text: str, end: int) -> None:
         # Prose or a fence in front of the value, most likely; skipped, so that the value is found.
         reading.refuse("a word outside the value", text, end - len(token))
         return
+    reading.relaxed["unquoted strings"] = None
     reading.put_text(token)
     reading.state = reading.after
 
@@ -196,6 +201,7 @@ def more_word_key(reading: Reading, text: str, at: int) -> int:
     key = _join(reading, text, at, end)
     if key in RELAXED_LITERALS or RELAXED_NUMBER.match(key):
         reading.refuse("a key must be a string or a word", text, end - len(key))
+    reading.relaxed["unquoted keys"] = None
     reading.name(key)
     reading.state = reading.dialect.colon
     return end
@@ -255,6 +261,7 @@ def _comment_or(other: Step, reading: Reading, text: str, at: int) -> int:
 
 def line_comment(reading: Reading, text: str, at: int) -> int:
     """Skip a comment that ends with its line."""
+    reading.relaxed["comments"] = None
     found = _find_line_end(text, at)
     if found is None:
         reading.resume = line_comment
@@ -264,6 +271,7 @@ def line_comment(reading: Reading, text: str, at: int) -> int:
 
 def block_comment(reading: Reading, text: str, at: int) -> int:
     """Skip the rest of a comment that has an end mark."""
+    reading.relaxed["comments"] = None
     reading.awaits = "*/"
     end = text.find("*/", at)
     if end != -1:

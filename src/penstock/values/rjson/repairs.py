@@ -7,6 +7,7 @@ thing that a kind met stands in its line as the example.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Final
 
@@ -148,7 +149,6 @@ class Repair(Enum):
 
 
 GUESSES: Final = (
-    Repair.DUPLICATE_KEY,
     Repair.MISSING_KEY,
     Repair.MISSING_VALUE,
     Repair.LIST_AS_OBJECT,
@@ -199,6 +199,21 @@ class Repairs:
             kind.value[count > 1].format(count=count, example=self._examples[kind])
             for kind, count in self._counts.items()
         ]
+
+
+_CLOSING: Final = re.compile(
+    "|".join(
+        re.escape(said).replace(r"\{count\}", r"\d+").replace(r"\{example\}", ".*")
+        for kind in (Repair.UNCLOSED, Repair.UNCLOSED_STRING, Repair.CUT_LITERAL, Repair.CUT_NUMBER)
+        for said in kind.value
+    ),
+    re.DOTALL,
+)
+
+
+def closes_text(repairs: list[str]) -> bool:
+    """Return whether one of *repairs*, as `lines` tells them, closed what the text left open."""
+    return any(map(_CLOSING.fullmatch, repairs))
 
 
 def _shortened(example: str) -> str:

@@ -152,6 +152,7 @@ class NamedJSONReader(JSONMessageReader):
         ]
         super()._follow(inside, begin, scanner, calls)
         if self._steps.complete and inside:
+            calls.note(*self._steps.take_relaxed())
             self._close(calls)
 
     def _close(self, calls: Calls) -> None:

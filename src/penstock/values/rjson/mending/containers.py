@@ -67,6 +67,7 @@ class _Frame:
         key = self.key or ""
         if key in self.members:
             notes.note(Repair.DUPLICATE_KEY, key)
+            notes.doubt("a repeated key in broken JSON")
         self.members[key] = value
         self.last_key = key
         self.key = None

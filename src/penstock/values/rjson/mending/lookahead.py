@@ -55,7 +55,7 @@ _QUOTED: Final = "(?:" + "|".join(rf"{a}(?:[^{b}\\\n]++|\\.)*{b}" for a, b in _P
 _CUT_QUOTED: Final = "(?:" + "|".join(rf"{a}(?:[^{b}\\\n]++|\\.)*\\?\Z" for a, b in _PAIRS) + ")"
 _WORD: Final = r"[\w$.\-/]++"
 
-_KEY: Final = rf"(?:{_QUOTED}|{_WORD}){_GAP}:"
+_KEY: Final = rf"(?:\"?{_QUOTED}\"?|{_WORD}){_GAP}:"  # a quote may be doubled
 _CUT_KEY: Final = rf"(?:{_QUOTED}{_GAP}\Z|{_CUT_QUOTED}|[\w$.\-/]*+\Z)"
 _NUMBER: Final = r"[-+]?[0-9.]*+(?:[eE][-+]?[0-9]*+)?"
 _LITERAL: Final = r"(?:true|false|null|True|False|None)"
