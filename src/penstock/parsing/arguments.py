@@ -186,7 +186,7 @@ class ArgumentWriter:
     def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
         """Give the arguments of a call that was cut; *open_text* went out of an open string."""
         open_text = open_text if self._ended is None else self._ended
-        if self._is_open and open_text is not None and not self._is_repeated:
+        if self._is_open and open_text and not self._is_repeated:
             return {**self.arguments, self._key: joined_halves(open_text)}
         return self.written
 
