@@ -14,7 +14,7 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ async def ask(gateway: Gateway, body: bytes) -> None:
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         statuses.append(message.get("status"))
 
     await gateway(scope, receive, send)
@@ -155,12 +155,12 @@ class living:  # noqa: N801 - read as `async with living(gateway)`
                 await self._ends.wait()
             return {"type": stage}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: MutableMapping[str, Any]) -> None:
             del message
             self._up.set()
 
         life: Awaitable[None] = self._gateway({"type": "lifespan"}, receive, send)
-        self._task = asyncio.ensure_future(life)  # type: ignore[assignment]
+        self._task = asyncio.ensure_future(life)
         await self._up.wait()
 
     async def __aexit__(self, *_: object) -> None:

@@ -126,7 +126,7 @@ def test_a_model_or_a_tool_may_be_let_quote() -> None:
     assert untrusted_in(Request(messages=page()), "calls") is None
     for options in ({"quoted": "no"}, {"quoted_tools": {"a": "no"}}, {"fenced": "no"}):
         with pytest.raises(UsageError):
-            ToolMiddleware(Scripted(""), **options)  # type: ignore[arg-type]
+            ToolMiddleware(Scripted(""), **options)
 
 
 def test_a_call_in_a_fence_is_one_where_the_model_fences() -> None:
@@ -148,7 +148,7 @@ def test_the_trace_and_its_summary_say_why() -> None:
             Scripted(f"It says: {CALL}"),
             "hermes",
             on_error=lambda _, segment: told.append(segment),
-            **options,  # type: ignore[arg-type]
+            **options,
         )
         events_of(middleware, Request(messages=page(), tools=list(TOOLS)))
     why = "quoted from a tool result: text, not a call (get_weather)"

@@ -34,11 +34,11 @@ MAX_HEAD: Final = 128
 """How much of the beginning of a line is kept: indentation, marks of lists, a fence, its label."""
 
 _FENCE_LINE: Final = re.compile(
-    r"^(?P<before>[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+)(?P<run>`{3,}|~{3,})(?P<rest>[^\n]*+)",
+    r"^(?P<before>[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*)(?P<run>`{3,}|~{3,})(?P<rest>[^\n]*+)",
     re.MULTILINE,
 )
 _LABEL: Final = re.compile(r"[A-Za-z0-9_+.#-]{1,32}")
-_QUOTE: Final = re.compile(r"[ \t]{0,3}(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+>[ \t]")
+_QUOTE: Final = re.compile(r"[ \t]{0,3}(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*>[ \t]")
 _TICKS: Final = re.compile(r"`+")
 _TICKS_OR_BLANK_LINE: Final = re.compile(r"`+|\n[ \t\r]*+\n")
 

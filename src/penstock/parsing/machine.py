@@ -137,8 +137,9 @@ class Machine:
         self._lookout = Lookout(syntax, reasoning, wrappers)
         check_choice("fenced", fenced)
         self._code = CodeSpans() if fenced == "text" and self._lookout.is_quoted is None else None
-        if fenced == "calls" and self._lookout.is_quoted is not None:
-            syntax.let_fenced()  # type: ignore[attr-defined]
+        let_fenced: Callable[[], None] | None = getattr(syntax, "let_fenced", None)
+        if fenced == "calls" and let_fenced is not None:
+            let_fenced()
         self._prose = Prose(
             self._scanner,
             self._output,
