@@ -14,7 +14,6 @@ from penstock.parsing.bodies.base import Mendable, Run, Verdict
 from penstock.parsing.calls import Calls
 from penstock.parsing.scanner import Scanner, markers
 
-
 MAX_SHOWN: Final = 80
 """How much of the text that was skipped its note shows."""
 

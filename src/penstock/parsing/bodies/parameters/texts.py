@@ -17,7 +17,6 @@ from penstock.parsing.bodies.open_strings import MAX_TAIL, Tail
 from penstock.parsing.bodies.parameters.dialects import Trim
 from penstock.parsing.scanner import Markers
 
-
 MAX_LINE: Final = 256
 """How much of a line is looked at for a quote before a tag: a line of code is shorter."""
 
