@@ -124,7 +124,7 @@ BARS: Final[dict[str, Bar]] = {
     "deepseek_v32": Bar(48, 0, 3),
     "deepseek_v4": Bar(49, 0, 3),
     "step3": Bar(58, 0, 3),
-    "minicpm5": Bar(51, 0, 3),
+    "minicpm5": Bar(50, 0, 3),
     "minimax_m3": Bar(62, 0, 1),
     "gemma4": Bar(20, 9, 2),
     "functiongemma": Bar(20, 9, 2),

@@ -56,8 +56,10 @@ READ = {
     ),
     "tags that came twice": (
         "qwen3_coder",
-        "<function=write>\n<function=write>\n<parameter=path>\n<parameter=path>\na\n</parameter>\n"
-        "<parameter=mode>5</parameter></parameter>\n</function>",
+        (
+            "<function=write>\n<function=write>\n<parameter=path>\n<parameter=path>\na\n</parameter>\n"
+            "<parameter=mode>5</parameter></parameter>\n</function>"
+        ),
         {"path": "a", "mode": 5},
     ),
     "a value inside its tag": (
@@ -224,15 +226,18 @@ REFUSED = {
     ),
     "a parameter inside another": (
         "qwen3_coder",
-        "<function=write><parameter=mode>1</parameter><parameter=path>\na\n<parameter=mode>\n"
-        "<parameter=path>\n<parameter=no>\n</function>",
+        ("<function=write><parameter=mode>1</parameter><parameter=path>\na\n<parameter=mode>\n"
+        "<parameter=path>\n<parameter=no>\n</function>"),
     ),
     "an end of the call that text follows": (
         "qwen3_coder", "<function=write><parameter=path>a</function> b\n</function>\n</tool_call>",
     ),
     "a forgotten end after a newline too many": (
         "minimax_m2",
-        '<invoke name="write"><parameter name="path">a\n\n<parameter name="mode">5</parameter></invoke>',
+        (
+            '<invoke name="write"><parameter name="path">a\n\n<parameter name="mode">5</parameter>'
+            "</invoke>"
+        ),
     ),
     "a bare value between parameters": (
         "qwen3_coder",

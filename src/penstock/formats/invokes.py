@@ -59,7 +59,7 @@ _MINICPM5: Final = Dialect(
     parameter='<param name="KEY">',
     parameter_end="</param>",
     cdata=True,
-    spelling=Spelling(glued=True),
+    spelling=Spelling(glued=True, longer="parameter"),
 )
 
 

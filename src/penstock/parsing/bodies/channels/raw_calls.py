@@ -319,8 +319,8 @@ class RawArguments:
                 required = self._schema.required if self._schema is not None else ()
                 self._skip(text[start:at], is_clear=bool(self.given) and self.given >= {*required})
                 scanner.at = at + len(grammar.call_end)
-                for key, texts in self._lists.items():
-                    self._writer.write(key, self._list_of(key, texts))
+                for name, texts in self._lists.items():
+                    self._writer.write(name, self._list_of(name, texts))
                 return Verdict.DONE
             tag = grammar.argument.match(text, at)
             key = grammar.key_of(attributes_of(tag)) if tag else None

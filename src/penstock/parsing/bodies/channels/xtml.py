@@ -131,7 +131,7 @@ class _Grammar:
     call_end = closing("call")
     argument = RawTag(f"{OPEN}argument", SEPARATOR, loose=True)
     argument_end = closing("argument")
-    tokens = (OPEN, "<|close|>", SEPARATOR, "<|end_of_msg|>")
+    tokens: tuple[str, ...] = (OPEN, "<|close|>", SEPARATOR, "<|end_of_msg|>")
     separator = SEPARATOR
 
     def name_of(self, attributes: Mapping[str, str]) -> str:

@@ -1,8 +1,9 @@
 """The parameters of one call, read as they arrive, up to the end of the call.
 
 Between values there are tags and white space. A sentence there, or a token that ends the turn, is
-skipped and noted if a parameter follows that is missing, or the end of the call; anything else makes
-the call incomplete. The call begins with the first of these tags: until then nothing of it goes out.
+skipped and noted if a parameter follows that is missing, or the end of the call; anything else
+makes the call incomplete. The call begins with the first of these tags: until then nothing of it
+goes out.
 """
 
 from __future__ import annotations
@@ -143,6 +144,8 @@ class Parameters:
                 if at < len(text) and not grammar.may_become_end(text, at):
                     if text[at] == "<" and grammar.may_become_token(text, at):
                         raise UnclearError("a parameter that was begun")
+                    if self._writer is None:
+                        raise UnclearError("text in the place of parameters")
                     return
                 at = len(text)
             else:
@@ -223,7 +226,7 @@ class Parameters:
                 return None
 
     def _skip_text(self, text: str, at: int) -> int:
-        """Return where the text at *at* ends, which is no tag: at the next thing that may be one."""
+        """Return where the text at *at* ends: before the next thing that may be a tag."""
         marks = self._grammar.marks
         found = marks.find(text, at + 1)
         end = found.start() if found else marks.find_held(text, at + 1)
@@ -318,11 +321,11 @@ class Parameters:
         elif is_self_closing(token.found):
             writer.put_nothing(parameter)
         elif "=" in parameter.key and not step.token.found.groupdict().get("attributes"):
-            self._take_assignment(parameter, scanner, calls)
+            self._take_assignment(parameter, calls)
         else:
             self._begin_value(parameter)
 
-    def _take_assignment(self, parameter: Parameter, scanner: Scanner, calls: Calls) -> None:
+    def _take_assignment(self, parameter: Parameter, calls: Calls) -> None:
         """Take ``<parameter=command=ls>``: the value is in the tag, if the tool has such a one."""
         writer = self._begun(calls)
         key, _, text = parameter.key.partition("=")

@@ -200,6 +200,8 @@ class Grammar:
         if spelling.spaced:
             begins += [begin.replace("<", "< ") for begin in begins]
             begins += [begin.replace("/", "/ ") for begin in begins]
+        if any("｜" in begin for begin in begins):  # noqa: RUF001 - the token is spelled so
+            begins += [f"<{slash}{bar}" for slash in ("", "/") for bar in "｜|"]  # noqa: RUF001
         return markers(*begins, *TURN_ENDS)
 
     def skip_gap(self, text: str, at: int) -> int | None:

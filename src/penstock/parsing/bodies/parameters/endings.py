@@ -158,6 +158,12 @@ class ValueEnding:
             return self._judge_turn_end(token, text, at, value)
         if self._open:
             return self._judge_inside(token)
+        return self._judge_outside(token, text, at, value, final=final)
+
+    def _judge_outside(
+        self, token: Token, text: str, at: int, value: OpenText, *, final: bool
+    ) -> Judgement:
+        """Judge a tag outside of tags that are data."""
         if token.kind is Kind.VALUE_END:
             return Judgement(Action.END, token.end)
         if token.kind in (Kind.PARAMETER, Kind.VALUE):
@@ -227,11 +233,8 @@ class ValueEnding:
     def _judge_inside(self, token: Token) -> Judgement:
         """Judge a tag inside of tags that are data: those balance."""
         kind, opened = token.kind, self._open
-        if (
-            kind is Kind.CALL
-            or kind is Kind.VALUE
-            or (kind is Kind.PARAMETER and not self._grammar.dialect.value)
-        ):
+        has_values = bool(self._grammar.dialect.value)
+        if kind in (Kind.CALL, Kind.VALUE) or (kind is Kind.PARAMETER and not has_values):
             opened.append(kind)
         elif kind is Kind.SECTION:
             self._sections += 1

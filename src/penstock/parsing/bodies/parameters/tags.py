@@ -28,6 +28,7 @@ NAME: Final = re.compile(_NAME)
 One of signs alone is an ellipsis: ``<function=...>`` stands in many a text about calls.
 """
 
+_BAR: Final = "[｜|]{1,2}"  # noqa: RUF001 - the token is spelled so
 _BLANK: Final = r"\s{0,16}+"
 _ATTRIBUTE: Final = re.compile(
     r"""([^\s"'<>/=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'<>]++))"""
@@ -40,7 +41,8 @@ class Spelling(NamedTuple):
 
     *spaced*: blanks may stand inside. *suffixed*: every tag may end in ``:suffix``. *glued*: no
     blank has to stand before attributes. *escaped*: a newline between tags may be a backslash and
-    an n. *prefix* stands before every tag, *strict_keys* says that a key is one word.
+    an n. *prefix* stands before every tag, *strict_keys* says that a key is one word. *longer* is a
+    name that a tag may have instead of its own, which it begins with.
     """
 
     spaced: bool = False
@@ -49,6 +51,7 @@ class Spelling(NamedTuple):
     escaped: bool = False
     prefix: str = ""
     strict_keys: bool = False
+    longer: str = ""
 
     @property
     def gap(self) -> _Part:
@@ -180,14 +183,20 @@ def _mark(piece: str, pieces: list[str], at: int, spelling: Spelling) -> list[_P
             parts += blank
     elif piece == "=":
         parts += blank
-    parts.append(_literal(piece))
+    if spelling.longer and spelling.longer.startswith(piece):
+        longer = _literal(spelling.longer)
+        parts.append(_Part(f"(?:{longer.whole}|{re.escape(piece)})", longer.begun))
+    else:
+        parts.append(_literal(piece))
     if piece in "</=":
         parts += blank
     return parts
 
 
 def _literal(text: str) -> _Part:
+    """Return *text* as a pattern; where a token has a bar, models write two, or ASCII ones."""
+    signs = [_BAR if sign == "｜" else re.escape(sign) for sign in text]  # noqa: RUF001
     begun = ""
-    for character in reversed(text[:-1]):
-        begun = f"(?:{re.escape(character)}{begun})?"
-    return _Part(re.escape(text), begun)
+    for sign in reversed(signs[:-1]):
+        begun = f"(?:{sign}{begun})?"
+    return _Part("".join(signs), begun)

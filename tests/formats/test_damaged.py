@@ -1,0 +1,52 @@
+"""Damaged calls, and what is right for each: whole, by characters and at every cut, in both modes.
+
+A vector with `repair` null has the same result with repair and without. The model ended by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from laws import Ending, check_readings
+from penstock import Parser
+from penstock.formats.base import message_of
+from penstock.parsing import Arguments
+from penstock.tools import read_tools
+
+HERE: Final = Path(__file__).parents[1] / "vectors"
+TOOLSETS: Final = json.loads((HERE / "toolsets.json").read_text("utf-8"))
+VECTORS: Final = [
+    pytest.param(vector, id=vector["id"])
+    for vector in map(json.loads, (HERE / "damaged.jsonl").read_text("utf-8").splitlines())
+]
+
+
+def parser_of(vector: dict[str, Any], mode: Arguments, *, repair: bool) -> Ending:
+    tools = read_tools(TOOLSETS[vector["tools"]])
+    return Ending(Parser(vector["format"], tools, arguments=mode, repair=repair), cut=False)
+
+
+@pytest.mark.parametrize("mode", ["whole", "live"])
+@pytest.mark.parametrize("vector", VECTORS)
+def test_a_damaged_call_is_read_as_meant_or_not_at_all(
+    vector: dict[str, Any], mode: Arguments
+) -> None:
+    expect, text = vector["expect"], vector["text"]
+    # Both modes have the same readers: one of them is enough to try every cut.
+    ways = None if mode == "live" else [[*text]]
+    for repair in (False, True) if vector["repair"] is None else (vector["repair"],):
+        message = message_of(
+            check_readings(partial(parser_of, vector, mode, repair=repair), text, ways)
+        )
+        complete = [call for call in message.tool_calls if call.complete]
+        assert [{"name": c.name, "arguments": c.arguments} for c in complete] == expect["calls"]
+        if "repairs" in expect:
+            assert complete[0].repairs == expect["repairs"]
+        if len(complete) == len(message.tool_calls):  # What an incomplete one took is no text.
+            content = expect["content"]
+            assert message.text == content or (content is None and not message.text.strip())
