@@ -168,15 +168,17 @@ RARE = [
     ("pythonic", '[write_file(path="a", s=[.'),
     (
         "muse_glimmer",
-        '<atem:function_calls><atem:invoke name="e"><atem:parameter name="h">x'
-        '<atem:parameter name="c">i',
+        (
+            '<atem:function_calls><atem:invoke name="e"><atem:parameter name="h">x'
+            '<atem:parameter name="c">i'
+        ),
     ),
     ("generic_json", 'L {"tool_call":{"name":"log","arguments":{'),
 ]
 """What was read otherwise at another cut."""
 
 
-WAYS = [
+WAYS: list[dict[str, Any]] = [
     {"repair": True},
     {"repair": True, "trim": True},
     {"trim": True, "prompt_suffix": "<think>", "reasoning": "seed_oss"},

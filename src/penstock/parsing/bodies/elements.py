@@ -26,7 +26,7 @@ from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.raw_strings import RawString
 from penstock.parsing.bodies.rereading import skipped_text
 from penstock.parsing.bodies.turn_ends import without_turn_end
-from penstock.parsing.bodies.walker import MAX_TAG, MORE, RawText, Walker
+from penstock.parsing.bodies.walker import MAX_TAG, MORE, NextCallError, RawText, Walker
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
 from penstock.tools import Tool
@@ -110,6 +110,7 @@ class ElementCallReader:
         self._schema: Schema | None = None
         self._walker: Walker | None = None  # none before the text begins
         self._broken = False
+        self._is_unended = False  # another call begins before the end tag
         self._pieces: list[str] = []  # all of the inside
         self._rest = ""  # of the inside, where the answer ended in it
         self._string: RawString | None = None  # the string that streams just now
@@ -122,6 +123,10 @@ class ElementCallReader:
             while not (self._broken or walker.ended):
                 if not self._step(walker, scanner, calls):
                     return Verdict.MORE
+        except NextCallError as exc:
+            self._refuse(exc)
+            self._is_unended = True
+            return Verdict.BROKEN
         except (NoCallError, ParseError) as exc:
             self._refuse(exc)
             if calls.started:
@@ -150,7 +155,7 @@ class ElementCallReader:
     def _begin(self, calls: Calls) -> Walker:
         calls.name = self._name
         self._schema = calls.schemas.get(self._name)
-        self._walker = Walker(self._name, self._schema)
+        self._walker = Walker(self._name, self._schema, calls.schemas)
         return self._walker
 
     def _step(self, walker: Walker, scanner: Scanner, calls: Calls) -> bool:
@@ -292,7 +297,8 @@ class ElementCallReader:
         tell of prose that names the tags and means no call.
         """
         walker = self._walker
-        if not ended or self._broken or walker is None or not walker.begun:
+        is_open = self._is_unended or (ended and not self._broken)
+        if not is_open or walker is None or not walker.begun:
             return []
         if not text.lstrip().startswith("<"):
             return []

@@ -24,6 +24,7 @@ there is text. So what is held back, and what is looked at again, has a bound.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Final
 
 from penstock.parsing.bodies.base import NoCallError
@@ -58,6 +59,10 @@ _JSON_PART: Final = re.compile(r'["\[\]{}<\\]')
 _JSON_STRING_PART: Final = re.compile(r'["\\]')
 
 
+class NextCallError(NoCallError):
+    """Another call begins where the end tag of the open one was to come."""
+
+
 class RawText:
     """The element *element*, open in *parent*, whose inside is raw text.
 
@@ -77,9 +82,12 @@ class RawText:
 
 
 class Walker:
-    """Follows the inside of the element *name*, an object of *schema*."""
+    """Follows the inside of the element *name*, an object of *schema*.
 
-    def __init__(self, name: str, schema: Schema | None) -> None:
+    An argument that is none of the tool's, but is named like another of *tools*, is the next call.
+    """
+
+    def __init__(self, name: str, schema: Schema | None, tools: Container[str] = ()) -> None:
         self.begun = False  # an argument that the schema declares has
         self.ended = False
         self.seen: set[str] = set()
@@ -87,6 +95,7 @@ class Walker:
         self.text: RawText | None = None
         """The element of raw text that is open."""
         self._name = name
+        self._tools = tools
         self._open = [Element(name, schema, start=0)]
         self._max_roots = MAX_ROOTS if schema is not None and schema.properties else 0
         self._undecided: Element | None = None  # opened, but how is its inside read?
@@ -181,7 +190,10 @@ class Walker:
     def _enter(self, tag: Tag) -> None:
         parent = self._open[-1]
         if len(self._open) == 1 and parent.schema is not None:
-            self.begun = self.begun or tag.name in parent.schema.properties
+            is_known = tag.name in parent.schema.properties
+            if self.begun and not is_known and tag.name in self._tools:
+                raise NextCallError(f"a call of `{tag.name}` begins inside")
+            self.begun = self.begun or is_known
         if tag.empty:
             self._count(tag.name)
             return
