@@ -61,7 +61,7 @@ def chunk(**delta: object) -> bytes:
 
 
 def pieces(unit: bytes) -> Iterable[bytes]:
-    return repeat((unit * (PIECE // len(unit) + 1))[:PIECE])
+    return repeat(unit * (PIECE // len(unit) + 1))
 
 
 def cut(data: bytes) -> list[bytes]:

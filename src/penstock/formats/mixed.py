@@ -158,6 +158,11 @@ class Turns:
         """Give the string that streams just now, if there is one."""
         return None if self._body is None else self._body.run()
 
+    def open_text(self) -> str | None:
+        """Give what has gone out of the string that streams just now."""
+        give: Callable[[], str | None] | None = getattr(self._body, "open_text", None)
+        return None if give is None else give()
+
     def _read_turn(self, scanner: Scanner, calls: Calls) -> Verdict | None:
         """Let the reader whose turn it is read on; None tells that it had its turn."""
         if self._body is None:

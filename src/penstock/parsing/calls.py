@@ -272,6 +272,11 @@ class Calls:
         if position - self._checked >= max(_CHECK_EVERY, (position - self._opened) // 8):
             self._check()
 
+    def settle_held(self) -> None:
+        """Let a held call out that is not quoted after all: it broke here."""
+        if self._trail is not None:
+            self._check()
+
     def _follow(self, untrusted: Untrusted) -> None:
         """Note where the open call begins; hold it back where it may be quoted.
 

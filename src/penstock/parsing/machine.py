@@ -338,6 +338,7 @@ class Machine:
             verdict = self._finish_body(body)
         elif verdict is Verdict.BROKEN and self._repair and isinstance(body, Mendable):
             starts, folds = getattr(body, "starts", self._syntax.starts), self._syntax.folds
+            self._calls.settle_held()
             self._body = Mending(body, self._marker, starts, folds=folds)
             return True
         elif verdict is Verdict.TEXT and self._repair and self._mend(body, ended=False):
@@ -529,7 +530,8 @@ class Machine:
 def _open_text_of(body: Body) -> str | None:
     """Give what has gone out of a string that *body* left open."""
     reader = body.body if isinstance(body, Mending) else body
-    return reader.open_text() if isinstance(reader, Mendable) else None
+    give: Callable[[], str | None] | None = getattr(reader, "open_text", None)
+    return None if give is None else give()
 
 
 def _say_nothing(why: str | ParseError) -> None:

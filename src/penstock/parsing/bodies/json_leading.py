@@ -173,7 +173,10 @@ class LabelledJSONReader(LeadingJSONReader):
 
     def mend(self, text: str, *, ended: bool) -> list[Mended]:
         """Make calls of *text*, without the end marker."""
-        return super().mend(text.rstrip().removesuffix(self.end), ended=ended)
+        bare = text.rstrip()
+        if self.end and bare.endswith(self.end):
+            text = bare.removesuffix(self.end)
+        return super().mend(text, ended=ended)
 
     def _judge(self, scanner: Scanner, calls: Calls) -> Verdict | None:
         begin = _find_blank_end(scanner.text, scanner.at)

@@ -202,4 +202,4 @@ def _clean_name(recipient: str, schemas: Mapping[str, Schema]) -> str:
     for channel in ("", *_CHANNELS):
         if bare.removesuffix(channel) in schemas:
             return bare.removesuffix(channel)
-    return name.strip(".:") or name
+    return name

@@ -10,7 +10,7 @@ from penstock.values.rjson.repairs import Repair, Repairs
 CONTROL_TOKEN: Final = r"<(?:\|[\w\-]{1,40}+\||\uff5c[\w\u2581\-]{1,40}+\uff5c)>"  # noqa: S105 - no password
 """A special token of a model, such as the one that ends its turn: never a part of JSON."""
 
-SENTENCE: Final = r"[^\W\d_][\w'\u2019\-]*+(?:,?[ \t]++[\w'\u2019\-]++)++[.!?\u2026]"
+SENTENCE: Final = r"[^\W\d_][\w'\u2019\-]*+(?:,?[ \t]++[\w'\u2019\-]++){1,64}[.!?\u2026]"
 """Words that a model says between two tokens: two or more, and the mark that ends a sentence."""
 
 MAX_SENTENCE: Final = 1024
