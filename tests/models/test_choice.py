@@ -387,6 +387,23 @@ def test_json_that_is_nearly_right_is_mended_and_says_so() -> None:
     assert end.call.repairs
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name":"get_weather","argum',
+        '{"name": "take_note", "arguments": {"text": "a"',
+        '{"name": "take_note", "arguments": {"text": "a", "tags: ["b"]}}',
+    ],
+)
+def test_json_whose_end_is_made_up_or_guessed_is_never_run(text: str) -> None:
+    events, _, _ = chosen(text)
+    (end,) = [event for event in events if isinstance(event, ToolCallEnd)]
+    assert not end.call.complete
+    assert end.call.repairs
+    assert isinstance(events[-1], Done)
+    assert events[-1].reason == "stop"
+
+
 def test_arguments_may_be_json_in_a_string_but_nothing_else() -> None:
     events, _, _ = chosen(r'{"name": "take_note", "arguments": "{\"text\": \"a\"}"}')
     (end,) = [event for event in events if isinstance(event, ToolCallEnd)]

@@ -83,3 +83,44 @@ def test_a_string_that_is_more_than_json_stays_a_string(text: str) -> None:
 def test_text_without_a_value_is_refused(text: str) -> None:
     with pytest.raises(JSONParseError, match="no JSON value"):
         rjson.repair(text)
+
+
+CERTAIN = {
+    '{"a": {"b": "ls -la}}': {"a": {"b": "ls -la"}},
+    '{"a": "use "strict"; x"}': {"a": 'use "strict"; x'},
+    '{"a": ""x", ""b": 1}': {"a": "x", "b": 1},
+    '{"a"": "x""}': {"a": "x"},
+    '{"a": I should wait here. "x"}': {"a": "x"},
+    '{"a": ["x"<|im_end|>, "y"]}': {"a": ["x", "y"]},
+    '{"a": "f() { g(); }': {"a": "f() { g(); }"},
+    '{"a": 1, "b": {"c": 2': {"a": 1, "b": {"c": 2}},
+}
+
+
+@pytest.mark.parametrize("text", CERTAIN)
+def test_a_repair_that_is_certain_is_no_guess(text: str) -> None:
+    assert rjson.repair(text, guess=False).value == CERTAIN[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "x", "b',
+        '{"a": "x", "b: 3}',
+        '{"a": "x",',
+        '{"a": "x", "b":',
+        '{"a": ["x, "y"]}',
+        '{"a": ["x"',
+        '{"a": "x" y", "b": 1}',
+        '{"a": ls -la}}</call>',
+        '{"a": "ls -la}, "b": 1',
+        '{"a": "x", : 3}',
+        '{"a": x y}',
+        '{"a": "x", y 3}',
+        '{"a": 1, "a": 2, "b" 3}',
+    ],
+)
+def test_what_may_be_meant_otherwise_is_a_guess(text: str) -> None:
+    assert rjson.repair(text).repairs
+    with pytest.raises(JSONParseError, match="not certain"):
+        rjson.repair(text, guess=False)
