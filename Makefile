@@ -50,6 +50,7 @@ e2e: $(E2E)/.e2e $(VENV)/.dev ## a real model: held to our grammars, in the proc
 	$(E2E)/bin/python tests/e2e/agents/run.py
 	$(E2E)/bin/python tests/e2e/inspector/run.py
 	INTERLEAVINGS=1000 $(BIN)/python -m pytest -q -p no:anyio -p no:cov tests/agent/test_interleavings.py
+	EVERY_CRASH=1 $(BIN)/python -m pytest -q -p no:anyio -p no:cov tests/agent/session/test_killed.py
 
 fuzz: $(VENV)/.fuzz ## coverage-guided, SECONDS on each reader in turn
 	$(BIN)/python tests/fuzz/run.py $(or $(SECONDS),60)

@@ -34,8 +34,8 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Providers, a chunk from bytes to bytes beside json.loads and json.dumps": providers.table,
     "Streams, an event from its source to its consumer": streams.table,
     "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
-    "Quoted calls, the search for one beside its request": quoted.table,
     "Damaged calls: what became of them (law 11)": damage.table,
+    "Quoted calls, the search for one beside its request": quoted.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
 }
 

@@ -228,3 +228,10 @@ def test_a_delta_costs_the_same_whatever_came_before() -> None:
         assert len(builder.message.tool_calls[0].arguments["a"]) == 4 * size
 
     check_linear(run, 2_000, 40_000, at_most=2)
+
+
+def test_halves_of_a_pair_in_the_arguments_are_what_their_escapes_are() -> None:
+    builder = MessageBuilder()
+    builder.add(ToolCallStart(0, "c", "f"))
+    builder.add(ToolCallDelta(0, '{"a":"\\ud83d\\ude00"}'))
+    builder.add(ToolCallEnd(0, ToolCall("c", "f", {"a": "\ud83d\ude00"})))

@@ -100,3 +100,23 @@ def test_nan_and_infinity_survive_json() -> None:
 def test_json_of_another_shape_is_a_typed_error(text: str) -> None:
     with pytest.raises(JSONParseError):
         events.from_json(text)
+
+
+HALF = "\\ud800"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"type":"{HALF}"}}',
+        '{"type":"\ud800"}',
+        f'{{"type":"done","reason":"{HALF}","message":{{"role":"assistant"}}}}',
+        f'{{"type":"error","reason":"error","error":{{"message":"","kind":"{HALF}"}}}}',
+        f'{{"type":"part","index":0,"part":{{"type":"{HALF}","provider":"p"}}}}',
+        '{"type":"text_delta","index":0,"text":"' + "[" * 100_000,
+    ],
+)
+def test_half_a_surrogate_pair_where_a_word_is_expected_is_a_typed_error(text: str) -> None:
+    for data in (text, text.encode("utf-8", "surrogatepass")):
+        with pytest.raises(JSONParseError):
+            events.from_json(data)

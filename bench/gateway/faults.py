@@ -2,9 +2,9 @@
 
 ``python bench/gateway/faults.py --base http://127.0.0.1:8787 --upstream http://127.0.0.1:9101``
 asks a gateway in front of the fake upstream for every case in `cases`, in each API, and tries
-what is in `edges`. It prints one line for each with its verdict, *lawful* or what is wrong; the
-exit code is the number of cases that are unlawful. Give ``--idle`` the seconds after which the
-gateway takes a silent upstream for lost.
+what is in `edges` and `floods`. It prints one line for each with its verdict, *lawful* or what is
+wrong; the exit code is the number of cases that are unlawful. Give ``--idle`` the seconds after
+which the gateway takes a silent upstream for lost.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gateway.cases import CASES, Case, complaints
 from gateway.edges import EDGES
+from gateway.floods import FLOODS
+from gateway.health import under_flood
 from gateway.probe import ask
 from gateway.wire import PATHS, Target
 
@@ -49,6 +51,10 @@ def probe(gateway: Target, upstream: Target, idle: float, only: str = "") -> Ite
         if only in name:
             seen, wrong = edge(gateway, upstream)
             yield Line("", name, seen, wrong)
+    for name in FLOODS:
+        if only in f"a flood of {name}":
+            seen, wrong = under_flood(name, gateway, idle)
+            yield Line("", f"a flood of {name}", seen, wrong)
 
 
 def try_case(case: Case, target: Target, idle: float) -> Line:

@@ -22,6 +22,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from gateway.floods import FLOODS
+
 MODES: Final = {
     "text": "pieces '<number>:<nanoseconds>;', whose order and age a client can tell",
     "think": "half of the pieces as reasoning, half as text",
@@ -48,6 +50,7 @@ FAULTS: Final = {
     "html": "a page in HTML in place of an answer, with status K (200)",
     "gzip": "the answer is compressed, whoever asked for it",
     "slow": "the first byte, that of the status line, is K milliseconds late",
+    **dict.fromkeys(FLOODS, "a flood, see `floods`"),
 }
 """What goes wrong."""
 

@@ -11,11 +11,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from gateway.floods import Flood
 from gateway.scenarios import Scenario
 
 TURN: Final = 16
 """After how many pieces without a pause the other streams have their turn."""
 
+_PART: Final = 60_000  # bytes of a flood in one HTTP chunk
 _STREAM: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"cache-control: no-cache\r\ntransfer-encoding: chunked\r\n"
@@ -104,6 +106,22 @@ class Said:
         self._stats.chunks_written += 1
         self._stats.bytes_written += len(data)
         self.count += 1
+
+    async def flood(self, flood: Flood) -> None:
+        """Say a flood, as fast as the client takes it."""
+        encoding = f"content-encoding: {flood.encoding}\r\n" if flood.encoding else ""
+        head = f"content-type: {flood.content_type}\r\ntransfer-encoding: chunked\r\n{encoding}"
+        self.writer.write(b"HTTP/1.1 200 OK\r\n" + head.encode() + b"\r\n")
+        for data in flood.body():
+            for at in range(0, len(data), _PART):
+                part = data[at : at + _PART]
+                if flood.in_bytes:
+                    self.writer.write(b"".join(b"1\r\n%c\r\n" % byte for byte in part))
+                else:
+                    self.writer.write(b"%x\r\n%s\r\n" % (len(part), part))
+                await self.writer.drain()
+        self.writer.write(b"0\r\n\r\n")
+        await self.writer.drain()
 
     async def end(self) -> None:
         """Say that this was all."""

@@ -28,6 +28,7 @@ from msgspec import structs
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gateway import dialects, scenarios
+from gateway.floods import FLOODS
 from gateway.scenarios import Scenario
 from gateway.speech import Call, Said, Stats, paced, read_call, while_there
 
@@ -152,6 +153,8 @@ class FakeUpstream:
             said.whole(int(scenario.fault[4:]), planned, b"retry-after: 1\r\n")
         elif scenario.fault == "html":
             said.page(scenario.at or 200)
+        elif scenario.fault in FLOODS:
+            await said.flood(FLOODS[scenario.fault])
         elif not request.get("stream"):
             answer = speakers[1](model, scenario, list(scenarios.pieces_of(scenario)))
             said.whole(200, answer, compressed=scenario.fault == "gzip")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NoReturn, assert_never
 
-from penstock import values
+from penstock import _json, values
 from penstock.errors import UsageError
 from penstock.events import (
     Done,
@@ -217,7 +217,10 @@ class _OpenCall:
         self.refresh()
         reader = self.reader
         is_sound = reader.complete and not reader.problems and isinstance(reader.value, dict)
-        return is_sound and reader.value != final.arguments
+        if not is_sound or reader.value == final.arguments:
+            return False
+        # In JSON text two halves of a surrogate pair are one character, whoever wrote them.
+        return bool(reader.value != _json.decode(_json.encode(final.arguments)))
 
 
 def _refuse(law: str, what: str) -> NoReturn:

@@ -24,8 +24,9 @@ from penstock.errors import LimitError, UsageError
 if TYPE_CHECKING:
     from penstock.errors import PenstockError
 
-MAX_LINE: Final = 16 * 1024 * 1024
-"""How many bytes a line may have: a whole answer with an image in it, and no flood."""
+MAX_LINE: Final = 8 * 1024 * 1024
+"""How many bytes a line may have: a whole answer with an image in it, and no more than can be read
+at once without everybody else waiting for it."""
 
 MAX_EVENT: Final = 2 * MAX_LINE
 """How many bytes an event may have: providers put one on a single line, so two lines are ample."""

@@ -8,12 +8,12 @@ has ``complete=False``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct, field
 
 from penstock import values
-from penstock.errors import JSONParseError
+from penstock.errors import JSONParseError, UsageError
 
 StopReason = Literal["stop", "length", "tool_use", "error", "aborted"]
 """Why a message ended, in the one vocabulary for all providers."""
@@ -78,16 +78,16 @@ class ToolCall(Block, tag="tool_call"):
         """Make the call whose arguments are the JSON *text*, mended where it needs to be.
 
         No text, white space and ``null`` are no arguments. A call that was cut
-        (``complete=False``) shows what had arrived. Text that holds no object leaves the call
-        incomplete: running a tool with ``{}`` in place of what the model meant is worse than not
-        running it.
+        (``complete=False``) shows what had arrived. Text that holds no object, or of which a part
+        would have to be guessed, leaves the call incomplete: running a tool with something else
+        than what the model meant is worse than not running it.
         """
         arguments: object
         repairs: list[str] = []
         if not complete:
             arguments = _arrived(text)
         else:
-            arguments, repairs = _read_arguments(text)
+            arguments, repairs, complete = _read_arguments(text)
         if not isinstance(arguments, dict):
             return cls(id, name, {}, complete=False, repairs=repairs, signature=signature)
         return cls(id, name, arguments, complete=complete, repairs=repairs, signature=signature)
@@ -105,6 +105,19 @@ class ToolResult(Struct, tag="tool", tag_field="role"):
     is_error: bool = False
 
 
+def failed_content(content: Any) -> Any:
+    """Return the *content* of a result in such words that it says that the call failed.
+
+    Text begins with ``Error: ``, and any other value is under the key ``error``. What says so
+    itself, text that begins with "error" or an object with that key, stays as it is.
+    """
+    if isinstance(content, str):
+        is_said = content.lstrip().lower().startswith("error")
+        return content if is_said else (f"Error: {content}" if content.strip() else "Error")
+    is_said = isinstance(content, dict) and "error" in content
+    return content if is_said else {"error": content}
+
+
 class Opaque(Block, tag="opaque"):
     """A block that only its provider understands, kept whole for the way back."""
 
@@ -114,6 +127,8 @@ class Opaque(Block, tag="opaque"):
 
 Content = Text | Thinking | ToolCall | Opaque
 """One block of a message."""
+
+_BLOCKS: Final = (Text, Thinking, ToolCall, Opaque)
 
 
 class Usage(Struct):
@@ -159,7 +174,10 @@ class ErrorInfo(Struct):
 
 
 class AssistantMessage(Struct, tag="assistant", tag_field="role"):
-    """A whole answer, or as much of it as has arrived."""
+    """A whole answer, or as much of it as has arrived.
+
+    Content that is text is one block of text; raises `UsageError` for what is no list of blocks.
+    """
 
     id: str = ""
     model: str = ""
@@ -168,6 +186,31 @@ class AssistantMessage(Struct, tag="assistant", tag_field="role"):
     raw_stop_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     error: ErrorInfo | None = None
+
+    if TYPE_CHECKING:  # what it may be given as; msgspec makes the rest
+
+        def __init__(
+            self,
+            id: str = "",  # noqa: A002 - the field's name
+            model: str = "",
+            content: str | Iterable[Content] = (),
+            stop_reason: StopReason | None = None,
+            raw_stop_reason: str = "",
+            usage: Usage = ...,
+            error: ErrorInfo | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        content: object = self.content
+        if isinstance(content, str):
+            self.content = [Text(content)]
+        elif not isinstance(content, list | tuple):
+            raise UsageError(f"an answer is text or a list of blocks, not {type(content).__name__}")
+        else:
+            for block in content:
+                if not isinstance(block, _BLOCKS):
+                    kind = type(block).__name__
+                    raise UsageError(f"a block is Text, Thinking, ToolCall or Opaque, not {kind}")
 
     @property
     def text(self) -> str:
@@ -185,19 +228,27 @@ class AssistantMessage(Struct, tag="assistant", tag_field="role"):
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
-def _read_arguments(text: str) -> tuple[object, list[str]]:
-    """Read argument text; the value is an object, or something else with the reason in words."""
+def _read_arguments(text: str) -> tuple[object, list[str], bool]:
+    """Read argument text; give the value, what was repaired, and whether that is certain.
+
+    The value is an object, or something else with the reason in words.
+    """
     if not text or text.isspace():
-        return {}, []
+        return {}, [], True
+    doubt: list[str] = []
     try:
-        mended = values.rjson.repair(text)
+        try:
+            mended = values.rjson.repair(text, guess=False)
+        except JSONParseError as refusal:
+            doubt = [refusal.reason]
+            mended = values.rjson.repair(text)
     except JSONParseError as refusal:
-        return None, [f"the arguments cannot be read: {refusal}"]
+        return None, [f"the arguments cannot be read: {refusal}"], False
     if mended.value is None:
-        return {}, mended.repairs
+        return {}, mended.repairs, True
     is_object = isinstance(mended.value, dict)
     reason = [] if is_object else ["the arguments are no JSON object"]
-    return mended.value, [*mended.repairs, *reason]
+    return mended.value, [*mended.repairs, *reason, *doubt], not doubt
 
 
 def _arrived(text: str) -> object:

@@ -20,6 +20,7 @@ from penstock.lines import UniversalLineSplitter
 __all__ = [
     "CONTENT_TYPE",
     "MAX_EVENT",
+    "MAX_IDLE",
     "MAX_LINE",
     "MAX_RETRY",
     "Decoder",
@@ -32,19 +33,24 @@ __all__ = [
 CONTENT_TYPE: Final = "text/event-stream"
 """The media type of a stream of server-sent events."""
 
+MAX_IDLE: Final = 1024 * 1024
+"""How many bytes in a row may belong to no event: comments of many hours, and no flood."""
+
 MAX_RETRY: Final = 10**15 - 1
 """The longest reconnection time in milliseconds, some 30,000 years; a longer one is no time."""
 
 # Numbers, not bytes: `10 in data` is eight times quicker than `b"\n" in data`.
 _LF: Final = 10
 _CR: Final = 13
+_UNEVENTFUL: Final = (b"", b"event", b"id", b"retry")
 _RETRY_DIGITS: Final = len(str(MAX_RETRY))
 
 
 class Decoder(FrameDecoder):
     """Bytes of an event stream in, frames out.
 
-    *max_line* bounds the bytes of a line, *max_event* those of an event's data lines.
+    *max_line* bounds the bytes of a line, *max_event* those of an event's data lines, *max_idle*
+    those of comments, blank lines and other fields in a row, with no event between them.
     """
 
     last_id: str
@@ -53,16 +59,24 @@ class Decoder(FrameDecoder):
     retry: int | None
     """The reconnection time in milliseconds that the stream asked for last, if it did."""
 
-    def __init__(self, *, max_line: int = MAX_LINE, max_event: int = MAX_EVENT) -> None:
+    def __init__(
+        self,
+        *,
+        max_line: int = MAX_LINE,
+        max_event: int = MAX_EVENT,
+        max_idle: int = MAX_IDLE,
+    ) -> None:
         super().__init__()
         self.last_id = ""
         self.retry = None
         self._max_event = check_limit("max_event", max_event)
+        self._max_idle = check_limit("max_idle", max_idle)
         self._lines = UniversalLineSplitter(check_limit("max_line", max_line))
         self._free_limit = min(max_line, max_event)  # so few bytes break no limit by themselves
         self._fresh = False  # nothing is pending: the next byte begins a block
         self._data: list[str] = []
         self._size = 0
+        self._idle = 0  # bytes since the last event that are none of it
         self._event = ""
         self._id = ""
 
@@ -84,9 +98,11 @@ class Decoder(FrameDecoder):
         """Read whole lines that begin a block and are too few to go over any limit."""
         match lines:
             case [data, b""] if data.startswith(b"data: "):
+                self._idle = 0
                 return [Frame(data[6:].decode("utf-8", "replace"), "", self.last_id)]
             case [event, data, b""] if event.startswith(b"event: ") and data.startswith(b"data: "):
                 name = event[7:].decode("utf-8", "replace")
+                self._idle = 0
                 return [Frame(data[6:].decode("utf-8", "replace"), name, self.last_id)]
         frames: list[Frame] = []
         self._read_lines(lines, frames)
@@ -131,7 +147,9 @@ class Decoder(FrameDecoder):
         if self._data:
             frames.append(Frame("\n".join(self._data), self._event, self._id))
             self._data = []
-            self._size = 0
+            self._size = self._idle = 0
+        else:
+            self._pass_over(b"")
         self._event = ""
 
     def _add_data(self, line: bytes) -> None:
@@ -145,10 +163,26 @@ class Decoder(FrameDecoder):
         start = 6 if line.startswith(b" ", 5) else 5
         self._data.append(line[start:].decode("utf-8", "replace"))
 
+    def _pass_over(self, line: bytes) -> None:
+        """Count a line that adds nothing to an event's data."""
+        self._idle += len(line) + 1
+        if self._idle > self._max_idle:
+            raise LimitError(
+                f"more than {self._max_idle} bytes without an event",
+                limit="max_idle",
+                value=self._max_idle,
+            )
+
     def _read_field(self, line: bytes) -> None:
-        """Read a line that is not empty and not ``data:``; a comment has an empty field name."""
+        """Read a line that is not empty and not ``data:``; a comment has an empty field name.
+
+        A line of no known field is not counted as idle: a body that is no stream, such as JSON on
+        one line, has nothing else.
+        """
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
+        if field in _UNEVENTFUL:
+            self._pass_over(line)
         if field == b"event":
             self._event = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:

@@ -73,7 +73,21 @@ class Tool(Struct, frozen=True):
         description = data.get("description")
         if not isinstance(description, str):
             description = ""
+        if free_text:
+            description = _with_grammar(description, data.get("format"))
         return cls(name, description, _read_schema(schema, name))
+
+
+def _with_grammar(description: str, format: object) -> str:  # noqa: A002 - the field's name
+    """Add the grammar that the free text has to obey: no function has a field for it."""
+    outer = format if isinstance(format, Mapping) else {}
+    inner = outer.get("grammar")
+    fields = inner if isinstance(inner, Mapping) else outer
+    grammar, syntax = fields.get("definition"), fields.get("syntax")
+    if not isinstance(grammar, str) or not grammar:
+        return description
+    kind = f" ({syntax})" if isinstance(syntax, str) else ""
+    return f"{description}\n\nThe input obeys this grammar{kind}:\n{grammar}".strip()
 
 
 def read_tools(data: object) -> list[Tool]:

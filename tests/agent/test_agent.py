@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 
 import pytest
 
@@ -13,6 +14,7 @@ from penstock.agent import (
     Agent,
     AgentBusyError,
     AgentRetry,
+    AgentRunError,
     ToolContext,
     ToolOutput,
     tool,
@@ -27,7 +29,7 @@ from penstock.agent.events import (
 )
 from penstock.errors import ToolError, UsageError
 from penstock.events import TextDelta
-from penstock.messages import AssistantMessage, ToolResult
+from penstock.messages import AssistantMessage, ErrorInfo, ToolResult
 from penstock.requests import Message, ToolChoice, UserMessage
 
 SWIFT = AgentRetry(base=0.0)
@@ -246,6 +248,46 @@ def test_a_model_that_only_calls_tools_ends_some_day() -> None:
             assert len(upstream.seen) == 3
 
     run(main())
+
+
+def test_a_run_says_why_it_did_not_end_by_itself() -> None:
+    @tool
+    async def stop() -> str:
+        await agents[0].abort()
+        return "stopped"
+
+    agents: list[Agent] = []
+    broken = AssistantMessage("m", "m", [], "error", error=ErrorInfo("no such model", status=404))
+    ends = {
+        "turns": (calls(("add", {"a": 1, "b": 1})), "turns", 2),
+        "error": (broken, "", 1),
+        "abort": (calls(("stop", {})), "", 3),
+        "well": (text("Done."), None, 2),
+    }
+
+    async def main(answer: AssistantMessage, kind: str | None, new: int) -> None:
+        async with talking(answer) as (model, _):
+            agents[:] = [Agent(model, [add, stop], max_turns=1, retry=AgentRetry(attempts=0))]
+            going = agents[0].run("Go.")
+            early = going.error  # it has not ended yet
+            assert early is None
+            messages = await going.result()
+            error = going.error
+            if kind is None or error is None:
+                assert kind is None
+                assert error is None
+                assert await going.result(check=True) is messages
+                return
+            assert error.type == kind or not kind
+            with pytest.raises(AgentRunError) as caught:
+                await going.result(check=True)
+            assert caught.value.info is error
+            assert caught.value.messages is messages
+            assert len(messages) >= new
+            assert pickle.loads(pickle.dumps(caught.value)).info == error  # noqa: S301
+
+    for answer, kind, new in ends.values():
+        run(main(answer, kind, new))
 
 
 def test_one_run_at_a_time_and_nothing_changes_under_it() -> None:

@@ -155,7 +155,7 @@ def test_a_prompt_in_place_of_a_decision_answers_the_call_with_a_no() -> None:
 def test_hooks_take_part_by_name() -> None:
     async def main() -> None:
         async with talking(ADD, text("Done.")) as (model, upstream):
-            agent = Agent(model, [add], system="Old.")
+            agent = Agent(model, [add], system="Old.", approve="all")
             hooks = agent.hooks
             hooks.add("input", lambda one: UserMessage([Text(one.text + "!")]))
             hooks.add("before_agent_start", lambda one: Briefing("New.", one.messages))

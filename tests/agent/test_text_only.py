@@ -35,7 +35,7 @@ def test_a_file_is_written_and_read_back(name: str, eager: bool, tmp_path: Path)
             text("It is there."),
         )
         async with talking(*script) as (model, upstream):
-            agent = Agent(ToolMiddleware(model, name), tools, eager=eager)
+            agent = Agent(ToolMiddleware(model, name), tools, approve="all", eager=eager)
             events = await talk(agent, "Write it, and read it.")
             assert (tmp_path / "src" / "tide.py").read_text() == NASTY
             written, read = of(ToolEnded, events)

@@ -31,6 +31,7 @@ from laws.checks import read
 from laws.strategies import event_sequences
 from penstock.errors import UsageError
 from penstock.events import (
+    Done,
     Event,
     MessageStart,
     Part,
@@ -413,6 +414,20 @@ def test_calls_that_end_as_a_plain_stop_are_found() -> None:
 def test_the_prompt_is_counted_at_the_start_where_its_tokens_are_known() -> None:
     frames = frames_of(written(MessageStart(), *text(0, "Hi"), done(), input_tokens=42))
     assert frames[0]["message"]["usage"]["input_tokens"] == 42
+
+
+def test_what_the_start_said_of_the_prompt_stands_where_nobody_counted() -> None:
+    counted = [
+        (Usage(), 42, True),
+        (Usage(output=3, total=3), 42, None),
+        (Usage(input=7, output=3, total=10), 7, None),
+        (Usage(cache_read=50, output=3, total=53), 0, None),
+    ]
+    for usage, tokens, mark in counted:
+        end = Done("stop", AssistantMessage(content=[Text("Hi")], stop_reason="stop", usage=usage))
+        frames = frames_of(written(MessageStart(), *text(0, "Hi"), end, input_tokens=42))
+        told = frames[-2]["usage"]
+        assert (told["input_tokens"], told.get("estimated")) == (tokens, mark)
 
 
 def test_what_stopped_an_answer_is_told() -> None:

@@ -129,3 +129,33 @@ def test_two_open_calls_under_one_id_have_their_own_results() -> None:
     assert [ids.of_result("a"), ids.of_result("a")] == [one, two]
     assert one != two
     assert ids.of_result("nobody") == "nobody"
+
+
+@pytest.mark.parametrize("model", ["voxtral-small", "mistralai/Devstral-24B", "open-mixtral-8x7b"])
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic", "ollama"])
+def test_ids_take_the_shape_that_the_family_of_a_model_wants(api: str, model: str) -> None:
+    given: list[Message] = [asks("call_1", "call_2"), ToolResult("call_2", "f", "2")]
+    given.append(ToolResult("call_1", "f", 1))
+    body = str(apis.get(api).write_request(Request(model, messages=given)))
+    assert body.count("call00001") == body.count("call00002") == 2
+    assert "call_1" not in body
+
+
+def test_an_answer_that_only_another_provider_understands_is_no_empty_message() -> None:
+    reference = Opaque("openai-responses", {"type": "item_reference", "id": "msg_1"})
+    request = Request("m", messages=[AssistantMessage(content=[reference])])
+    assert apis.get("openai-chat").write_request(request)["messages"] == []
+    assert apis.get("openai-chat").left_out(request) == ["content: item_reference"]
+
+
+def test_reasoning_in_the_parts_of_an_answer_is_read_and_other_parts_are_named() -> None:
+    chat = apis.get("openai-chat")
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+        {"type": "text", "text": "Hi."},
+        {"type": "image_url", "image_url": {"url": "https://e.test/a.png"}},
+    ]
+    request = chat.read_request({"messages": [{"role": "assistant", "content": parts}]})
+    (message,) = chat.write_request(request)["messages"]
+    assert (message["reasoning_content"], message["content"]) == ("Hm.", "Hi.")
+    assert chat.left_out(request) == ["content: image_url"]

@@ -12,6 +12,7 @@ from laws.checks import check_bytes_chunk_free, check_honest_end, read
 from penstock import MessageBuilder, apis
 from penstock.apis.openai_responses.response import write_response
 from penstock.apis.replay import events_of
+from penstock.errors import UsageError
 from penstock.events import (
     Done,
     Event,
@@ -718,13 +719,16 @@ def test_a_call_of_a_tool_with_free_text_is_written_as_one_in_a_whole_answer_too
     assert API.read_response(written).tool_calls[0].arguments == asked.arguments
 
 
-def test_arguments_that_json_has_no_word_for_are_told_as_json_everywhere() -> None:
+def test_arguments_that_json_has_no_word_for_are_told_as_json_and_never_to_be_run() -> None:
     odd = ToolCall("c", "f", {"number": float("nan"), "text": "\ud800"})
     message = AssistantMessage("r", "m", [odd], "tool_use")
-    whole = API.write_response(message)["output"][0]["arguments"]
+    with pytest.raises(UsageError, match="not complete"):
+        API.write_response(message)
+    message.content.append(Text("Hi"))
+    assert [item["type"] for item in API.write_response(message)["output"]] == ["message"]
     history = API.write_request(Request(model="m", messages=[message]))["input"][0]["arguments"]
     streamed = next(e for e in events_of(message) if isinstance(e, ToolCallDelta)).arguments
-    for told in (whole, history, streamed):
+    for told in (history, streamed):
         assert told == '{"number":null,"text":"\\ufffd"}'
 
 

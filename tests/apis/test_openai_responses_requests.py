@@ -284,10 +284,10 @@ def test_what_cannot_be_said_is_left_out() -> None:
     assert API.write_request(request) == {"model": "m", "input": [], "reasoning": effort}
 
 
-def test_lone_surrogates_leave_no_trace_and_foreign_blocks_neither() -> None:
+def test_lone_surrogates_leave_no_trace_and_foreign_blocks_their_name() -> None:
     content: list[Any] = [Text("a\ud83d"), Opaque("other", {"type": "x"}), Text("b")]
     (item,) = sent(UserMessage(content))
-    assert [part["text"] for part in item["content"]] == ["a", "b"]
+    assert [part["text"] for part in item["content"]] == ["a", "[x omitted]", "b"]
 
 
 def test_results_may_hold_pictures_or_any_value() -> None:

@@ -12,8 +12,14 @@ import pytest
 
 openai = pytest.importorskip("openai")
 
-from penstock import apis  # noqa: E402
+import pydantic  # noqa: E402
+from openai.lib.streaming.responses import _responses as streaming  # noqa: E402
+from openai.types.responses import ResponseStreamEvent  # noqa: E402
+
+from laws.sequences import sequences  # noqa: E402
+from penstock import apis, sse  # noqa: E402
 from penstock.apis.replay import events_of  # noqa: E402
+from penstock.events import Event, MessageStart  # noqa: E402
 from penstock.messages import (  # noqa: E402
     AssistantMessage,
     ErrorInfo,
@@ -27,6 +33,7 @@ from penstock.messages import (  # noqa: E402
 from penstock.requests import Image, UserMessage  # noqa: E402
 
 API = apis.get("openai-responses")
+STREAM_EVENT: Any = pydantic.TypeAdapter(ResponseStreamEvent)
 USAGE = Usage(input=7, output=5, cache_read=2, reasoning=1, total=14)
 
 
@@ -196,6 +203,95 @@ def test_an_error_ends_the_stream_as_failed_and_a_whole_answer_as_its_status(
     with pytest.raises(openai.APIStatusError) as caught:
         client.responses.create(model="m", input="hi")
     assert (caught.value.status_code, caught.value.code) == (529, "overloaded_error")
+
+
+# --- ends ---
+
+CUT_CALL = ToolCall("call_a", "search", {"q": "ca"}, complete=False)
+WHOLE_CALL = ToolCall("call_b", "search", {"q": "cats"})
+STRICT: Any = [
+    {
+        "type": "function",
+        "name": "search",
+        "strict": True,
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+    }
+]
+
+
+def ended(reason: Any, *content: Any, error: ErrorInfo | None = None) -> AssistantMessage:
+    return AssistantMessage("r", "m", [Text("Half"), *content], reason, usage=USAGE, error=error)
+
+
+REFUSED = ErrorInfo("I cannot help.", "refusal")
+FILTERED = ErrorInfo("the provider ended the answer: SAFETY", "filter", "SAFETY")
+ENDS = {
+    "a stop": (ended("stop"), "completed"),
+    "a call": (ended("tool_use", WHOLE_CALL), "completed"),
+    "a refusal": (ended("error", error=REFUSED), "completed"),
+    "a refusal behind a call": (ended("error", WHOLE_CALL, error=REFUSED), "incomplete"),
+    "a filter": (ended("error", error=FILTERED), "incomplete"),
+    "a limit": (ended("length"), "incomplete"),
+    "a call that the limit cut": (ended("length", WHOLE_CALL, CUT_CALL), "incomplete"),
+    "an incomplete call": (ended("stop", CUT_CALL), "failed"),
+    "an incomplete call beside another": (ended("stop", WHOLE_CALL, CUT_CALL), "failed"),
+    "an error": (ended("error", error=ErrorInfo("slow down", status=529)), "failed"),
+    "an error in a call": (
+        ended("error", CUT_CALL, error=ErrorInfo("cut", "truncated")),
+        "failed",
+    ),
+    "a damaged stream": (ended("error", error=ErrorInfo("damaged", "malformed")), "failed"),
+    "an abort": (ended("aborted", CUT_CALL, error=ErrorInfo("bye", "aborted")), "failed"),
+}
+
+
+@pytest.mark.parametrize(("message", "status"), ENDS.values(), ids=ENDS)
+def test_every_stream_ends_in_a_response_that_it_reads(
+    server: Server, client: Any, message: AssistantMessage, status: str
+) -> None:
+    """Of ends that are not complete its helper gives the event, and no final response."""
+    server.message = message
+    with client.responses.stream(model="m", input="hi", tools=STRICT) as stream:
+        *_, last = list(stream)
+    assert (last.type, last.response.status) == (f"response.{status}", status)
+    assert last.response.output_text == "Half"
+    assert last.response.usage.total_tokens == 14
+    if status == "incomplete":
+        assert last.response.incomplete_details.reason in ("max_output_tokens", "content_filter")
+    if status == "failed":
+        assert last.response.error.message
+    openai.types.responses.Response.model_validate(last.response.to_dict())
+    with client.responses.stream(model="m", input="hi", tools=STRICT) as stream:
+        if status == "completed":
+            assert stream.get_final_response().output_text == "Half"
+        else:
+            with pytest.raises(RuntimeError, match=r"response\.completed"):
+                stream.get_final_response()
+
+
+@pytest.mark.parametrize("events", [[], [MessageStart("r", "m")]], ids=["none", "a start"])
+def test_a_stream_that_says_nothing_ends_in_a_failed_response(events: list[Event]) -> None:
+    encoder = API.encoder(id="r")
+    data = b"".join(map(encoder.encode, events)) + encoder.finish()
+    assert read_by_the_sdk(data).type == "response.failed"
+
+
+def read_by_the_sdk(data: bytes) -> Any:
+    """Let the SDK's own accumulator read the stream *data*; give the last event."""
+    state = streaming.ResponseStreamState(text_format=openai.NOT_GIVEN, input_tools=STRICT)
+    last: Any = None
+    for frame in sse.Decoder().feed(data):
+        event = STREAM_EVENT.validate_json(frame.data)
+        (last,) = state.handle_event(event)
+    return last
+
+
+def test_its_accumulator_reads_any_answer_to_its_end() -> None:
+    for events, _ in sequences(seed=7, number=80):
+        encoder = API.encoder(model="m", id="r")
+        data = b"".join(map(encoder.encode, events)) + encoder.finish()
+        last = read_by_the_sdk(data)
+        assert last.type in ("response.completed", "response.incomplete", "response.failed")
 
 
 def test_what_it_sends_back_is_what_it_was_told(server: Server, client: Any) -> None:

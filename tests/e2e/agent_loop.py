@@ -48,7 +48,7 @@ async def work(model: LocalModel, folder: Path, seed: int) -> None:
     root.mkdir()
     tools = [tool for tool in workspace_tools(root) if tool.name in STEPS]
     template = Request(max_tokens=300, temperature=0.7, seed=seed)
-    agent = Agent(model, tools, "You work with files.", request=template)
+    agent = Agent(model, tools, "You work with files.", request=template, approve="all")
     steps = iter(STEPS)
 
     def demand(request: Request) -> Request:

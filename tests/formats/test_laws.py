@@ -21,7 +21,7 @@ from laws import (
     one_by_one,
 )
 from laws.checks import read
-from laws.strategies import CUTS, soup
+from laws.strategies import CUTS, damaged, soup
 from penstock import Parser, formats
 from penstock.errors import UsageError
 from penstock.events import Event, TextDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
@@ -29,6 +29,7 @@ from penstock.formats import Format
 from penstock.formats.json_tags import HERMES
 from penstock.formats.proof import schema_of
 from penstock.formats.registry import BUILT_IN
+from penstock.formats.thinking import STYLES
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import Segment
 from penstock.tools import Tool
@@ -98,11 +99,33 @@ def pieces_of(fmt: Format) -> list[str]:
     return [*texts, *heads, *tails, *dict.fromkeys(tokens), "<think>", "</think>"]
 
 
-SOUPS = {fmt.name: soup(*pieces_of(fmt)) for fmt in BUILT_IN}
+def markers_of(fmt: Format) -> list[str]:
+    """Give what opens calls, thoughts and turns in the format, or ends them."""
+    tags = [
+        tag for text in rendered(fmt) for tag in re.findall(r"<[^<>\s\"=]+>|\[/?[A-Z_]+\]", text)
+    ]
+    return [*fmt.calls.syntax(TOOLS).starts, *(wrapper.marker for wrapper in fmt.wrappers), *tags]
+
+
+def thought_markers() -> list[str]:
+    """Give what begins and ends thoughts, in every style."""
+    return [marker for style in STYLES.values() for marker in (*style.starts, *style.ends)]
+
+
+FOREIGN = sorted({*thought_markers(), *(mark for fmt in BUILT_IN for mark in markers_of(fmt))})
+"""The markers of all formats."""
+
+ANY_CALL = [text for fmt in BUILT_IN for text in rendered(fmt)[:2]]
+SOUPS = {
+    fmt.name: soup(*pieces_of(fmt)) | damaged(rendered(fmt) or ANY_CALL, FOREIGN)
+    for fmt in BUILT_IN
+}
+SOUPS["auto"] |= damaged(ANY_CALL, FOREIGN)
+STYLE_NAMES = st.sampled_from([None, "none", *STYLES])
 
 
 @FORMATS
-@settings(max_examples=10)
+@settings(max_examples=16)
 @given(
     data=st.data(),
     cuts=CUTS,
@@ -121,12 +144,63 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     is_cut: bool,  # noqa: FBT001
 ) -> None:
     text = data.draw(SOUPS[fmt.name])
+    reasoning = data.draw(STYLE_NAMES)
 
     def make() -> Ending:
-        parser = Parser(fmt, TOOLS, arguments=mode, trim=trim, repair=repair)
+        parser = Parser(fmt, TOOLS, arguments=mode, trim=trim, repair=repair, reasoning=reasoning)
         return Ending(parser, cut=is_cut)
 
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
+
+
+RARE = [
+    ("internlm", "<|action_start|><|plugin|>#[THINK]x"),
+    ("hermes", "<tool_call>#<think>x"),
+    ("hermes", "<tool_call>#<think>\ufeff"),
+    ("hermes", '<tool_call>{"name":"log","arguments":{"tags":7# ["a'),
+    ("hermes", '<tool_call>{"name":"log","arguments":{"n":7/* <tool_call> */,"n":7\ufeff'),
+    ("auto", '{"a":7#}'),
+    ("auto", '{"name":"log","arguments":{"n":7#}}'),
+    ("mistral_array", '[TOOL_CALLS]{"":7' + "x" * 70 + ":"),
+    ("magistral", '[TOOL_CALLS]ping[ARGS]{"n":3,\ufeff'),
+    ("llama4_pythonic", '[write_file(path="a", s=[.<|python_start|>'),
+    ("olmo3", '<function_calls>write_file(path="a", s=[.</function_calls>'),
+    ("pythonic", '[write_file(path="a", s=[.'),
+    (
+        "muse_glimmer",
+        '<atem:function_calls><atem:invoke name="e"><atem:parameter name="h">x'
+        '<atem:parameter name="c">i',
+    ),
+    ("generic_json", 'L {"tool_call":{"name":"log","arguments":{'),
+]
+"""What was read otherwise at another cut."""
+
+
+WAYS = [
+    {"repair": True},
+    {"repair": True, "trim": True},
+    {"trim": True, "prompt_suffix": "<think>", "reasoning": "seed_oss"},
+]
+
+
+@pytest.mark.parametrize(("name", "text"), RARE)
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_rare_mixes_are_read_and_told_alike_at_every_cut(name: str, text: str, mode: Mode) -> None:
+    for options in WAYS:
+        told: list[list[tuple[str, str]]] = []
+        check_readings(partial(telling, told, name, arguments=mode, **options), text)
+        assert all(segments == told[0] for segments in told)
+
+
+def telling(told: list[list[tuple[str, str]]], name: str, **options: Any) -> Ending:
+    """Make a parser of an answer that ends by itself; what it tells goes to the end of *told*."""
+    segments: list[tuple[str, str]] = []
+    told.append(segments)
+
+    def note(why: str, segment: Segment) -> None:
+        segments.append((why, segment.text))
+
+    return Ending(Parser(name, TOOLS, on_error=note, **options), cut=False)
 
 
 @FORMATS

@@ -163,7 +163,7 @@ def test_a_text_that_would_begin_another_parameter_is_refused(name: str, key: st
     fmt = get(name)
     with pytest.raises(UsageError, match="cannot express"):
         fmt.render_call(ToolCall("c", "tide_at", {"port": f"a\n<parameter={key}>\n5"}))
-    inside = {"port": f"a <parameter={key}> b"}
+    inside = {"port": f"a '<parameter={key}>' b"}
     (call,) = fmt.parse(fmt.render_call(ToolCall("c", "tide_at", inside)), []).tool_calls
     assert call.arguments == inside
 

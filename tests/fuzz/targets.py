@@ -130,7 +130,8 @@ def parsed(text: str) -> None:
     """A format reads any text, loses nothing of it, and makes the same of it at any cut."""
     for fmt in BUILT_IN[len(text) % 5 :: 5]:  # The text chooses: all of them take too long.
         for mode in ("whole", "live"):
-            make = partial(Parser, fmt, _TOOLS, arguments=mode, repair=len(text) % 2 == 0)
+            repair, trim = len(text) % 2 == 0, len(text) % 3 == 0
+            make = partial(Parser, fmt, _TOOLS, arguments=mode, repair=repair, trim=trim)
             check_readings(make, text, [one_by_one(text)])
 
 

@@ -189,14 +189,49 @@ def errors_in(client: str, data: bytes) -> int:
     return data.count(marks[client])
 
 
+DAMAGED = b'data: {"choices": [{"delta"\n\n'
+
+
 @both
-def test_a_line_of_nonsense_in_a_stream_is_passed_over(
-    served: Served, actor: Actor, *, stream: bool
+@pytest.mark.parametrize("noise", [b"data: ping\n\n", b"data: {oops\n\n"])
+def test_noise_in_a_stream_is_passed_over(
+    served: Served, actor: Actor, noise: bytes, *, stream: bool
 ) -> None:
     at = FIRST - 7
-    actor.play(Reply([STREAM[:at], b'data: {"choices": [{"delta"\n\n', STREAM[at:]]))
+    actor.play(Reply([STREAM[:at], noise, STREAM[at:]]))
     message = told("openai-chat", asked(served, "openai-chat", stream=stream), stream=stream)
     assert message.text == "High water at six."
+
+
+@clients
+def test_a_damaged_frame_is_one_error_in_the_stream(
+    served: Served, actor: Actor, client: str
+) -> None:
+    at = FIRST - 7
+    actor.play(Reply([STREAM[:at], DAMAGED, STREAM[at:]]))
+    answer = asked(served, client)
+    message = said(client, answer.body)
+    assert message.error is not None
+    assert message.text == "High water at "
+    assert errors_in(client, answer.body) == 1
+    assert asked(served, client, stream=False).status in (500, 502)
+
+
+def test_skipped_frames_are_counted_in_the_log_and_the_metrics(
+    served: Served, actor: Actor
+) -> None:
+    def count() -> float:
+        page = ask(served, "/metrics").body.decode()
+        name = "penstock_skipped_frames_total{"
+        return sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith(name))
+
+    at, before = FIRST - 7, count()
+    actor.play(Reply([STREAM[:at], b"data: ping\n\n", b"data: {oops\n\n", STREAM[at:]]))
+    answer = asked(served, "openai-chat")
+    until(lambda: count() == before + 2)
+    path = f"/v1/requests/{answer.headers['x-request-id']}"
+    until(lambda: ask(served, path).status == 200)
+    assert ask(served, path).json["notes"]["skipped"] == 2
 
 
 def test_a_compressed_stream_is_read(served: Served, actor: Actor) -> None:

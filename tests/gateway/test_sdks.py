@@ -6,6 +6,7 @@ their users get.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -224,3 +225,100 @@ def test_a_body_that_is_too_long_is_told_so(gpt: Any) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
         chat(gpt, [{"role": "user", "content": "x" * 11_000_000}], stream=False)
     assert caught.value.status_code == 413
+
+
+# --- an incomplete call beside the rest ---
+
+
+def native(*arguments: str, text: str = "I look.") -> Reply:
+    """Say *text* and call `get_weather` natively with each of *arguments*."""
+    calls = [
+        {"index": n, "id": f"call_{n}", "function": {"name": "get_weather", "arguments": said}}
+        for n, said in enumerate(arguments)
+    ]
+    deltas = [{"content": text}, *({"tool_calls": [call]} for call in calls)]
+    chunks = [{"index": 0, "delta": delta} for delta in deltas]
+    chunks.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
+    frames = [b"data: " + json.dumps({"choices": [chunk]}).encode() + b"\n\n" for chunk in chunks]
+    return Reply([b"".join(frames) + b"data: [DONE]\n\n"])
+
+
+PARIS = '{"city": "Paris"}'
+bad = pytest.mark.parametrize("text", ["[1, 2]", '{"city": 1e999}', '{"city": "a", "city": "b"}'])
+
+
+@bad
+def test_chat_shows_the_rest_beside_an_incomplete_call(gpt: Any, actor: Actor, text: str) -> None:
+    actor.play(native(PARIS, text))
+    (choice,) = chat(gpt, SAID, stream=False).choices
+    assert (choice.message.content, choice.finish_reason) == ("I look.", "length")
+    assert [call.function.arguments for call in choice.message.tool_calls] == ['{"city":"Paris"}']
+    assert "get_weather" in choice.error["message"]
+
+
+@bad
+def test_responses_show_the_rest_beside_an_incomplete_call(
+    gpt: Any, actor: Actor, text: str
+) -> None:
+    actor.play(native(PARIS, text))
+    found = respond(gpt, SAID, stream=False)
+    assert (found.status, found.output_text) == ("failed", "I look.")
+    assert "get_weather" in found.error.message
+    calls = [item for item in found.output if item.type == "function_call"]
+    assert [(call.status, call.arguments) for call in calls] == [("completed", '{"city":"Paris"}')]
+    tools: Any = [{**tool, "strict": True} for tool in tools_of("openai-responses")]
+    parsed = gpt.responses.parse(model="m", input=SAID, tools=tools)
+    assert parsed.output_text == "I look."
+
+
+@bad
+def test_messages_show_the_rest_beside_an_incomplete_call(
+    claude: Any, actor: Actor, text: str
+) -> None:
+    actor.play(native(PARIS, text))
+    raw = claude.messages.with_raw_response.create(
+        model="m", max_tokens=900, messages=SAID, tools=tools_of("anthropic")
+    )
+    found = raw.parse()
+    assert [block.type for block in found.content] == ["text", "tool_use"]
+    assert (found.content[0].text, found.content[1].input) == ("I look.", {"city": "Paris"})
+    assert found.stop_reason == "max_tokens"
+    assert "get_weather" in raw.headers["x-penstock-error"]
+
+
+def test_a_broken_call_that_is_all_there_is_stays_an_error(gpt: Any, actor: Actor) -> None:
+    actor.play(native("[1]", text=""))
+    with pytest.raises(openai.APIStatusError):
+        chat(gpt, SAID, stream=False)
+
+
+def test_a_printed_call_that_is_broken_stays_text_in_a_whole_answer(gpt: Any, actor: Actor) -> None:
+    printed = '<tool_call>{"name": "get_weather", "arguments": [1, 2]}</tool_call>'
+    actor.say(AssistantMessage("m", "m", [Text(f"I look. {printed}")], "stop", "", USAGE))
+    (choice,) = chat(gpt, SAID, stream=False).choices
+    assert choice.finish_reason == "stop"
+    assert choice.message.content == f"I look. {printed}"
+
+
+# --- tokens that nobody counted ---
+
+
+@both
+def test_tokens_that_nobody_counted_are_estimated_and_marked(
+    gpt: Any, claude: Any, actor: Actor, *, stream: bool
+) -> None:
+    actor.say(AssistantMessage("m", "m", [Text("Take a coat.")], "stop"))
+    usage = chat(gpt, SAID, stream=stream).usage
+    assert usage.estimated is True
+    assert (usage.prompt_tokens > 20, usage.completion_tokens) == (True, 3)
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    message, response = converse(claude, SAID, stream=stream), respond(gpt, SAID, stream=stream)
+    assert response.usage.estimated is True
+    for found in (message, response):
+        assert (found.usage.input_tokens > 20, found.usage.output_tokens) == (True, 3)
+
+
+def test_a_client_that_did_not_ask_for_tokens_gets_no_estimate(gpt: Any, actor: Actor) -> None:
+    actor.say(AssistantMessage("m", "m", [Text("Take a coat.")], "stop"))
+    chunks = list(gpt.chat.completions.create(model="m", messages=SAID, stream=True))
+    assert all(chunk.usage is None and chunk.choices for chunk in chunks)

@@ -1,4 +1,4 @@
-"""The ten laws of penstock as property checks that any parser, decoder or encoder plugs into.
+"""The eleven laws of penstock as property checks that any parser, decoder or encoder plugs into.
 
 A check takes a way to make a fresh subject and what to feed it, and fails with the law's name.
 `strategies` has the inputs: cuts, markup soup, lawful event sequences. A new format, decoder or
@@ -17,6 +17,7 @@ law   name         check                                                      ap
 8     round trip   `check_round_trip`                                         formats, encoders
 9     bounded      `check_bounded`, `check_bounded_holdback`                  decoders, readers
 10    lawful out   `check_lawful_out`                                         encoders
+11    exact        `damage.outcome` is never "corrupted"                      formats
 ====  ===========  =========================================================  ==================
 
 `check_readings` holds a text reader to laws 1, 2, 3 and 6 at once, with one reading for each way to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -71,6 +72,33 @@ def soup(*markers: str) -> SearchStrategy[str]:
     code = ['{"name": "x"}', "if a < b && c > d:", "vector<int> v;", "</div>", "plain words"]
     pieces = st.sampled_from([*markers, *halves, *crumbs, *code]) | TEXT
     return st.lists(pieces, max_size=12).map("".join)
+
+
+ODDITIES = (
+    *("#", "//", "/*", "*/", "# c\n", "// c\n", "/* c */", "<!--", "-->"),  # comments
+    *("\ud83d", "\ude00", "\ud83d\ude00", "\\ud83d", "\\ude00", "\\u"),  # halves of a character
+    *("\ufeff", "\u2028", "\xa0", "\x0b", "\x0c", "\x1f", "\x85", "\x00", "\r", "\r\n", "\t"),
+    *("9" * 90, "7" + "x" * 80, "1e999", "-", "0x", "NaN", "None", "7", "."),
+    *("'", '"', '"""', "\u201c", "\u201d", "```", "```json\n", "`", "\\"),
+    *("{", "}", "[", "]", "(", ")", ":", ",", "=", "s=[."),
+)
+"""What is rare in a model's text, and has broken a reader: alone, or before a marker."""
+
+
+@st.composite
+def damaged(draw: DrawFn, texts: Sequence[str], markers: Sequence[str]) -> str:
+    """One of *texts* with oddities and *markers* put into it, some of it taken away, or cut.
+
+    *markers* are those of all formats: what a reader of one of them must not stumble over.
+    """
+    text: str = draw(st.sampled_from(texts))
+    things = st.sampled_from(ODDITIES) | st.sampled_from(markers)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        gap = draw(st.sampled_from([0, 0, 1, 4]))
+        text = text[:at] + "".join(draw(st.lists(things, max_size=3))) + text[at + gap :]
+    end = draw(st.none() | st.integers(0, len(text)))
+    return text[:end] + draw(st.sampled_from(["", "", *markers]))
 
 
 @st.composite

@@ -216,7 +216,7 @@ def test_a_call_that_the_limit_cut_passes_where_no_retry_can_help() -> None:
     assert "".join(event.raw for event in events) == cut
 
 
-def test_without_parallel_calls_only_the_first_passes_and_nothing_else_is_lost() -> None:
+def test_without_parallel_calls_the_first_passes_and_the_others_stay_text() -> None:
     heard, on_error = told()
     text = f"One. {CALL} Two. {NOTING} Three."
     upstream = Scripted(text)
@@ -227,9 +227,9 @@ def test_without_parallel_calls_only_the_first_passes_and_nothing_else_is_lost()
     done = events[-1]
     assert isinstance(done, Done)
     assert names(done.message) == ["get_weather"]
-    assert done.message.text == "One.  Two.  Three."
+    assert done.message.text == f"One.  Two. {NOTING} Three."
     assert "".join(event.raw for event in events) == text
-    assert heard == ["the request allows no call of 'take_note' here"]
+    assert heard == ["the request allows no more calls: this one stays text"]
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,8 @@ def test_one_whole_answer_becomes_one_call_and_a_finish() -> None:
     assert isinstance(done, Done)
     assert done.reason == "tool_use"
     assert done.message.usage == Usage(10, 5, total=15, raw={"n": 1})
-    assert done.message.tool_calls == [ToolCall("call_1", "get_weather", PARIS)]
+    notes = ["coerced days from string to integer"]
+    assert done.message.tool_calls == [ToolCall("call_1", "get_weather", PARIS, repairs=notes)]
     assert "".join(event.raw for event in events) == text
     assert heard == []
     asked = upstream.asked[0]

@@ -138,13 +138,12 @@ def test_neighbours_of_one_side_become_one_message_and_pictures_stay() -> None:
     ]
     upstream = Scripted("Hi.")
     answer_of(ToolMiddleware(upstream, "gemma"), Request(messages=list(messages), tools=TOOLS))
-    first, _, second, last = upstream.asked[0].messages
+    first, _, second = upstream.asked[0].messages
     assert isinstance(first, UserMessage)
     assert first.content == [Text("One."), picture, Text("Two.")]
     assert isinstance(second, UserMessage)
     assert [type(block) for block in second.content] == [Text, Image, Text]
-    assert second.content[1] == picture
-    assert last == SystemMessage("Be brief.")
+    assert second.content[1:] == [picture, Text("And now?\n<system>\nBe brief.\n</system>")]
 
 
 def test_who_says_nothing_takes_no_turn() -> None:

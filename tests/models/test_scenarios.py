@@ -184,10 +184,10 @@ def test_a_stalled_answer_fails_in_time_behind_what_had_arrived(api: str) -> Non
 
 
 @EVERY
-def test_a_frame_that_is_no_json_costs_itself_and_nothing_else(api: str) -> None:
-    message = ask(api, "text-fbadjson@5").message
-    assert message.text == "".join(f"{n};" for n in range(12))
-    assert message.stop_reason == "stop"
+def test_a_damaged_frame_fails_the_response_and_is_counted(api: str) -> None:
+    outcome = ask(api, "text-fbadjson@5")
+    assert (outcome.error.kind, outcome.report.skipped) == ("malformed", 1)
+    assert "".join(f"{n};" for n in range(12)).startswith(outcome.message.text)
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "qwen"])

@@ -82,8 +82,6 @@ def test_messages_are_read_at_any_cut(text: str, expected: list[Any], mode: Mode
 
 VALUES = {
     "text": ("text", "<b> & 1\n", "<b> & 1\n"),
-    "its own end tag": ("text", "a</atem:parameter>b", "a</atem:parameter>b"),
-    "end markers": ("text", "a<|eom|><|eot|>", "a<|eom|><|eot|>"),
     "a number": ("size", " 3\n", 3),
     "no number": ("size", "three", "three"),
     "what nobody knows": ("more", "3", "3"),
@@ -99,6 +97,13 @@ def test_the_schema_says_what_a_value_is(key: str, text: str, value: Any, mode: 
     )
     text = to("note", f"<atem:function_calls>{invoke}</atem:function_calls>")
     assert parts(parse(MUSE, text, tools=TOOLS, mode=mode)) == [("note", {key: value})]
+
+
+@pytest.mark.parametrize("value", ["a</atem:parameter>b", "a<|eom|><|eot|>", "a<|im_end|>b"])
+def test_a_token_of_the_format_never_is_part_of_a_value(value: str) -> None:
+    text = to("note", SECTION.replace("</atem:parameter>", f"{value}</atem:parameter>"))
+    assert text.count(value) == 1
+    assert parts(parse(MUSE, text, tools=TOOLS)) == [text]
 
 
 def test_a_broken_call_is_text_from_its_header_on_and_later_calls_are_found() -> None:

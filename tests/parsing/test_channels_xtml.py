@@ -121,15 +121,6 @@ VALUES = {
     "no null": ("none", "null", "none"),
     "an object": ('{"a": [1, "x"]}', "object", {"a": [1, "x"]}),
     "an array": ("[1, {}]", "array", [1, {}]),
-    "an object that is an array": ("[1]", "object", "[1]"),
-    "a broken object": ('{"a": ', "object", '{"a": '),
-    "an end tag inside": (f"a{closed('argument')}b", "string", f"a{closed('argument')}b"),
-    "marks inside": (
-        f"a{opened('think')}b{closed('call')}",
-        "string",
-        f"a{opened('think')}b{closed('call')}",
-    ),
-    "another argument inside": ("<|open|>argument", "string", "<|open|>argument"),
 }
 
 
@@ -140,6 +131,23 @@ def test_the_type_beside_the_key_says_what_a_value_is(
 ) -> None:
     message = parse(KIMI, section(call(argument(text, kind))), tools=TOOLS, mode=mode)
     assert parts(message) == [("note", {"text": value})]
+
+
+REFUSED = {
+    "an object that is an array": argument("[1]", "object"),
+    "a broken object": argument('{"a": ', "object"),
+    "an end tag inside": argument(f"a{closed('argument')}b"),
+    "marks inside": argument(f"a{opened('think')}b{closed('call')}"),
+    "another argument inside": argument("<|open|>argument"),
+    "an argument twice": argument("a") + argument("b"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("inside", REFUSED.values(), ids=REFUSED)
+def test_no_call_is_complete_whose_meaning_is_not_clear(inside: str, mode: Mode) -> None:
+    message = parse(KIMI, section(call(inside)), tools=TOOLS, mode=mode)
+    assert not any(each.complete for each in message.tool_calls)
 
 
 @pytest.mark.parametrize("mode", MODES)

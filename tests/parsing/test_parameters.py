@@ -32,12 +32,16 @@ EVERY = pytest.mark.parametrize("name", DISTINCT)
 # --- what every dialect has in common ---
 
 
-@EVERY
+PLAIN = pytest.mark.parametrize("name", [n for n in DISTINCT if not dialect_of(n).special])
+SPECIAL = pytest.mark.parametrize("name", [n for n in DISTINCT if dialect_of(n).special])
+
+
+@PLAIN
 @pytest.mark.parametrize("mode", MODES)
-def test_a_value_is_data_up_to_its_structural_end(name: str, mode: Mode) -> None:
-    prefix = dialect_of(name).spelling.prefix
-    end = prefix + dialect_of(name).parameter_end.replace("KEY", "path")
-    value = f'x {end} "y" \\ é\t{end}z <b>{end[:-1]} & &lt;'
+def test_tags_in_quotes_and_tags_that_balance_are_data(name: str, mode: Mode) -> None:
+    end = dialect_of(name).parameter_end
+    example = opened(name, "other") + parameter(name, "path", "a") + closed(name)
+    value = f'x = s.split("{end}") + \'{end}\\n\'\t"y" \\ é <b>{end[:-1]} & &lt;\n{example}\nz'
     text = f"a {written(name, ('path', value), ('mode', ' 5 '))} b"
     make = partial(FORMATS[name].parser, TOOLS, arguments=mode)
     events = read_at_every_cut(make, text, every=CUTS[mode])
@@ -45,6 +49,24 @@ def test_a_value_is_data_up_to_its_structural_end(name: str, mode: Mode) -> None
     message = message_of(events)
     assert complete_calls(message) == [("write", {"path": value, "mode": 5})]
     assert message.text == "a  b"
+
+
+@SPECIAL
+def test_a_tag_that_is_a_special_token_never_is_data(name: str) -> None:
+    end = parameter(name, "path", "").removeprefix(parameter(name, "path"))
+    text = written(name, ("path", f'x = "{end}" y'), ("mode", "5"))
+    assert parse(name, text).text == text
+    assert not complete_calls(parse(name, text, arguments="live", repair=True, cut=False))
+
+
+@EVERY
+@pytest.mark.parametrize("mode", MODES)
+def test_an_end_without_a_beginning_makes_the_call_incomplete(name: str, mode: Mode) -> None:
+    prefix = dialect_of(name).spelling.prefix
+    end = prefix + dialect_of(name).parameter_end.replace("KEY", "path")
+    text = written(name, ("path", f"x {end} y"), ("mode", "5"))
+    make = partial(FORMATS[name].parser, TOOLS, arguments=mode, repair=True)
+    assert not complete_calls(message_of(read_at_every_cut(make, text, every=CUTS[mode])))
 
 
 TYPED = {
@@ -64,8 +86,9 @@ TYPED = {
     "a member of an enum": ("unit", "KG", "kg"),
     "a list": ("tags", '["a", "b, c"]', ["a", "b, c"]),
     "a list as Python has it": ("tags", "['a']", ["a"]),
-    "text where a list is wanted": ("tags", "a, b", "a, b"),
-    "a number where a list is wanted": ("steps", "5", "5"),
+    "text where a list is wanted": ("tags", "a", ["a"]),
+    "a list without brackets": ("tags", "a, b", ["a", "b"]),
+    "a number where a list is wanted": ("steps", "5", [5]),
     "a list whose items are coerced": ("steps", '["5"]', [5]),
     "an object": ("plan", '{"at": "x", "n": 4}', {"at": "x", "n": 4}),
     "text where an object is wanted": ("plan", "at dawn", "at dawn"),
@@ -88,12 +111,25 @@ def test_values_of_an_unknown_tool_stay_text(name: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("mode", MODES)
-def test_of_a_parameter_that_comes_again_the_last_counts(name: str, mode: Mode) -> None:
-    """In `live` the first value went out: the call is incomplete."""
-    text = written(name, ("path", "a"), ("mode", "1"), ("path", "b"))
-    path = ["a", "b"] if dialect_of(name).nests else "b"
-    calls = complete_calls(parse(name, text, arguments=mode))
-    assert calls == ([("write", {"path": path, "mode": 1})] if mode == "whole" else [])
+def test_a_list_that_comes_again_is_one_list_and_a_text_that_does_is_no_call(
+    name: str, mode: Mode
+) -> None:
+    text = written(name, ("tags", "a"), ("mode", "1"), ("tags", "b"), ("path", "c"))
+    make = partial(FORMATS[name].parser, TOOLS, arguments=mode)
+    events = read_at_every_cut(make, text, every=CUTS[mode])
+    check_monotone(events)
+    (call,) = complete_calls(message_of(events))
+    assert call == ("write", {"path": "c", "mode": 1, "tags": ["a", "b"]})
+    assert deltas_of(events).count('"tags"') == 1
+    again = written(name, ("path", "a"), ("mode", "1"), ("path", "b"))
+    assert not complete_calls(parse(name, again, arguments=mode, repair=True, cut=False))
+
+
+@EVERY
+@pytest.mark.parametrize("value", ['["a"', 'so ["a"]', '["a"] so', '"a", "b"]'])
+def test_a_list_that_cannot_be_read_is_no_list_of_its_text(name: str, value: str) -> None:
+    text = written(name, ("path", "a"), ("tags", value))
+    assert parse(name, text).text == text
 
 
 @EVERY

@@ -49,28 +49,26 @@ READ = {
         ),
         {"path": "\n a \n", "note": "", "any": "b"},
     ),
+    "values without an end on one line": (
+        "qwen3_coder",
+        "<function=write><parameter=path>a<parameter=mode>5</parameter></function>",
+        {"path": "a", "mode": 5},
+    ),
+    "tags that came twice": (
+        "qwen3_coder",
+        "<function=write>\n<function=write>\n<parameter=path>\n<parameter=path>\na\n</parameter>\n"
+        "<parameter=mode>5</parameter></parameter>\n</function>",
+        {"path": "a", "mode": 5},
+    ),
+    "a value inside its tag": (
+        "qwen3_coder",
+        "<function=write>\n<parameter=path=a>\n</parameter>\n</function>",
+        {"path": "a"},
+    ),
     "values without an end": (
         "qwen3_coder",
         "<function=write><parameter=path>\na\n<parameter=mode>\n5\n</function>",
         {"path": "a", "mode": 5},
-    ),
-    "a parameter inside a line is no next one": (
-        "qwen3_coder",
-        "<function=write><parameter=path>a <parameter=mode>\n</function>",
-        {"path": "a <parameter=mode>"},
-    ),
-    "a parameter that was given is no next one": (
-        "qwen3_coder",
-        (
-            "<function=write><parameter=mode>1</parameter><parameter=path>\na\n<parameter=mode>\n"
-            "<parameter=path>\n<parameter=no>\n</function>"
-        ),
-        {"mode": 1, "path": "a\n<parameter=mode>\n<parameter=path>\n<parameter=no>"},
-    ),
-    "an end of the call that text follows": (
-        "qwen3_coder",
-        "<function=write><parameter=path>a</function> b\n</function>\n</tool_call>",
-        {"path": "a</function> b"},
     ),
     "an end of the call that the next one follows": (
         "qwen3_coder",
@@ -142,10 +140,9 @@ READ = {
         invoke(
             dsml("path", "5", ' string="false"'),
             dsml("mode", "5", ' string="true"'),
-            dsml("tags", "[1", ' string="false"'),
             dsml("plan", '{"n": "4"}'),
         ),
-        {"path": 5, "mode": "5", "tags": "[1", "plan": {"n": 4}},
+        {"path": 5, "mode": "5", "plan": {"n": 4}},
     ),
     "all arguments in one parameter": (
         "deepseek_v32",
@@ -202,11 +199,6 @@ READ = {
         ),
         {"tags": [], "plan": {}, "path": "", "new": ""},
     ),
-    "text beside elements": (
-        "minimax_m3",
-        '~<invoke name="write">~<plan>so ~<n>4~</n>~</plan>~</invoke>',
-        {"plan": f"so {NS}<n>4{NS}</n>"},
-    ),
     "an element of its own name": (
         "minimax_m3",
         '~<invoke name="write">~<plan>~<plan>x~</plan>~</plan>~</invoke>',
@@ -224,6 +216,50 @@ def test_what_models_write_is_read(
     events = read_at_every_cut(make, text.replace("~", NS), every=CUTS[mode])
     check_monotone(events)
     assert complete_calls(message_of(events)) == [("write", arguments)]
+
+
+REFUSED = {
+    "a forgotten end before an empty value": (
+        "qwen3_coder", "<function=write><parameter=path>a <parameter=mode>\n</function>",
+    ),
+    "a parameter inside another": (
+        "qwen3_coder",
+        "<function=write><parameter=mode>1</parameter><parameter=path>\na\n<parameter=mode>\n"
+        "<parameter=path>\n<parameter=no>\n</function>",
+    ),
+    "an end of the call that text follows": (
+        "qwen3_coder", "<function=write><parameter=path>a</function> b\n</function>\n</tool_call>",
+    ),
+    "a forgotten end after a newline too many": (
+        "minimax_m2",
+        '<invoke name="write"><parameter name="path">a\n\n<parameter name="mode">5</parameter></invoke>',
+    ),
+    "a bare value between parameters": (
+        "qwen3_coder",
+        "<function=write><parameter=path>a</parameter>\n5\n<parameter=sure>true</parameter></function>",
+    ),
+    "a list that is not whole": (
+        "deepseek_v32", invoke(dsml("path", "a"), dsml("tags", "[1", ' string="false"')),
+    ),
+    "text beside elements": (
+        "minimax_m3", '~<invoke name="write">~<plan>so ~<n>4~</n>~</plan>~</invoke>',
+    ),
+    "an end of another value": (
+        "minimax_m3", '~<invoke name="write">~<path>a~</path>~</tags>~</invoke>',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("mode", MODES)
+def test_where_the_meaning_is_not_clear_no_call_is_complete(
+    name: str, text: str, mode: Mode
+) -> None:
+    make = partial(FORMATS[name].parser, TOOLS, arguments=mode)
+    text = text.replace("~", NS)
+    message = message_of(read_at_every_cut(make, text, every=CUTS[mode]))
+    assert not complete_calls(message)
+    assert mode == "live" or message.text == text
 
 
 EMPTY = {

@@ -123,6 +123,6 @@ def test_time_grows_with_the_text_and_no_faster(
 
 
 def test_a_list_of_many_values_is_written_once() -> None:
-    text = opened("minimax_m3") + parameter("minimax_m3", "path", "a") * 2000 + closed("minimax_m3")
+    text = opened("minimax_m3") + parameter("minimax_m3", "tags", "a") * 2000 + closed("minimax_m3")
     (call,) = complete_calls(parse("minimax_m3", text))
-    assert call[1]["path"] == ["a"] * 2000
+    assert call[1]["tags"] == ["a"] * 2000

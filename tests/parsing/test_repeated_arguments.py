@@ -60,7 +60,7 @@ def test_a_call_is_incomplete_where_the_first_value_went_out(
     assert '"a":"safe"' in said
     assert said.count('"a"') == 1
     assert (call.arguments, call.complete) == ({"a": "safe"}, False)
-    assert "tool_use" != message.stop_reason
+    assert message.stop_reason != "tool_use"
     assert message.text.strip() == ""
 
 

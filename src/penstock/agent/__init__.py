@@ -6,12 +6,12 @@ the calls in it (`calls`). Who looks on is told through `outlets`, and cannot ho
 """
 
 from penstock.agent.agent import Agent, AgentBusyError
-from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit
+from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit, Resolution, Retry
 from penstock.agent.events import AgentEvent
 from penstock.agent.hooks import Briefing, Cancel, Hooks
-from penstock.agent.recording import Recorder
+from penstock.agent.recording import CallRecorder, Recorder
 from penstock.agent.recovery import AgentRetry, Compaction
-from penstock.agent.running import AgentRun
+from penstock.agent.running import AgentRun, AgentRunError
 from penstock.agent.session import Session
 from penstock.agent.tools import AgentTool, ToolContext, ToolOutput, tool
 from penstock.agent.watching import Finding, Watch
@@ -22,9 +22,11 @@ __all__ = [
     "AgentEvent",
     "AgentRetry",
     "AgentRun",
+    "AgentRunError",
     "AgentTool",
     "Allow",
     "Briefing",
+    "CallRecorder",
     "Cancel",
     "Compaction",
     "Decision",
@@ -34,6 +36,8 @@ __all__ = [
     "Finding",
     "Hooks",
     "Recorder",
+    "Resolution",
+    "Retry",
     "Session",
     "ToolContext",
     "ToolOutput",

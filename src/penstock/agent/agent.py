@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar, copy_context
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from penstock.agent.approval import Approve
+from penstock.agent.approval import Approve, Resolutions, check_resolution, read_approve
 from penstock.agent.compacting import Compacting
 from penstock.agent.conversation import Conversation
 from penstock.agent.hooks import Hooks
 from penstock.agent.interrupting import Interrupt
-from penstock.agent.loop import Decisions, Loop
+from penstock.agent.loop import Loop
 from penstock.agent.outlets import Outlet
 from penstock.agent.queues import Order, Queue
 from penstock.agent.recording import Recorder
@@ -25,14 +25,17 @@ from penstock.agent.tools.reading import ToolLike, read_agent_tools
 from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.watching import Watch
 from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, Text, ToolCall, Usage
+from penstock.messages import AssistantMessage, ToolCall, Usage
 from penstock.models.base import Model
-from penstock.requests import Message, Request, UserMessage
+from penstock.requests import Message, MessageLike, Request, UserMessage, read_message
 
 T = TypeVar("T")
 
-Prompt = str | UserMessage | Iterable[str | UserMessage]
-"""What an agent is asked: a text, a message, or several."""
+Said = str | UserMessage | Mapping[str, Any]
+"""One thing that a user says: a text, a message, or a dict in OpenAI's shape."""
+
+Prompt = Said | Iterable[Said]
+"""What an agent is asked: one thing, or several."""
 
 _WITHIN: Final[ContextVar[tuple[_Work, ...]]] = ContextVar("_WITHIN", default=())
 """The work that the current task is part of: as one of its tools, hooks or approvals."""
@@ -47,8 +50,9 @@ class Agent:
 
     *tools* are functions, `AgentTool`s, or pairs of a description and something to call.
 
-    * *approve* is asked about each call, but for tools that do not ask. *watches* look on while an
-      answer comes, and may stop it: stream rules and guards.
+    * *approve* is asked about each call, but for tools that do not ask; ``"all"`` approves every
+      call. Without it, tools that need approval are denied: a shell, changes to files, MCP servers.
+      *watches* look on while an answer comes, and may stop it: stream rules and guards.
     * *retry* says how an answer that failed in passing is asked for again, and *compaction* how
       long a conversation may grow; without it, it is never summed up.
     * *eager* starts a tool as soon as its own call is complete. *steering* says whether a message
@@ -65,9 +69,9 @@ class Agent:
         tools: Iterable[ToolLike] = (),
         system: str = "",
         *,
-        messages: Iterable[Message] = (),
+        messages: Iterable[MessageLike] = (),
         request: Request | None = None,
-        approve: Approve | None = None,
+        approve: Approve | Literal["all"] | None = None,
         watches: Iterable[Watch] = (),
         retry: AgentRetry | None = None,
         compaction: Compaction | None = None,
@@ -81,7 +85,7 @@ class Agent:
             read_agent_tools(tools),
             system,
             request or Request(),
-            approve,
+            read_approve(approve),
             tuple(watches),
             retry or AgentRetry(),
             compaction,
@@ -89,7 +93,7 @@ class Agent:
             steering,
             max_turns,
         )
-        self._conversation = Conversation(messages)
+        self._conversation = Conversation(map(read_message, messages))
         self._steering = Queue(order)
         self._follow_ups = Queue(order)
         self._work: _Work | None = None
@@ -143,9 +147,10 @@ class Agent:
         return self._conversation.messages
 
     @messages.setter
-    def messages(self, messages: Iterable[Message]) -> None:
+    def messages(self, messages: Iterable[MessageLike]) -> None:
         self._check_idle()
-        self._conversation.messages = list(messages)
+        self._conversation.messages = [read_message(one) for one in messages]
+        self._conversation.interrupted = []
 
     @property
     def recorder(self) -> Recorder | None:
@@ -175,42 +180,66 @@ class Agent:
     @property
     def deferred(self) -> list[ToolCall]:
         """The calls that wait for a decision; `proceed` takes it."""
-        return [] if self.busy else self._conversation.unanswered
+        waiting = [] if self.busy else self._conversation.unanswered
+        return [call for call in waiting if not self._conversation.is_interrupted(call)]
+
+    @property
+    def interrupted(self) -> list[ToolCall]:
+        """The calls that had begun when their process ended, with what they began with.
+
+        Nobody knows what became of them, and none runs again by itself: `proceed` takes a `Retry`
+        or a result (`ToolOutput`) for each; one without is told the model as unknown.
+        """
+        return [] if self.busy else list(self._conversation.interrupted)
+
+    @interrupted.setter
+    def interrupted(self, calls: Iterable[ToolCall]) -> None:
+        self._check_idle()
+        self._conversation.interrupted = list(calls)
 
     # --- runs ---
 
     def run(self, prompt: Prompt) -> AgentRun:
         """Begin to work on *prompt*.
 
-        Raises `AgentBusyError` while a run goes on.
+        Raises `AgentBusyError` while a run goes on, and `UsageError` for what is no prompt.
         """
-        prompts = [_message(one) for one in _each(prompt)]
+        prompts = [_read(one) for one in _each(prompt)]
         if not prompts:
             raise UsageError("a prompt is at least one message")
         return self._start(prompts, None)
 
-    def proceed(self, decisions: Decisions | None = None) -> AgentRun:
+    def proceed(self, decisions: Resolutions | None = None) -> AgentRun:
         """Go on where the conversation stands: with *decisions* about calls that wait, by id.
 
-        Raises `UsageError` where there is nothing to go on from: an empty conversation, or one
-        in which the model had the last word and no message waits.
+        A decision is what `approve` may return, or the result of the call as a `ToolOutput`; a call
+        that was interrupted takes a `Retry` or a result.
+
+        Raises `UsageError` for what is no decision, and where there is nothing to go on from: an
+        empty conversation, or one in which the model had the last word and no message waits.
         """
         self._check_idle()
+        decisions = decisions or {}
+        waiting = self._conversation.waiting
+        for call in waiting:
+            if call.id in decisions:
+                was = self._conversation.is_interrupted(call)
+                check_resolution(call, decisions[call.id], interrupted=was)
         last = self.messages[-1] if self.messages else None
         has_word = last is None or isinstance(last, AssistantMessage)
-        if has_word and not self._conversation.unanswered and not self.queued:
+        if has_word and not waiting and not self.queued:
             raise UsageError("there is nothing to go on from: no message waits")
-        return self._start([], decisions or {})
+        return self._start([], decisions)
 
-    def steer(self, message: str | UserMessage) -> None:
+    def steer(self, message: Said) -> None:
         """Say *message* as soon as the run can hear it; tools that still run may be stopped."""
-        self._steering.put(_message(message))
+        self._steering.put(_read(message))
         if self.busy and self._work is not None:
             self._work.steer()
 
-    def follow_up(self, message: str | UserMessage) -> None:
+    def follow_up(self, message: Said) -> None:
         """Say *message* when the run would otherwise end."""
-        self._follow_ups.put(_message(message))
+        self._follow_ups.put(_read(message))
 
     @property
     def queued(self) -> int:
@@ -256,7 +285,7 @@ class Agent:
         """Wait until every subscriber has been told everything."""
         await self._conversation.drained()
 
-    def _start(self, prompts: list[UserMessage], decisions: Decisions | None) -> AgentRun:
+    def _start(self, prompts: list[UserMessage], decisions: Resolutions | None) -> AgentRun:
         self._check_idle()
         loop = Loop(self._setup, self._conversation, self._steering, self._follow_ups)
         outlet = Outlet()
@@ -307,9 +336,14 @@ class _Chore:
         """Let the message wait: there is nothing to be steered."""
 
 
-def _each(prompt: Prompt) -> Iterable[str | UserMessage]:
-    return [prompt] if isinstance(prompt, str | UserMessage) else prompt
+def _each(prompt: Prompt) -> Iterable[Said]:
+    if isinstance(prompt, Iterable) and not isinstance(prompt, str | bytes | Mapping):
+        return prompt
+    return [prompt]
 
 
-def _message(said: str | UserMessage) -> UserMessage:
-    return UserMessage([Text(said)]) if isinstance(said, str) else said
+def _read(said: Said) -> UserMessage:
+    message = read_message(said)
+    if not isinstance(message, UserMessage):
+        raise UsageError(f"a prompt is the user's, not a {type(message).__name__}")
+    return message

@@ -24,7 +24,7 @@ from penstock.agent.interrupting import Interrupt, Interrupted
 from penstock.agent.recovery import empty_answer, is_empty, overflowed
 from penstock.agent.setup import MAX_INTERRUPTIONS, Setup
 from penstock.agent.watching import Finding, Watch, Watches
-from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
+from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
 from penstock.models.retrying import without_retries
 from penstock.requests import Message, Request, UserMessage
 
@@ -117,7 +117,7 @@ class Asking:
         await self.settle(message, f"Stopped by {', '.join(finding.names)}.")
         conversation.emit(FindingMade(finding.source, finding.names, finding.text, True))
         await conversation.note(finding)
-        await conversation.say(UserMessage([Text(finding.text)]))
+        await conversation.say(UserMessage(finding.text, finding.source))
         self._findings += 1
         if self._findings >= MAX_INTERRUPTIONS:
             self._reader.may_stop = False

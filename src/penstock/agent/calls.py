@@ -12,21 +12,36 @@ fit, a no, a message of the user's that came first, an answer that broke.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Final
 
-from penstock.agent.approval import Decision
+from penstock.agent.approval import (
+    Allow,
+    Decision,
+    Defer,
+    Deny,
+    Edit,
+    Resolution,
+    Resolutions,
+    Retry,
+    read_decision,
+)
 from penstock.agent.executing import Execution, Policy
+from penstock.agent.tools.base import ToolOutput
+from penstock.agent.tools.contents import content_of
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 
 SKIPPED: Final = "Skipped due to queued user message."
+INTERRUPTED: Final = (
+    "The call was interrupted: it had begun when the process ended, and its outcome is unknown. It"
+    " may have taken effect, in full or in part. It was not run again."
+)
 CUT: Final = "The call was cut off before its arguments were complete, so it was not run."
 
 
 class Calls:
     """The calls of one answer, as far as they have been started."""
 
-    def __init__(self, policy: Policy, decisions: Mapping[str, Decision] | None = None) -> None:
+    def __init__(self, policy: Policy, decisions: Resolutions | None = None) -> None:
         self._policy = policy
         self._decisions = decisions or {}
         self._runs: list[Execution] = []
@@ -42,7 +57,8 @@ class Calls:
         tool = self._policy.tools.get(call.name)
         is_exclusive = tool is not None and tool.exclusive
         before = [run for run in self._runs if is_exclusive or run.is_exclusive]
-        run = Execution(call, tool, self._policy, self._decisions.get(call.id))
+        said = self._decisions.get(call.id)
+        run = Execution(call, tool, self._policy, _decision(said), is_again=isinstance(said, Retry))
         self._runs.append(run)
         run.start(before)
         if self._stopped:
@@ -50,9 +66,31 @@ class Calls:
 
     def refuse(self, call: ToolCall, reason: str) -> None:
         """Answer *call* with *reason* in place of running it."""
-        run = Execution(call, None, self._policy, None)
+        self.give(call, ToolOutput(reason, is_error=True))
+
+    def give(self, call: ToolCall, output: ToolOutput) -> None:
+        """Answer *call* with *output* in place of running it."""
+        run = Execution(call, None, self._policy)
         self._runs.append(run)
-        run.refuse(reason)
+        run.give(output)
+
+    def resume(self, call: ToolCall, *, interrupted: bool) -> None:
+        """Go on with *call*, which waited, as was decided.
+
+        One that was *interrupted* runs again only if that was said: it may have done its work.
+        """
+        said = self._decisions.get(call.id)
+        if isinstance(said, ToolOutput):
+            self.give(call, ToolOutput(content_of(said), said.is_error))
+        elif not interrupted or isinstance(said, Retry):
+            self.start(call)
+        elif isinstance(said, Defer):
+            run = Execution(call, None, self._policy)
+            self._runs.append(run)
+            run.defer()
+        else:
+            reason = said.reason if isinstance(said, Deny) else ""
+            self.refuse(call, f"{INTERRUPTED} {reason}".rstrip())
 
     def stop(self, reason: str, *, hard: bool = False) -> None:
         """End what runs and start nothing more; results that are there stay.
@@ -108,3 +146,12 @@ class Calls:
         for run in self._runs:
             run.task.cancel()
         await asyncio.gather(*(run.task for run in self._runs), return_exceptions=True)
+        begun = [run.call for run in self._runs if run.has_begun and run.result is None]
+        self._policy.conversation.interrupted += begun
+
+
+def _decision(said: Resolution | None) -> Decision | None:
+    """Give what was decided before a call is looked at again."""
+    if isinstance(said, Retry):
+        return Allow() if said.arguments is None else Edit(said.arguments)
+    return read_decision(said)

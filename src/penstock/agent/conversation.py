@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterable
 
+from penstock.agent.approval import Approval
 from penstock.agent.events import (
     AgentEvent,
     Complained,
@@ -17,7 +18,7 @@ from penstock.agent.events import (
 )
 from penstock.agent.interrupting import is_cancelled
 from penstock.agent.outlets import Outlet
-from penstock.agent.recording import Recorder
+from penstock.agent.recording import CallRecorder, Recorder
 from penstock.agent.recovery.costs import Spending
 from penstock.agent.subscribers import Subscriber, Subscription
 from penstock.agent.watching import Finding
@@ -32,6 +33,8 @@ class Conversation:
         self.messages = list(messages)
         self.recorder: Recorder | None = None
         self.spending = Spending()
+        self.interrupted: list[ToolCall] = []
+        """Calls of the last answer that had begun when their process ended."""
         self.new: list[Message] = []
         """What the run that goes on has added."""
         self.outlet: Outlet | None = None  # of the run that goes on
@@ -84,6 +87,8 @@ class Conversation:
         if kept:
             self.messages.append(message)
             self.new.append(message)
+            if isinstance(message, ToolResult):
+                self.interrupted = [one for one in self.interrupted if one.id != message.id]
         if self.recorder is not None:
             await self._record(self.recorder.message(message, kept=kept))
         self.emit(MessageEnded(message, kept))
@@ -92,6 +97,32 @@ class Conversation:
         """Write down that a watch has spoken."""
         if self.recorder is not None:
             await self._record(self.recorder.finding(finding))
+
+    # --- calls ---
+
+    async def start_call(self, call: ToolCall, approval: Approval) -> str:
+        """Write down that *call* begins; give why it could not be, or nothing."""
+        if not isinstance(self.recorder, CallRecorder):
+            return ""
+        return await self._record(self.recorder.call_started(call, approval))
+
+    async def end_call(self, result: ToolResult) -> None:
+        """Write down what a call came to, before it is said."""
+        if isinstance(self.recorder, CallRecorder):
+            await self._record(self.recorder.call_ended(result))
+
+    @property
+    def waiting(self) -> list[ToolCall]:
+        """The calls of the last answer that have no result, those that were interrupted too."""
+        calls = [*self.interrupted, *self.unanswered]
+        found = {call.id: call for call in reversed(calls)}
+        last = self.last_answer
+        order = [call.id for call in last.tool_calls] if last is not None else []
+        return [found[id_] for id_ in order if id_ in found]
+
+    def is_interrupted(self, call: ToolCall) -> bool:
+        """Tell whether *call* had begun when its process ended."""
+        return any(one.id == call.id for one in self.interrupted)
 
     async def compact(self, shorter: list[Message], summary: str, kept: int, tokens: int) -> None:
         """Go on with *shorter*: *summary*, and the last *kept* messages."""
@@ -121,12 +152,17 @@ class Conversation:
                 break
         return []
 
-    async def _record(self, writing: Awaitable[None]) -> None:
+    async def _record(self, writing: Awaitable[None]) -> str:
+        """Wait until something is written; give why it could not be, which is a complaint."""
         try:
             await writing
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            self.complain("record", "what it waited for was cancelled")
+            why = "what it waited for was cancelled"
         except Exception as exc:  # noqa: BLE001 - whatever it is, the run goes on
-            self.complain("record", f"{type(exc).__name__}: {exc}")
+            why = f"{type(exc).__name__}: {exc}"
+        else:
+            return ""
+        self.complain("record", why)
+        return why

@@ -12,11 +12,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from inspect import isawaitable
+from logging import getLogger
 from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from penstock.agent.approval import Allow, Approve, Decision, Defer, Deny, Edit
+from penstock.agent.approval import (
+    Allow,
+    Approval,
+    Approve,
+    Decision,
+    Defer,
+    Deny,
+    Edit,
+    no_approver,
+    read_decision,
+)
+from penstock.agent.conversation import Conversation
 from penstock.agent.events import (
     AgentEvent,
     ApprovalRequested,
@@ -35,6 +47,9 @@ from penstock.errors import ToolError
 from penstock.messages import ToolCall, ToolResult
 
 CALL_ABORTED: Final = "Tool execution was aborted."
+NOT_RECORDED: Final = "The call was not run, because its beginning could not be recorded: {why}"
+
+_LOG: Final = getLogger("penstock.agent")
 
 Emit = Callable[[AgentEvent], None]
 """Tells everybody who looks on."""
@@ -51,14 +66,14 @@ class Policy:
         tools: Mapping[str, AgentTool],
         approve: Approve | None,
         hooks: Hooks,
-        emit: Emit,
-        complain: Complain,
+        conversation: Conversation,
     ) -> None:
         self.tools = tools
         self.approve = approve
         self.hooks = hooks
-        self.emit = emit
-        self.complain = complain
+        self.emit: Emit = conversation.emit
+        self.complain: Complain = conversation.complain
+        self.conversation = conversation
 
 
 class _Refused(Exception):  # noqa: N818 - it is an answer
@@ -71,18 +86,27 @@ class Execution:
     task: asyncio.Task[None]
 
     def __init__(
-        self, call: ToolCall, tool: AgentTool | None, policy: Policy, decision: Decision | None
+        self,
+        call: ToolCall,
+        tool: AgentTool | None,
+        policy: Policy,
+        decision: Decision | None = None,
+        *,
+        is_again: bool = False,
     ) -> None:
         self.call = call
         self.result: ToolResult | None = None
         self.is_deferred = False
+        self.has_begun = False
         self.is_exclusive = tool is not None and tool.exclusive
         self._tool = tool
         self._policy = policy
         self._decision = decision
+        self._approval: Approval = ""
         self._stage: Stage = "waiting"
         self._stopped = ""  # why
         self._is_told = False  # everybody knows that it began
+        self._is_again = is_again  # it was interrupted before
         self._context = ToolContext(call.id, call.name, self._show)
         self._loop = asyncio.get_running_loop()
 
@@ -95,8 +119,17 @@ class Execution:
 
     def refuse(self, reason: str) -> None:
         """Answer with *reason*, in place of running, or of waiting for a decision any longer."""
+        self.give(ToolOutput(reason, is_error=True))
+
+    def give(self, output: ToolOutput) -> None:
+        """Answer with *output*, in place of running."""
         self.is_deferred = False
-        self.task = self._loop.create_task(self._end(ToolOutput(reason, is_error=True)))
+        self.task = self._loop.create_task(self._end(output))
+
+    def defer(self) -> None:
+        """Let the call wait, as it did before."""
+        self.is_deferred, self._stage = True, "over"
+        self.task = self._loop.create_task(asyncio.sleep(0))
 
     def stop(self, reason: str, *, hard: bool = False) -> None:
         """End the call where it is; one that has its result keeps it.
@@ -160,7 +193,11 @@ class Execution:
             case Allow():
                 pass
         self._check()  # whoever decided may have stopped it
-        self._stage = "running"
+        begun = structs.replace(call, arguments=arguments)
+        if why := await self._policy.conversation.start_call(begun, self._approval):
+            raise _Refused(NOT_RECORDED.format(why=why))
+        self._check()
+        self._stage, self.has_begun = "running", True
         self._tell_start(arguments)
         return await self._call(tool, arguments)
 
@@ -203,29 +240,40 @@ class Execution:
     async def _ask(self, tool: AgentTool, call: ToolCall) -> Decision:
         approve, decision = self._policy.approve, self._decision
         if decision is None:
-            if approve is None or not tool.asks:
+            if approve is None and tool.asks:
+                decision = Deny(no_approver(tool.name))
+                _LOG.warning("%s", decision.reason)
+            elif approve is None or tool.asks is False:
                 return Allow()
-            self._policy.emit(ApprovalRequested(call.id, call.name, call.arguments))
-            decision = await self._asked(approve, call, tool)
+            else:
+                self._policy.emit(ApprovalRequested(call.id, call.name, call.arguments))
+                decision = await self._asked(approve, call, tool)
         match decision:
             case Deny(reason):
                 self._policy.emit(CallDenied(call.id, call.name, reason))
             case Edit(arguments):
+                self._approval = "edited"
                 self._policy.emit(CallApproved(call.id, call.name, arguments))
             case Allow():
+                self._approval = "approved"
                 self._policy.emit(CallApproved(call.id, call.name, call.arguments))
+        if self._is_again:
+            self._approval = "retried"
         return decision
 
     async def _asked(self, approve: Approve, call: ToolCall, tool: AgentTool) -> Decision:
         try:
             said = approve(call, tool)
-            decision: object = await said if isawaitable(said) else said
+            answer: object = await said if isawaitable(said) else said
         except Exception as exc:  # noqa: BLE001 - nobody could say yes, so it is a no
             self._policy.complain("approval", _words(exc))
             return Deny("nobody could be asked")
-        if isinstance(decision, Decision):
+        decision = read_decision(answer)
+        if decision is not None:
             return decision
-        self._policy.complain("approval", f"{decision!r} is no decision")
+        self._policy.complain(
+            "approval", f"{answer!r} is no decision: give True, False, Allow, Deny, Edit or Defer"
+        )
         return Deny("nobody could be asked")
 
     # --- what is told ---
@@ -258,6 +306,7 @@ class Execution:
         if has_run:
             result = await self._changed(result)
         self._stage, self.result = "over", result
+        await self._policy.conversation.end_call(result)
         self._policy.emit(ToolEnded(call.id, call.name, result, details))
 
     async def _changed(self, result: ToolResult) -> ToolResult:

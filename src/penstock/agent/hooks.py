@@ -123,10 +123,12 @@ class Hooks:
                 complain("hook tool_call", f"{type(exc).__name__}: {exc}")
                 return Deny(f"a check of this call failed: {exc}")
             match answer:
-                case None | Allow():
+                case None | Allow() | True:
                     continue
                 case Deny() | Defer():
                     return answer
+                case False:
+                    return Deny()
                 case Cancel(reason):
                     return Deny(reason)
                 case Edit(arguments) | ToolCall(arguments=arguments):

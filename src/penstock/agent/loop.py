@@ -14,31 +14,29 @@ be said, so those that a run did not come to are there for the next.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
 
 from penstock.agent.answering import ANSWER_ABORTED
-from penstock.agent.approval import Decision
+from penstock.agent.approval import Resolutions
 from penstock.agent.asking import Asking
-from penstock.agent.calls import CUT, SKIPPED, Calls
+from penstock.agent.calls import CUT, INTERRUPTED, SKIPPED, Calls
 from penstock.agent.conversation import Conversation
 from penstock.agent.events import AgentEnded, AgentStarted, FindingMade, TurnEnded, TurnStarted
 from penstock.agent.executing import CALL_ABORTED, Policy
 from penstock.agent.hooks import Briefing, Cancel
 from penstock.agent.interrupting import Interrupt, Interrupted, is_cancelled
 from penstock.agent.queues import Queue
+from penstock.agent.running import Outcome
 from penstock.agent.setup import Setup
 from penstock.agent.watching import Watches
-from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
+from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
 from penstock.requests import Message, UserMessage
 from penstock.streams.failures import error_of
 
 UNDECIDED: Final = "Nobody decided about the call, so it was not run."
-
-Decisions = Mapping[str, Decision]
-"""What was decided about calls, by their ids."""
 
 
 class Loop:
@@ -56,7 +54,7 @@ class Loop:
         complain = conversation.complain
         tools = {tool.name: tool for tool in setup.tools}
         self._watches = Watches(setup.watches, complain)
-        self._policy = Policy(tools, setup.approve, setup.hooks, conversation.emit, complain)
+        self._policy = Policy(tools, setup.approve, setup.hooks, conversation)
         self._asking = Asking(setup, conversation, self.interrupt, self._policy, self._watches)
         self._turn = 0
 
@@ -73,9 +71,9 @@ class Loop:
             self._asking.calls.stop(SKIPPED)
 
     async def run(
-        self, prompts: Sequence[UserMessage], decisions: Decisions | None = None
-    ) -> list[Message]:
-        """Work until there is nothing left to do; give the messages that are new."""
+        self, prompts: Sequence[UserMessage], decisions: Resolutions | None = None
+    ) -> Outcome:
+        """Work until there is nothing left to do; say how that ended."""
         self._conversation.begin()
         self._emit(AgentStarted())
         self._watches.each(lambda watch: watch.prompt_started())
@@ -92,12 +90,12 @@ class Loop:
             error = error_of(exc)
         deferred = self._asking.calls.deferred
         self._emit(AgentEnded(self._conversation.new, deferred, error))
-        return self._conversation.new
+        return Outcome(self._conversation.new, error)
 
     # --- turns ---
 
     async def _work(
-        self, prompts: Sequence[UserMessage], decisions: Decisions | None
+        self, prompts: Sequence[UserMessage], decisions: Resolutions | None
     ) -> ErrorInfo | None:
         said = await self._brief(prompts, is_new=decisions is None)
         if prompts and not said:
@@ -109,7 +107,7 @@ class Loop:
                 if not self._has_more(answer):
                     return None
             if self._turn == self._setup.max_turns:
-                return ErrorInfo(f"the agent stopped after {self._turn} turns", "aborted", "turns")
+                return _out_of_turns(self._turn)
             await self._asking.compacting.compact_if_due()
             answer = await self._take_turn([*said, *await self._next(answer, is_prompt=bool(said))])
             said = []
@@ -162,8 +160,13 @@ class Loop:
                 said = await self._briefed(prompts)
         except Interrupted:
             pass
-        unanswered = self._conversation.unanswered if said and is_new else []
-        return [*map(_undecided, unanswered), *said]
+        waiting = self._conversation.waiting if said and is_new else []
+        return [*map(self._undecided, waiting), *said]
+
+    def _undecided(self, call: ToolCall) -> ToolResult:
+        """Give the result of a call that a prompt takes the place of a decision about."""
+        reason = INTERRUPTED if self._conversation.is_interrupted(call) else UNDECIDED
+        return ToolResult(call.id, call.name, reason, is_error=True)
 
     async def _briefed(self, prompts: Sequence[UserMessage]) -> list[Message]:
         hooks, complain = self._setup.hooks, self._conversation.complain
@@ -178,17 +181,22 @@ class Loop:
             self._asking.system, said = changed.system, changed.messages
         return said
 
-    async def _resume(self, decisions: Decisions) -> AssistantMessage | None:
+    async def _resume(self, decisions: Resolutions) -> AssistantMessage | None:
         """Run the calls that waited for a decision, as a turn of their own."""
-        waiting, answer = self._conversation.unanswered, self._conversation.last_answer
+        conversation = self._conversation
+        waiting, answer = conversation.waiting, conversation.last_answer
         if not waiting or answer is None:
             return None
         self._begin_turn()
         calls = self._asking.calls = Calls(self._policy, decisions)
-        rest = structs.replace(answer, content=list(waiting))
-        results = await self._run_tools(rest, calls)
+        if self.interrupt.fired:
+            calls.stop(CALL_ABORTED, hard=True)
+        for call in waiting:
+            calls.resume(call, interrupted=conversation.is_interrupted(call))
+        results = await self._asking.collect(structs.replace(answer, content=list(waiting)))
         self._end_turn(answer, results)
-        return answer
+        # What the answer broke by is over: its calls are settled, and the model goes on from there.
+        return structs.replace(answer, stop_reason="tool_use", error=None)
 
     # --- what comes next ---
 
@@ -225,8 +233,16 @@ class Loop:
         for finding in reminders:
             self._emit(FindingMade(finding.source, finding.names, finding.text, False))
             await self._conversation.note(finding)
-        text = "\n\n".join(finding.text for finding in reminders)
-        return [UserMessage([Text(text)])] if text else []
+        said: list[Message] = []
+        for source in ("rule", "guard"):  # each by itself, for nobody says what another found
+            texts = [finding.text for finding in reminders if finding.source == source]
+            if any(texts):
+                said.append(UserMessage("\n\n".join(texts), source))
+        return said
+
+
+def _out_of_turns(turns: int) -> ErrorInfo:
+    return ErrorInfo(f"the agent stopped after {turns} turns", "aborted", "turns")
 
 
 def _broken(answer: AssistantMessage) -> str:
@@ -234,7 +250,3 @@ def _broken(answer: AssistantMessage) -> str:
     why = "was aborted" if was_aborted else "failed due to an error"
     told = answer.error.message if answer.error is not None else ""
     return f"Tool execution {why}: {told}" if told else f"Tool execution {why}."
-
-
-def _undecided(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, UNDECIDED, is_error=True)

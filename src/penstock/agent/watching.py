@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from penstock.agent.hooks import Complain
+from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.messages import ToolResult
 
@@ -16,7 +17,8 @@ class Finding(Struct, frozen=True):
     """What a watch found: *text* is what the model is told of it.
 
     One that *interrupts* stops the answer at once; any other is told after the turn. *keep* says
-    that what had arrived of the answer stays in what the model is shown again.
+    that what had arrived of the answer stays in what the model is shown again. Raises `UsageError`
+    for another *source*: the record says who spoke.
     """
 
     source: Literal["rule", "guard"]
@@ -24,6 +26,10 @@ class Finding(Struct, frozen=True):
     text: str
     interrupts: bool = True
     keep: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source not in ("rule", "guard"):
+            raise UsageError(f"a finding is of a rule or a guard, not of {self.source!r}")
 
 
 class Watch(Protocol):

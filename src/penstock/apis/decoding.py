@@ -4,8 +4,10 @@ An API says by `_read` what one JSON object of its stream means, and by `_read_e
 that the bytes end. All else is the same everywhere:
 
 * a frame that is no JSON is read line by line, since some servers leave the blank lines out (see
-  `framing`); a line that is none either is skipped and counted, and no call that was open then is
-  complete;
+  `framing`); a line that is not JSON either is skipped and counted (`skipped`). If it is what is
+  left of JSON, content was lost: the answer fails at once as ``malformed``, so that no text and no
+  call closes over the gap. Noise (``ping``, ``{oops``) is counted only, but no call that was open
+  while a bracket came is complete;
 * a body that is no stream at all (an error as plain JSON, a whole answer, a page of HTML) is read
   as what it is, and one that stops inside its first frame is a stream that was cut;
 * a frame over its limit, and bytes that hold no frame, end in `Failed` of kind ``malformed``;
@@ -34,13 +36,30 @@ from penstock.values import IncrementalJSON
 MAX_BODY: Final = 8 * 1024 * 1024
 """How many bytes of a body without frames are kept, to say what it was."""
 
+MAX_SILENT: Final = 64 * 1024 * 1024
+"""How many bytes in a row may give no event: several frames of the largest size, and no flood."""
+
+MAX_SILENT_FRAMES: Final = 100_000
+"""How many frames in a row may give no event: some servers send one for each hidden token."""
+
+MAX_VALUES: Final = 100_000
+"""How many values the JSON of a frame may hold, by its commas and brackets: each is looked at."""
+
+MAX_BLOCKS: Final = 2_000
+"""How many blocks (texts, thoughts, calls) an answer may have: some ten times what agents get."""
+
 MAX_SHAPED: Final = 64 * 1024
 """How many bytes of a read are compared with the last one: far more than a delta has."""
+
+MAX_LOOK: Final = 65_536
+"""How many characters of a body without frames are read to tell comments before it, and whether it
+is JSON that was cut."""
 
 _DONE: Final = "[DONE]"
 _SHOWN: Final = 200  # characters of a body that is shown in an error
 _FIELDS: Final = ("data:", "event:", "id:", "retry:", ":")
 _COMMENT: Final = re.compile(r"(?:\s*:[^\r\n]*[\r\n])+")
+_STRUCTURE: Final = re.compile(r"[{}\[\]\\]")
 
 
 class StreamDecoder(ABC):
@@ -50,6 +69,8 @@ class StreamDecoder(ABC):
         self, frames: FrameDecoder | None = None, *, ids: Callable[[], str] | None = None
     ) -> None:
         self.skipped = 0
+        """How many frames, or lines of them, could not be read."""
+        self._was_cut = False  # inside a frame, by the end of the bytes
         self._frames = frames or framing.Decoder()
         self._transcript = Transcript(ids)
         self._shape = Shape()
@@ -57,6 +78,8 @@ class StreamDecoder(ABC):
         self._is_sse = isinstance(self._frames, sse.Decoder)
         self._is_even = False  # the last read ended in a blank line: no frame is pending
         self._body: bytearray | None = bytearray()  # as long as there was no frame
+        self._silent = 0  # bytes since the last event
+        self._silent_frames = 0
         self._finished = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -82,7 +105,16 @@ class StreamDecoder(ABC):
         for frame in frames:
             self._read_frame(frame)
         self._learn(data, frames)
-        return self._transcript.take()
+        if events := self._transcript.take():
+            self._silent = self._silent_frames = 0
+            return events
+        self._silent += len(data)
+        self._silent_frames += len(frames)
+        if self._silent > MAX_SILENT:
+            return self._refuse(f"more than {MAX_SILENT} bytes in a row without content")
+        if self._silent_frames > MAX_SILENT_FRAMES:
+            return self._refuse(f"more than {MAX_SILENT_FRAMES} frames in a row without content")
+        return events
 
     def finish(self) -> list[Event]:
         """End the stream; give what was held back, and the terminal event if none has come."""
@@ -121,6 +153,11 @@ class StreamDecoder(ABC):
     def _read(self, data: dict[str, Any], event: str) -> None:
         """Read one JSON object of the stream; *event* is the name that its frame had."""
 
+    @property
+    def _has_said_all(self) -> bool:
+        """Whether nothing can follow that the answer needs, such as the usage alone."""
+        return False
+
     def _read_done(self) -> None:  # noqa: B027 - most streams have no such mark
         """Read the mark ``[DONE]``."""
 
@@ -141,6 +178,11 @@ class StreamDecoder(ABC):
             passage.add(text)
             return
         self._shape.forget()  # What another frame says may change what the same one says later.
+        if self._transcript.ended:
+            return
+        if _json.may_hold_more(data, MAX_VALUES):
+            self._refuse_frame()
+            return
         try:
             value = _json.decode(data)
         except JSONParseError:
@@ -148,6 +190,10 @@ class StreamDecoder(ABC):
             return
         mark = self._transcript.mark
         self._read_value(value, frame)
+        if self._transcript.blocks > MAX_BLOCKS:
+            self._transcript.fail(
+                ErrorInfo(f"the answer has more than {MAX_BLOCKS} blocks", "malformed")
+            )
         spoken = self._transcript.spoke_since(mark)
         if spoken is not None:
             self._shape.learn(data, spoken.last, spoken)
@@ -168,8 +214,10 @@ class StreamDecoder(ABC):
             self.has_read = True
             self._body = None
             self._read(value, frame.event)
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            self._skip(frame, frame.data)
         else:
-            self._skip(frame)
+            self._skip(frame, "")
 
     def _read_lines(self, frame: Frame) -> None:
         """Read a frame that is no JSON as a whole: a mark, several frames in one, or garbage."""
@@ -184,14 +232,26 @@ class StreamDecoder(ABC):
                 try:
                     value = _json.decode(text)
                 except JSONParseError:
-                    self._skip(frame)
+                    self._skip(frame, text)
                 else:
                     self._read_value(value, frame)
 
-    def _skip(self, frame: Frame) -> None:
-        if not frame.unfinished:  # What the end cut off is no fault of the line.
-            self.skipped += 1
-        self._transcript.damage()
+    def _skip(self, frame: Frame, text: str) -> None:
+        """Pass over *text*, which cannot be read; fail if it held content."""
+        if self._transcript.ended:
+            return
+        is_of_json = '"' in text or text.endswith("}")
+        had_content = is_of_json and frame.event != "ping"
+        if frame.unfinished:  # What the end cut off is not damage: the stream was cut.
+            self._was_cut |= had_content
+            self._transcript.damage()
+            return
+        self.skipped += 1
+        if had_content and not self._has_said_all:
+            reason = f"a frame of the stream is damaged: {text[:_SHOWN]}"
+            self._transcript.fail(ErrorInfo(reason, "malformed", retryable=True))
+        elif had_content or _STRUCTURE.search(text):
+            self._transcript.damage()
 
     # --- ends ---
 
@@ -202,6 +262,10 @@ class StreamDecoder(ABC):
         else:
             message = "the stream ended before the answer did"
             self._transcript.fail(ErrorInfo(message, "truncated", retryable=True))
+
+    def _refuse_frame(self) -> None:
+        reason = f"a frame holds more than {MAX_VALUES} JSON values"
+        self._transcript.fail(ErrorInfo(reason, "malformed"))
 
     def _refuse(self, reason: str) -> list[Event]:
         self._transcript.fail(ErrorInfo(reason, "malformed"))
@@ -217,8 +281,11 @@ class StreamDecoder(ABC):
 
     def _read_body(self, body: bytes) -> None:
         text = body.decode("utf-8", "replace").lstrip("\ufeff")
-        comment = _COMMENT.match(text)
+        comment = _COMMENT.match(text, 0, MAX_LOOK)
         text = text[comment.end() if comment else 0 :].strip()
+        if _json.may_hold_more(text, MAX_VALUES):
+            self._refuse_frame()
+            return
         try:
             value = _json.decode(text)
         except JSONParseError:
@@ -254,7 +321,7 @@ def _is_cut(text: str) -> bool:
         return False
     reader = IncrementalJSON()
     try:
-        reader.feed(text)
+        reader.feed(text[:MAX_LOOK])
     except JSONParseError:
         return False
     return not reader.complete

@@ -13,10 +13,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
+
+from msgspec import structs
 
 from penstock import _json
-from penstock.errors import JSONParseError, UsageError
+from penstock.apis.arguments import strict_object, with_whole_pairs
+from penstock.errors import UsageError
 from penstock.events import (
     Done,
     Event,
@@ -33,7 +36,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import AssistantMessage, ErrorInfo, StopReason
+from penstock.messages import AssistantMessage, ErrorInfo, StopReason, ToolCall
 
 BlockEvent = (
     TextStart
@@ -51,6 +54,9 @@ BlockEvent = (
 
 Ending = Literal["stop", "length", "tool_use", "refusal", "filter"]
 """How an answer ends, where it does not end in an error."""
+
+INCOMPLETE_CALL: Final = "incomplete_call"
+"""The type of the error of an answer that ended well, but holds a call that is not complete."""
 
 _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd, Part)
 
@@ -78,7 +84,8 @@ class StreamEncoder(ABC):
                 return self._end(event)
             case _:
                 if isinstance(event, ToolCallEnd):
-                    self._calls.append(event.call.complete and self._is_sound(event))
+                    event = self._checked(event)
+                    self._calls.append(event.call.complete)
                 elif isinstance(event, ToolCallDelta):
                     self._said.setdefault(event.index, []).append(event.arguments)
                 head = b"" if self._begun else self._begin(MessageStart())
@@ -121,18 +128,24 @@ class StreamEncoder(ABC):
     streams_arguments = True
     """Whether arguments go out as they come; if not, what was understood has the last word."""
 
-    def _is_sound(self, event: ToolCallEnd) -> bool:
-        """Tell whether a client can read the arguments: some were mended after they had gone.
-
-        What does not begin like an object has not gone: see `ArgumentsOut`.
-        """
+    def _checked(self, event: ToolCallEnd) -> ToolCallEnd:
+        """Return the end of a call; one whose arguments a client cannot read is not complete."""
         said = "".join(self._said.pop(event.index, ())).lstrip()
-        if not event.call.repairs or not said.startswith("{") or not self.streams_arguments:
-            return True
-        try:
-            return isinstance(_json.decode_strict(said), dict)
-        except JSONParseError:
+        if not event.call.complete or self._is_sound(event.call, said):
+            return event
+        return structs.replace(event, call=structs.replace(event.call, complete=False))
+
+    def _is_sound(self, call: ToolCall, said: str) -> bool:
+        """Return whether every client reads the arguments alike.
+
+        Some were mended after they had gone, some cannot be written at all. What does not begin
+        like an object has not gone: see `ArgumentsOut`.
+        """
+        if not _json.is_finite(call.arguments):
             return False
+        if not said.startswith("{") or not self.streams_arguments:
+            return True
+        return strict_object(with_whole_pairs(said)) is not None
 
     @abstractmethod
     def _write_start(self, event: MessageStart) -> bytes:
@@ -149,8 +162,46 @@ class StreamEncoder(ABC):
 
 def ending_of(message: AssistantMessage) -> Ending | ErrorInfo:
     """Say how a whole *message* ended, by the same rules."""
-    calls = [call.complete for call in message.tool_calls]
+    calls = [call.complete for call in writable(message).tool_calls]
     return _ending(message.stop_reason, message.error, calls)
+
+
+def failure_of(message: AssistantMessage) -> ErrorInfo | None:
+    """Return why *message* has no whole form; nothing if it has one.
+
+    An answer that ended well and holds a call that is not complete has one, if it says anything
+    else: what a model said is not lost for a call that cannot be read.
+    """
+    ending = ending_of(message)
+    if not isinstance(ending, ErrorInfo):
+        return None
+    says_more = bool(message.text.strip()) or any(c.complete for c in writable(message).tool_calls)
+    return None if ending.type == INCOMPLETE_CALL and says_more else ending
+
+
+def whole_ending_of(message: AssistantMessage) -> tuple[Ending, ErrorInfo | None]:
+    """Say how a whole answer ends, and what is wrong with it; raise `UsageError` for a failed one.
+
+    With a call that is not complete it ends as one that was cut at the limit, the one word of all
+    APIs for an answer of which something is missing.
+    """
+    failure, ending = failure_of(message), ending_of(message)
+    if failure is not None:
+        raise UsageError(f"an answer that failed has no whole form: {failure.message}")
+    return ("length", ending) if isinstance(ending, ErrorInfo) else (ending, None)
+
+
+def writable(message: AssistantMessage) -> AssistantMessage:
+    """Return *message* as it can be written: a call that JSON has no words for is not complete."""
+    if all(_json.is_finite(call.arguments) for call in message.tool_calls):
+        return message
+    content = [
+        structs.replace(block, complete=False)
+        if isinstance(block, ToolCall) and not _json.is_finite(block.arguments)
+        else block
+        for block in message.content
+    ]
+    return structs.replace(message, content=content)
 
 
 def _ending(
@@ -163,7 +214,9 @@ def _ending(
     if reason == "length":
         return reason
     if not all(calls):
-        return ErrorInfo("the answer holds a call that is not complete", "malformed")
+        return ErrorInfo(
+            "the answer holds a call that is not complete", "malformed", INCOMPLETE_CALL
+        )
     return "tool_use" if calls else "stop"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import structs
 
 from penstock import _json
+from penstock.apis.text_forms import kind_of
 from penstock.messages import (
     AssistantMessage,
     Content,
@@ -15,8 +17,15 @@ from penstock.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    failed_content,
 )
 from penstock.requests import Image, Message, Request, UserMessage
+
+OURS: Final = "penstock"
+"""Whose blocks go to no API: they tell a reader of the answer what was done."""
+
+_NOTES: Final = frozenset({"annotations", "redacted_thinking"})
+"""The types of blocks that no other API could have a use for."""
 
 MISSING: str = "No result provided"
 """What a call is answered with whose result is not there."""
@@ -80,7 +89,7 @@ def _answered(message: AssistantMessage, results: list[ToolResult | None]) -> As
 def _said(result: ToolResult) -> UserMessage:
     """Say a result of no call as the user would: no API takes one."""
     name = f" of {result.name}" if result.name else ""
-    text = f"The result{name}:\n{text_of(result.content)}"
+    text = f"The result{name}:\n{result_text(result)}"
     return UserMessage([Text(text), *beside_text(result)])
 
 
@@ -131,24 +140,44 @@ def text_of(content: object) -> str:
     return _json.encode_wire(content).decode()
 
 
+def result_text(result: ToolResult) -> str:
+    """Return what a call gave back as text that also says whether it failed."""
+    text = text_of(result.content)
+    return str(failed_content(text)) if result.is_error and text != MISSING else text
+
+
 def lost_content(request: Request, provider: str, *, images: bool = True) -> list[str]:
-    """Name what the user or a tool says that *provider* has no form for, such as a document."""
+    """Name what the conversation holds that *provider* has no form for, such as a document.
+
+    The messages are those that `with_fit_content` returns.
+    """
     lost: dict[str, None] = {}
     for message in request.messages:
-        if isinstance(message, UserMessage):
-            blocks = [b for b in message.content if not isinstance(b, Text)]
+        if isinstance(message, AssistantMessage):
+            blocks: Iterable[object] = _blocks_made(message)
+        elif isinstance(message, ToolResult):
+            blocks = beside_text(message)
         else:
-            blocks = beside_text(message) if isinstance(message, ToolResult) else []
+            blocks = message.content if isinstance(message, UserMessage) else ()
         for block in blocks:
             if isinstance(block, Opaque) and block.provider != provider:
-                lost[f"content: {_kind_of(block.data)}"] = None
+                lost[f"content: {kind_of(block.data)}"] = None
             elif isinstance(block, Image) and not images:
                 lost["content: image"] = None
     return [*lost]
 
 
-def _kind_of(data: object) -> str:
-    """Name what a block is, in its provider's word: its type, or its only field."""
-    fields = data if isinstance(data, dict) else {}
-    kind = fields.get("type") or next(iter(fields), "")
-    return kind if isinstance(kind, str) and kind else "unknown"
+def _blocks_made(message: AssistantMessage) -> list[Opaque]:
+    """Return what a provider has put into its answer beside text, reasoning and calls.
+
+    Notes about such blocks (citations, annotations, what stopped the answer) are not content.
+    """
+    made = [block for block in message.content if isinstance(block, Opaque)]
+    return [
+        block
+        for block in made
+        if block.provider != OURS
+        and isinstance(block.data, dict)
+        and isinstance(kind := block.data.get("type"), str)
+        and kind not in _NOTES
+    ]

@@ -8,23 +8,37 @@ from itertools import count
 from typing import Final
 
 _ANY: Final = re.compile(r"(?s).+")
+_MISTRAL: Final = re.compile(r"(?i)[sx]tral")
+"""The family by its names: Mistral, Mixtral, Codestral, Devstral, Magistral, Pixtral, Voxtral …"""
+
+_MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+"""What Mistral's tokenizer takes for an id, whichever server runs it behind whichever API."""
+
+
+def is_mistral(model: str) -> bool:
+    """Return whether *model* is one of Mistral's family, by its name."""
+    return _MISTRAL.search(model) is not None
 
 
 class Ids:
     """Gives each call of one answer or one conversation an id that its API allows.
 
     *allowed* is what an id may look like, *prefix* begins those that are made here, and *digits*
-    is how many follow it at least. Of an id of the Responses API (``call_id|item_id``) the first
-    half is the call's.
+    is how many follow it at least. *given* are ids that are taken; those that are given join them.
+    Of an id of the Responses API (``call_id|item_id``) the first half is the call's.
     """
 
     def __init__(
-        self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_", digits: int = 1
+        self,
+        allowed: re.Pattern[str] = _ANY,
+        prefix: str = "call_",
+        digits: int = 1,
+        given: set[str] | None = None,
     ) -> None:
         self._allowed = allowed
         self._prefix = prefix
         self._digits = digits
-        self._given: set[str] = set()
+        self._given = set() if given is None else given
         self._numbers = count(1)
 
     def give(self, wanted: str) -> str:
@@ -50,6 +64,18 @@ class SentIds:
     ) -> None:
         self._ids = Ids(allowed, prefix, digits)
         self._open: dict[str, deque[str]] = {}
+
+    @classmethod
+    def for_model(
+        cls, model: str, allowed: re.Pattern[str] = _ANY, prefix: str = "call_"
+    ) -> SentIds:
+        """Return ids for a conversation with *model*, whose family may want a shape of its own.
+
+        *allowed* and *prefix* are the API's.
+        """
+        if is_mistral(model):
+            return cls(_MISTRAL_ID, "call", 5)
+        return cls(allowed, prefix)
 
     def of_call(self, id: str) -> str:  # noqa: A002 - the field's name
         """Give the id under which a call is sent."""

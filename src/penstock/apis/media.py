@@ -1,22 +1,22 @@
 """Pictures and files on their way from one API to another.
 
 The type of a picture that comes without one is guessed by how its data or its address look. A file
-(a document, a recording) is a block that only its own API understands; where another has a form for
-it too, it is written in that.
+(a document, a recording) is a block that only its own API understands; `text_forms` writes it for
+the others.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from penstock.apis.reading import clean, object_at, text_at
-from penstock.messages import Opaque, ToolResult
-from penstock.requests import Image, Message, UserContent, UserMessage
+from penstock.messages import Opaque
+from penstock.requests import Image
 
 PDF: Final = "application/pdf"
 
@@ -50,33 +50,6 @@ class File(Struct, frozen=True):
     def data_url(self) -> str:
         """Its bytes as an address."""
         return f"data:{self.media_type};base64,{self.data}"
-
-
-def with_files(
-    messages: Iterable[Message], provider: str, write: Callable[[File], Any]
-) -> list[Message]:
-    """Give *messages* with the files of other APIs as *provider* would have them.
-
-    *write* gives the block of a file, or nothing for one that the API does not take; such a file
-    stays as it is.
-    """
-
-    def passed_on(block: UserContent) -> UserContent:
-        if not isinstance(block, Opaque) or block.provider == provider:
-            return block
-        file = file_of(block)
-        written = write(file) if file is not None else None
-        return block if written is None else Opaque(provider, written)
-
-    fit: list[Message] = []
-    for message in messages:
-        if isinstance(message, UserMessage):
-            fit.append(UserMessage([passed_on(block) for block in message.content]))
-        elif isinstance(message, ToolResult) and isinstance(message.content, list):
-            fit.append(structs.replace(message, content=[passed_on(b) for b in message.content]))
-        else:
-            fit.append(message)
-    return fit
 
 
 def file_of(block: Opaque) -> File | None:
@@ -133,7 +106,4 @@ _READERS: Final[dict[str, Callable[[Mapping[str, Any]], File | None]]] = {
 
 def image_at(url: str, detail: str = "") -> Image:
     """Read the picture at *url*, which may hold it."""
-    head, comma, data = url.partition(";base64,")
-    if comma and head.startswith("data:"):
-        return Image(media_type=head.removeprefix("data:"), data=data, detail=detail)
-    return Image(url=url, detail=detail)
+    return Image.at(url, detail)

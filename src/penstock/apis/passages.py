@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock import _json
+from penstock import _json, values
 from penstock.apis.arguments import Wholeness, strict_object
 from penstock.apis.reading import clean
 from penstock.events import (
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from penstock.apis.transcript import Transcript
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_MADE_UP: Final = re.compile(r"closed (?:an|\d+) open |completed (?:the|\d+) cut ")
-"""Repairs of text that stops too early."""
+_REPEATED: Final = re.compile(r"took the last value of ")
+"""Repairs of text that says two things: which of them was meant, nobody knows."""
 
 
 class Passage:
@@ -245,7 +245,12 @@ class CallPassage:
         """Read *text* as well as it can be; where an end had to be made up, it was cut."""
         if not cut and not self.is_damaged:
             call = ToolCall.from_text(self._id, self._name, text)
-            if not any(map(_MADE_UP.match, call.repairs)):
+            if not _json.is_finite(call.arguments):
+                call.complete = False
+                call.repairs.append("a number is too large for JSON")
+            if any(map(_REPEATED.match, call.repairs)):
+                call.complete = False
+            if not values.rjson.closes_text(call.repairs):
                 return call
         return ToolCall.from_text(self._id, self._name, text, complete=False)
 

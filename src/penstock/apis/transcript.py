@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from penstock.apis.encoding import INCOMPLETE_CALL
 from penstock.apis.passages import CallPassage, Passage
 from penstock.apis.reading import clean
 from penstock.events import (
@@ -101,6 +102,11 @@ class Transcript:
             self._begun = True
             self.message.id, self.message.model = clean(id), clean(model)
             self._events.append(MessageStart(self.message.id, self.message.model))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks have begun; a call without a name yet is one of them."""
+        return len(self._content) + len(self._open)
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -203,7 +209,7 @@ class Transcript:
             self._end(Done("length", self._final("length")))
         elif broken:
             message = f"the arguments of the call of {broken[0]} cannot be read"
-            self.fail(ErrorInfo(message, "malformed", retryable=True))
+            self.fail(ErrorInfo(message, "malformed", INCOMPLETE_CALL, retryable=True))
         else:
             end: Literal["stop", "tool_use"] = "tool_use" if calls else "stop"
             self._end(Done(end, self._final(end)))

@@ -153,6 +153,7 @@ def _facts(detail: RequestDetail, clock: Clock) -> dict[str, str]:
         "repairs": "; ".join(row.repairs),
         "complaints": "; ".join(map(str, notes.get("complaints", []))),
         "failures": "; ".join(map(str, notes.get("failures", []))),
+        "skipped": f"{notes['skipped']} frames of the upstream" if notes.get("skipped") else "",
         "stored": f"{row.size:,} bytes: {', '.join(_kept(detail)) or 'no bodies'}",
     }
 

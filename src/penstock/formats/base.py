@@ -19,7 +19,7 @@ from penstock.formats import prompts
 from penstock.formats.grammar import Count, Outline, write_gbnf, write_structural_tag
 from penstock.formats.thinking import STYLES, THINK, reasoning_of
 from penstock.formats.turns import TURN_ENDS
-from penstock.messages import AssistantMessage, ToolCall, ToolResult
+from penstock.messages import AssistantMessage, ToolCall, ToolResult, failed_content
 from penstock.parsing import (
     Arguments,
     FencedCalls,
@@ -51,6 +51,7 @@ class Options(TypedDict, total=False):
     repair: bool
     on_error: OnError | None
     ids: Callable[[], str] | None
+    max_calls: int | None
     untrusted: Untrusted | Iterable[str] | None
     fenced: FencedCalls
 
@@ -189,7 +190,9 @@ class Format(Struct, frozen=True):
         unmarked = structs.replace(result, is_error=False)
         if self.calls.render_result(unmarked) != written:
             return written  # The wire has a flag of its own.
-        return self.calls.render_result(structs.replace(unmarked, content=_failed(result.content)))
+        return self.calls.render_result(
+            structs.replace(unmarked, content=failed_content(result.content))
+        )
 
     def gbnf(self, tools: object, *, calls: Count = "one") -> str:
         """Write the grammar, in llama.cpp's GBNF, of exactly one call of *tools*, or of ``many``.
@@ -250,15 +253,6 @@ class Format(Struct, frozen=True):
         parser.feed(text)
         parser.finish(cut=False)
         return [text[start:end] for start, end in parser.spans]
-
-
-def _failed(content: Any) -> Any:
-    """Give the *content* of a result so that it says that the call failed."""
-    if isinstance(content, str):
-        is_said = content.lstrip().lower().startswith("error")
-        return content if is_said else (f"Error: {content}" if content.strip() else "Error")
-    is_said = isinstance(content, dict) and "error" in content
-    return content if is_said else {"error": content}
 
 
 _SEVERAL: Final = 2

@@ -57,8 +57,9 @@ class EventParser:
     `add` every event of an answer; `finish` where they end without a terminal one.
     """
 
-    __slots__ = ("_content", "_format", "_heard", "_ids", "_indexes", "_next", "_numbers",
-                 "_options", "_parser", "_rest", "_signature", "_tools")  # fmt: skip
+    __slots__ = ("_after_thought", "_called", "_content", "_format", "_heard", "_ids", "_indexes",
+                 "_max_calls", "_next", "_numbers", "_options", "_parser", "_rest", "_signature",
+                 "_tools")  # fmt: skip
 
     def __init__(
         self,
@@ -73,8 +74,13 @@ class EventParser:
         self._options: dict[str, Any] = dict(options)
         if reasoning is not None:
             self._options["reasoning"] = reasoning
+        self._max_calls: int | None = self._options.pop("max_calls", None)
         if isinstance(self._format, Format):  # Any other makes ids as it likes.
             self._options.setdefault("ids", self._next_id)
+        else:
+            self._max_calls = None
+        self._after_thought = False  # the last block that passed is reasoning
+        self._called = 0  # how many calls have come, the provider's own among them
         self._parser: Parser | None = None  # of the text that is being read
         self._heard: dict[int, int] = {}  # how much of each block of text has come
         self._signature = ""  # of the text that has been read, until more follows
@@ -110,10 +116,17 @@ class EventParser:
         if self._signature and text:
             return self._finish_text(cut=True) + self._read(text)
         if self._parser is None:
-            self._parser = Parser(self._format, self._tools, **self._options)
+            self._parser = Parser(self._format, self._tools, **self._options, **self._limit())
             self._parser.number_from(self._next)
+            if self._after_thought:
+                self._parser.follow_thought()
             self._options.pop("prompt_suffix", None)  # it stood before the first text
         return self._put(self._parser.feed(text))
+
+    def _limit(self) -> dict[str, Any]:
+        """Return how many calls may still come, if there is a limit."""
+        most = self._max_calls
+        return {} if most is None else {"max_calls": max(0, most - self._called)}
 
     def _end_block(self, event: TextEnd) -> list[Event]:
         """Read what the end of a block says and no delta has said; keep what signs it."""
@@ -150,6 +163,7 @@ class EventParser:
                 self._keep(event.index, Text(event.text, event.signature))
             elif isinstance(event, ToolCallEnd):
                 self._keep(event.index, event.call)
+                self._called += event.call.complete
             elif isinstance(event, ThinkingEnd):
                 self._keep(event.index, Thinking(event.text, event.signature))
             elif isinstance(event, Part):
@@ -173,6 +187,7 @@ class EventParser:
         """Let a block pass that is no text, under a number of our own."""
         before: list[Event] = []
         if isinstance(event, _BLOCK_STARTS):
+            self._after_thought = isinstance(event, ThinkingStart)
             before = self._finish_text(cut=True)
             self._indexes[event.index] = self._next
             self._next += 1

@@ -50,6 +50,7 @@ _STEP3: Final = Dialect(
     parameter='<steptml:parameter name="KEY">',
     parameter_end="</steptml:parameter>",
     trims="blanks",
+    special=True,
 )
 _MINICPM5: Final = Dialect(
     starts=("<function name=", "<functionname="),
@@ -71,6 +72,7 @@ def _dsml(section: str) -> Dialect:
         call_end="</｜DSML｜invoke>",
         parameter='<｜DSML｜parameter name="KEY">',
         parameter_end="</｜DSML｜parameter>",
+        special=True,
         json="in calls",
         unwraps=True,
     )

@@ -26,6 +26,7 @@ _MINIMAX_M3: Final = Dialect(
     call_end="</invoke>",
     parameter="<KEY>",
     parameter_end="</KEY>",
+    special=True,
     nests=True,
     spelling=Spelling(prefix=_NS, strict_keys=True),
 )

@@ -95,7 +95,7 @@ class ParameterCalls(Struct, frozen=True):
     @property
     def _marks(self) -> Marks:
         """What a value may not hold in a grammar: whatever might end it."""
-        return Marks(grammar_of(self.dialect).marks.literals)
+        return Marks(grammar_of(self.dialect).ends)
 
     def _in_section(self, written: str) -> str:
         return self.opening + written + self.closing

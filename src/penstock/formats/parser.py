@@ -27,11 +27,14 @@ class Parser(Machine):
     * *reasoning*: how the model marks its thoughts; None is what the format's models do, ``none``
       leaves them in the text. *prompt_suffix* is what the prompt ended with: it may have opened a
       thought.
-    * *trim*: white space that touches a call is no text.
+    * *trim*: white space that touches a call is no text, and neither are the blank lines between
+      reasoning and the text after it.
     * *repair*: a call that is broken, or left open by a model that ended by itself, is mended if
       the tool is known and its schema satisfied.
     * *on_error*: told in words, and with the segment, of text that was meant to be a call.
     * *ids*: gives an id to a call that brings none.
+    * *max_calls*: how many calls an answer may have; what follows them stays text. None is any
+      number.
     * *untrusted*: texts of the conversation that are not instructions, such as tool results. A call
       that occurs in one of them word for word is quoted: it is text, and *on_error* says so.
     * *fenced*: what a call in a code fence, in inline code or in a block quote is: ``text``, or
@@ -58,6 +61,7 @@ class Parser(Machine):
         repair: bool = False,
         on_error: OnError | None = None,
         ids: Callable[[], str] | None = None,
+        max_calls: int | None = None,
         untrusted: Untrusted | Iterable[str] | None = None,
         fenced: FencedCalls = "text",
     ) -> None:
@@ -74,6 +78,7 @@ class Parser(Machine):
             repair=repair,
             on_error=on_error,
             ids=ids,
+            max_calls=max_calls,
             untrusted=untrusted,
             fenced=fenced,
         )
@@ -102,6 +107,9 @@ class _BorrowedParser(Parser):
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on."""
         self._first_index = index
+
+    def follow_thought(self) -> None:
+        """Do nothing: such a parser is told nothing of what came before."""
 
     def _numbered(self, events: list[Event]) -> list[Event]:
         first = self._first_index

@@ -30,7 +30,6 @@ def _dialect(section: str) -> Dialect:
         parameter="<parameter=KEY>",
         parameter_end="</parameter>",
         trims="newlines",
-        unclosed=True,
         spelling=Spelling(spaced=True),
     )
 

@@ -20,8 +20,7 @@ from typing import Any, Final, Literal, Protocol
 
 from msgspec import structs
 
-from penstock.apis.encoding import StreamEncoder, ending_of
-from penstock.errors import UsageError
+from penstock.apis.encoding import StreamEncoder, ending_of, failure_of
 from penstock.events import Done, Failed
 from penstock.gateway import refusals
 from penstock.gateway.caller import Caller
@@ -41,6 +40,12 @@ from penstock.streams.failures import error_of
 
 FAREWELL: Final = 1.0
 """How many seconds a client has to take the last words of a stream that the gateway ends."""
+
+FLAW: Final = b"x-penstock-error"
+"""The header of a whole answer of which a call is missing, because it is not complete."""
+
+MAX_TOLD: Final = 200
+"""How many characters of the reason the header has."""
 
 _LOG: Final = getLogger("penstock.gateway")
 
@@ -155,17 +160,21 @@ class Answering:
         end = self.end
         if end is None:
             end = self.end = Failed("error", cut(), AssistantMessage())
-        ending = ending_of(end.message)
-        if isinstance(end, Failed) and isinstance(ending, ErrorInfo):
-            await self._refuse(end)
+        failure = failure_of(end.message)
+        if failure is not None:
+            await self._refuse(
+                end if isinstance(end, Failed) else Failed("error", failure, end.message)
+            )
             return
-        try:
-            body = self._dialect.whole(end.message)
-        except UsageError:
-            error = ending if isinstance(ending, ErrorInfo) else cut()
-            await self._refuse(Failed("error", error, end.message))
-            return
-        await self._caller.answer(200, body)
+        self._tell_flaw(end.message)
+        await self._caller.answer(200, self._dialect.whole(end.message))
+
+    def _tell_flaw(self, message: AssistantMessage) -> None:
+        """Say in a header what is missing: some APIs have no place for it in a whole answer."""
+        ending = ending_of(message)
+        if isinstance(ending, ErrorInfo):
+            told = ending.message.encode("ascii", "replace")[:MAX_TOLD]
+            self._caller.extra.append((FLAW, told.replace(b"\n", b" ").replace(b"\r", b" ")))
 
     # --- the end ---
 
@@ -239,7 +248,7 @@ class Answering:
         state: Literal["done", "failed", "aborted"] = "done"
         if isinstance(end, Failed):
             state = "aborted" if end.reason == "aborted" else "failed"
-        whole = None if isinstance(ending_of(message), ErrorInfo) else self._dialect.whole
+        whole = None if failure_of(message) is not None else self._dialect.whole
         journal.end(
             message,
             state=state,

@@ -37,6 +37,9 @@ RETRY_AFTER: Final = 5.0
 NOTICE: Final = 1.0
 """After how many seconds a worker brings its figures of the log up to date for the others."""
 
+MAX_WARNED: Final = 256
+"""How many different warnings about requests are logged: clients choose some of the words."""
+
 PATIENCE: Final = 15.0
 """After how many seconds of silence a client gets a sign of life."""
 
@@ -85,6 +88,7 @@ class Gateway:
         self._left = asyncio.Event()  # an answer has ended
         self._retiring: asyncio.Task[None] | None = None
         self._noting: asyncio.TimerHandle | None = None
+        self._warned: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one exchange, or the life of the server."""
@@ -119,6 +123,12 @@ class Gateway:
         status, written = refusals.write(error, caller.api)
         self.metrics.refusals.labels(str(status)).inc()
         await caller.answer(status, written, *refusals.headers_of(error, close=close))
+
+    def warn_once(self, words: str) -> None:
+        """Log *words* as a warning unless they were logged before."""
+        if words not in self._warned and len(self._warned) < MAX_WARNED:
+            self._warned.add(words)
+            _LOG.warning("%s", words)
 
     def scope_of(self, caller: Caller) -> str | None:
         """Give whose part of the log *caller* sees; None is all of it, where nobody has a key."""
@@ -178,6 +188,7 @@ class Gateway:
         metrics.requests.labels(api, upstream, str(answering.status)).inc()
         metrics.duration.labels(api, upstream).observe(journal.passed())
         metrics.chunks.labels(upstream).inc(journal.chunks)
+        metrics.skipped.labels(upstream).inc(journal.skipped)
         self.working.note(journal.chunks)
         if journal.first_token is not None:
             metrics.first_token.labels(upstream).observe(journal.first_token)

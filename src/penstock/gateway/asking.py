@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
@@ -30,8 +32,19 @@ if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 RESPONSES: Final = "openai-responses"
+CHAT: Final = "openai-chat"
 TELLS_USAGE: Final = frozenset({"qwen"})
 """The upstreams whose clients are told the tokens unasked: such have always been told them."""
+
+MAX_NAME: Final = 64
+"""How many characters of the name of a field are told."""
+
+MAX_NAMES: Final = 24
+"""How many fields that were omitted are named in a header: servers limit its length."""
+
+_NOT_IN_HEADERS: Final = re.compile(r"[^ -:<-~]")
+_COUNT: Final = re.compile(r"\d+ ")  # what differs from one request to the next
+_SEALED: Final = "reasoning.encrypted_content"  # which every response has here
 
 SESSION: Final = "x-session-id"
 """The header in which a client names its conversation."""
@@ -68,6 +81,7 @@ class Asked:
         self._data = b""
         self._fields: dict[str, Any] = {}
         self._previous = ""
+        self._omitted: list[str] = []  # what of the request has no place in a `Request`
         self._secrets = gateway.secrets.with_keys(presented_keys(caller))
 
     async def plan(self, stay: Stay) -> Planned:
@@ -77,7 +91,8 @@ class Asked:
         """
         request = await self._read()
         way = self._way(request)
-        self._tell(way)
+        self._note(request, way)
+        self._caller.late = partial(_headers, way)
         if request.n is not None and request.n > 1:
             stay.widen(request.n)
             return self._choices(request, way, request.n)
@@ -85,6 +100,7 @@ class Asked:
 
     def _one(self, request: Request, way: Way) -> Planned:
         journal = self._journal(request, way, self.id)
+        self._caller.late = partial(_headers, way, journal)
         dialect = self._dialect(request, way)
         answering = Answering(
             self._caller, dialect, journal, self._keep(dialect), patience=self._gateway.patience
@@ -96,7 +112,9 @@ class Asked:
         """Ask as many times as the client wants choices."""
         ids = [self.id, *(f"{self.id}.{choice}" for choice in range(1, number))]
         journals = [self._journal(request, way, id_) for id_ in ids]
-        dialect = dialects.dialect_of(self._api, request, self.id)
+        self._caller.late = partial(_headers, way, journals[0])
+        tokens = body.tokens_in(self._data)
+        dialect = dialects.dialect_of(self._api, request, self.id, tokens=tokens)
         answering = Choosing(
             self._caller, dialect, journals, _nothing_to_keep, patience=self._gateway.patience
         )
@@ -108,7 +126,18 @@ class Asked:
         gateway = self._gateway
         started = self._started(request, way, id_)
         read_as = way.options, request.tools
-        return Journal(started, read_as, gateway.store, self._secrets, bodies=gateway.bodies)
+        journal = Journal(started, read_as, gateway.store, self._secrets, bodies=gateway.bodies)
+        journal.omitted, journal.adapted = self._omitted, way.adapted(request)
+        journal.handled = _handled(self._fields)
+        return journal
+
+    def _note(self, request: Request, way: Way) -> None:
+        """Say once in the log what the gateway omits or changes itself."""
+        self._omitted += way.omitted(request)
+        for name in self._omitted:
+            self._gateway.warn_once(f"{way.name}: {name[:MAX_NAME]!r} omitted")
+        for words in way.adapted(request):
+            self._gateway.warn_once(f"{way.name}: {_COUNT.sub('', words)}")
 
     # --- what was asked ---
 
@@ -148,13 +177,15 @@ class Asked:
         except UsageError as exc:
             raise Refusal(400, str(exc)) from None
         request.model = way.name
-        return way
+        return way.for_request(request)
 
     # --- how it is answered ---
 
     def _dialect(self, request: Request, way: Way) -> Dialect:
         tokens = body.tokens_in(self._data)
         always = way.api in TELLS_USAGE
+        if always and self._api == CHAT and not request.include_usage:
+            tokens = 0  # Such clients are told what the server counted, and nothing is made up.
         is_kept = self._fields.get("store") is not False
         fields = {"store": is_kept, PREVIOUS: self._previous or None}
         return dialects.dialect_of(
@@ -175,13 +206,6 @@ class Asked:
 
         return keep
 
-    def _tell(self, way: Way) -> None:
-        """Say in headers what is done with the request."""
-        options = way.options
-        done = f"upstream={way.upstream}; api={way.api}; tools={options.tools}"
-        read = f"format={options.format}; arguments={options.arguments}"
-        self._caller.extra.append((b"x-penstock", f"{done}; {read}".encode("ascii", "replace")))
-
     def _started(self, request: Request, way: Way, id_: str) -> RequestStarted:
         return RequestStarted(
             id=id_,
@@ -199,6 +223,33 @@ class Asked:
             stream=request.stream,
             request=self._secrets.body(self._data) if self._gateway.bodies else b"",
         )
+
+
+def _headers(way: Way, journal: Journal | None = None) -> list[tuple[bytes, bytes]]:
+    """Say in a header what is done with the request, and what of it does not reach the model.
+
+    Clients choose the names of some fields, so those are cut and made fit for a header.
+    """
+    options = way.options
+    told = [
+        f"upstream={way.upstream}",
+        f"api={way.api}",
+        f"tools={options.tools}",
+        f"format={options.format}",
+        f"arguments={options.arguments}",
+    ]
+    names = [] if journal is None else journal.left_out
+    told += [f"{_NOT_IN_HEADERS.sub('?', name[:MAX_NAME])} omitted" for name in names[:MAX_NAMES]]
+    if len(names) > MAX_NAMES:
+        told.append(f"{len(names) - MAX_NAMES} more omitted")
+    return [(b"x-penstock", "; ".join(told).encode("ascii", "replace"))]
+
+
+def _handled(fields: Mapping[str, Any]) -> frozenset[str]:
+    """Name the fields of a request that the gateway does itself, whatever the upstream knows."""
+    included = fields.get("include")
+    is_sealed = isinstance(included, list) and all(each == _SEALED for each in included)
+    return frozenset({"store", "stream_options", *(["include"] if is_sealed else [])})
 
 
 async def _nothing_to_keep(message: AssistantMessage) -> None:

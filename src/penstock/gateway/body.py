@@ -8,14 +8,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.numbers import BYTES_A_TOKEN
 from penstock.errors import JSONParseError
 from penstock.gateway.refusals import Refusal
 
 _BOM: Final = b"\xef\xbb\xbf"
-
-
-BYTES_A_TOKEN: Final = 4
-"""How many bytes of a request are about one token: a guess, for want of everybody's tokenizers."""
 
 
 def tokens_in(data: bytes) -> int:

@@ -67,7 +67,7 @@ class Caller:
     """One client that asks once."""
 
     __slots__ = ("_hangup", "_head", "_query", "_receive", "_send", "_tell", "_unsent", "_watcher",
-                 "api", "extra", "has_begun", "has_ended", "headers", "is_gone", "method",
+                 "api", "extra", "has_begun", "has_ended", "headers", "is_gone", "late", "method",
                  "path")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,6 +79,8 @@ class Caller:
         """The headers by their names in lower case; of several of one name the last."""
         self.extra: list[tuple[bytes, bytes]] = []
         """Headers that go with the answer, whatever it is."""
+        self.late: Callable[[], list[tuple[bytes, bytes]]] | None = None
+        """Returns headers that are known only when the answer begins."""
         self.has_begun = False
         self.has_ended = False
         self.is_gone = False
@@ -222,7 +224,8 @@ class Caller:
 
     async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_begun = True
-        all_headers = [*headers, *self.extra]
+        late, self.late = self.late, None
+        all_headers = [*headers, *self.extra, *(late() if late is not None else ())]
         self.extra = []
         await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
 

@@ -12,7 +12,8 @@ from contextlib import aclosing
 
 from msgspec import structs
 
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import failure_of
+from penstock.apis.numbers import told_usage
 from penstock.apis.openai_chat.choices import ChoicesEncoder, write_choices
 from penstock.events import Done, Event, Failed
 from penstock.gateway.answering import Answering, Keep
@@ -50,6 +51,7 @@ class Choosing(Answering):
             id=dialect.id,
             created=dialect.created,
             usage=bool(dialect.options.get("usage")),
+            input_tokens=dialect.tokens,
         )
 
     async def _stream(self, *sources: Batches) -> None:
@@ -76,12 +78,23 @@ class Choosing(Answering):
                 self._see(choice, batch)
         ends = [end or _failure() for end in self._ends]
         for end in ends:
-            if isinstance(ending_of(end.message), ErrorInfo):
-                await self._refuse(end)
+            failure = failure_of(end.message)
+            if failure is not None:
+                await self._refuse(
+                    end if isinstance(end, Failed) else Failed("error", failure, end.message)
+                )
                 return
         self.end = ends[0]
         told = self._told
-        messages = [structs.replace(end.message, id=told.id, model=told.model) for end in ends]
+        messages = [
+            structs.replace(
+                end.message,
+                id=told.id,
+                model=told.model,
+                usage=told_usage(end.message, told.tokens),
+            )
+            for end in ends
+        ]
         await self._caller.answer(200, write_choices(messages, created=told.created))
 
     def _see(self, choice: int, batch: list[Event]) -> None:

@@ -13,14 +13,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock import _json, apis
-from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder, ending_of
+from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder, whole_ending_of
+from penstock.apis.numbers import is_counted, told_usage
 from penstock.apis.openai_chat import tables
 from penstock.errors import UsageError
 from penstock.events import Done, Failed, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.gateway.answering import Dialect
 from penstock.gateway.asking import Asked
+from penstock.gateway.body import tokens_in
 from penstock.gateway.routing import Way
-from penstock.messages import AssistantMessage, ErrorInfo, Usage
+from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.requests import Request
 
 CHAT: Final = "openai-chat"
@@ -37,6 +39,7 @@ class CompletionAsked(Asked):
         request = apis.get(CHAT).read_request({**rest, "messages": [message], "tools": []})
         if (request.n or 1) > 1 or (fields.get("best_of") or 1) != 1:
             raise UsageError("this endpoint gives one answer: `n` and `best_of` are 1 here")
+        self._omitted += sorted({*request.extra, *(["suffix"] if fields.get("suffix") else [])})
         request.raw = None
         request.extra = {}
         return request
@@ -44,7 +47,11 @@ class CompletionAsked(Asked):
     def _dialect(self, request: Request, way: Way) -> Dialect:
         del way
         return CompletionDialect(
-            f"cmpl-{self.id}", request.model, int(time.time()), usage=request.include_usage
+            f"cmpl-{self.id}",
+            request.model,
+            int(time.time()),
+            usage=request.include_usage,
+            tokens=tokens_in(self._data),
         )
 
 
@@ -65,6 +72,7 @@ class CompletionDialect(Struct, frozen=True):
     model: str
     created: int
     usage: bool = True
+    tokens: int = 0
     api: str = CHAT
 
     def encoder(self) -> StreamEncoder:
@@ -73,12 +81,10 @@ class CompletionDialect(Struct, frozen=True):
 
     def whole(self, message: AssistantMessage) -> dict[str, Any]:
         """Write the whole answer."""
-        ending = ending_of(message)
-        if isinstance(ending, ErrorInfo):
-            raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+        ending, _ = whole_ending_of(message)
         return {
             **self.object(message.text, _FINISH.get(ending, "content_filter")),
-            "usage": tables.write_usage(message.usage),
+            "usage": tables.write_usage(told_usage(message, self.tokens)),
         }
 
     def object(self, text: str, finish: str | None) -> dict[str, Any]:
@@ -119,8 +125,8 @@ class CompletionEncoder(StreamEncoder):
         if isinstance(ending, ErrorInfo):
             return _frame({"error": tables.write_error(ending)}) + _DONE
         end = _frame(self._dialect.object("", _FINISH.get(ending, "content_filter")))
-        usage = event.message.usage
-        if self._dialect.usage and usage != Usage():
+        usage = told_usage(event.message, self._dialect.tokens)
+        if self._dialect.usage and is_counted(usage):
             told = self._dialect.object("", None)
             end += _frame({**told, "choices": [], "usage": tables.write_usage(usage)})
         return end + _DONE

@@ -4,14 +4,20 @@ A request that names an earlier answer is given all that was said up to it. What
 answer is the answer itself and the whole list of items before it, so that any gateway on the same
 store finds it, and one look is enough. The newest ones are held in memory too: most clients go on
 at once, and where bodies are not to be stored there is no other place.
+
+A client may also refer to single items of earlier answers (``item_reference``, the default of the
+AI SDK). The id of an item that was written here has the id of its answer in it; one that an
+upstream gave is known while its answer is held in memory, or is among the items before an answer
+that the same request refers to.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -30,7 +36,13 @@ MAX_REMEMBERED: Final = 256
 MAX_REMEMBERED_BYTES: Final = 8 * 1024 * 1024
 """How many bytes they may have together, squeezed."""
 
+MAX_OWNERS: Final = 4_096
+"""How many items with an upstream's own ids are remembered."""
+
 PREVIOUS: Final = "previous_response_id"
+
+_ITEM_ID: Final = re.compile(r"[A-Za-z_]+_([A-Za-z0-9]+)_[0-9]+")
+"""The id of an item of an answer, with the id of the answer in it."""
 
 T = TypeVar("T")
 
@@ -44,8 +56,19 @@ class Kept(Struct, frozen=True):
     @property
     def said(self) -> list[Any]:
         """All that was said up to the end of the answer."""
+        return [*self.items, *self.output]
+
+    @property
+    def output(self) -> list[Any]:
+        """The items of the answer."""
         output = self.response.get("output")
-        return [*self.items, *output] if isinstance(output, list) else self.items
+        return output if isinstance(output, list) else []
+
+    def by_id(self) -> dict[str, Any]:
+        """Return all that was said by the ids of the items; an input's may be its number."""
+        numbered = numbered_items(str(self.response.get("id", "")), self.items)
+        items = [*numbered, *(item for item in self.said if isinstance(item, Mapping))]
+        return {item["id"]: item for item in items if isinstance(item.get("id"), str)}
 
 
 class Conversations:
@@ -59,20 +82,48 @@ class Conversations:
         self._lifetime = min(KEPT_SECONDS, keep_seconds)
         self._newest: OrderedDict[tuple[str, str], ResponseRow] = OrderedDict()
         self._size = 0
+        self._owners: dict[tuple[str, str], str] = {}  # answers in memory, by their items' ids
 
     async def continued(self, data: dict[str, Any], scope: str) -> dict[str, Any]:
         """Give the request *data* with all that was said before it, if it names an answer.
 
-        Raises `Refusal` for an answer that nobody knows, or that is another client's.
+        Items that it refers to are put in their places. Raises `Refusal` for an answer or an item
+        that nobody knows, or that is another client's.
         """
-        previous = data.get(PREVIOUS)
-        if not previous or not isinstance(previous, str):
+        previous, given = data.get(PREVIOUS), data.get("input")
+        refers = isinstance(given, list) and any(map(_is_reference, given))
+        if not refers and (not previous or not isinstance(previous, str)):
             return data
-        kept = await self.find(previous, scope)
-        if kept is None:
-            raise Refusal(404, f"there is no response {previous!r} to go on from")
+        before: list[Any] = []
+        known: dict[str, Any] = {}
+        if previous and isinstance(previous, str):
+            kept = await self.find(previous, scope)
+            if kept is None:
+                raise Refusal(404, f"there is no response {previous!r} to go on from")
+            before = kept.said
+            known = kept.by_id() if refers else {}
         rest = {name: value for name, value in data.items() if name != PREVIOUS}
-        return {**rest, "input": [*kept.said, *items_of(data.get("input"))]}
+        items = [
+            await self._referred(item, scope, known) if _is_reference(item) else item
+            for item in items_of(given)
+        ]
+        return {**rest, "input": [*before, *items]}
+
+    async def _referred(self, item: Mapping[str, Any], scope: str, known: dict[str, Any]) -> Any:
+        """Return the item that *item* refers to; *known* are those that were found so far."""
+        id_ = item.get("id")
+        if not isinstance(id_, str):
+            raise Refusal(400, "an item_reference needs an `id`")
+        if id_ not in known:
+            owner = self._owners.get((scope, id_), "")
+            named = _ITEM_ID.fullmatch(id_)
+            if not owner and named is not None:
+                owner = f"resp_{named[1]}"
+            kept = await self.find(owner, scope) if owner else None
+            known |= kept.by_id() if kept is not None else {}
+        if id_ not in known:
+            raise Refusal(404, f"Item with id {id_!r} not found.")
+        return known[id_]
 
     async def find(self, id_: str, scope: str) -> Kept | None:
         """Find an answer of *scope*; raise `Refusal` where the store cannot be asked."""
@@ -101,6 +152,7 @@ class Conversations:
             data=zlib.compress(secrets.body(_json.encode(kept)), 1),
         )
         self._remember(row)
+        self._note_items(kept.output, row)
         if self._store is not None and self._bodies:
             await self._store.save(row)
 
@@ -125,6 +177,16 @@ class Conversations:
         while len(self._newest) > MAX_REMEMBERED or self._size > MAX_REMEMBERED_BYTES:
             self._forget(next(iter(self._newest)))
 
+    def _note_items(self, items: list[Any], row: ResponseRow) -> None:
+        """Note the items of the answer *row* whose ids do not say that they are its own."""
+        name = row.id.removeprefix("resp_")
+        for item in items:
+            id_ = item.get("id") if isinstance(item, Mapping) else None
+            if isinstance(id_, str) and name not in id_:
+                self._owners[row.scope, id_] = row.id
+        while len(self._owners) > MAX_OWNERS:
+            del self._owners[next(iter(self._owners))]
+
     def _forget(self, key: tuple[str, str]) -> None:
         row = self._newest.pop(key, None)
         self._size -= 0 if row is None else len(row.data)
@@ -148,3 +210,21 @@ def items_of(given: object) -> list[Any]:
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": given}]
     return list(given) if isinstance(given, list) else []
+
+
+def numbered_items(id_: str, items: list[Any]) -> list[dict[str, Any]]:
+    """Return the *items* before the answer *id_*; those that came without an id get one."""
+    name = id_.removeprefix("resp_")
+    return [
+        {"id": f"item_{name}_{number}", **item}
+        for number, item in enumerate(items)
+        if isinstance(item, dict)
+    ]
+
+
+def _is_reference(item: object) -> bool:
+    """Tell whether *item* stands for another; the type may be left out, as at OpenAI."""
+    if not isinstance(item, Mapping):
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and "role" not in item and "id" in item)

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from penstock import _json, apis
 from penstock.apis.encoding import StreamEncoder
+from penstock.apis.numbers import told_usage
 from penstock.apis.openai_responses.response import repeated
 from penstock.messages import AssistantMessage
 from penstock.requests import Request
@@ -24,13 +25,17 @@ _OF_WHOLE: Final = ("custom",)
 
 
 class ApiDialect(Struct, frozen=True):
-    """Tells answers as *api* does, under the name of the model that the client asked for."""
+    """Tells answers as *api* does, under the name of the model that the client asked for.
+
+    *tokens* is about what the prompt costs.
+    """
 
     api: str
     id: str
     model: str
     created: int
     options: dict[str, Any]
+    tokens: int = 0
 
     def encoder(self) -> StreamEncoder:
         """Make what writes the stream."""
@@ -40,12 +45,14 @@ class ApiDialect(Struct, frozen=True):
 
     def whole(self, message: AssistantMessage) -> dict[str, Any]:
         """Write the whole answer."""
-        told = structs.replace(message, id=self.id, model=self.model)
+        usage = told_usage(message, self.tokens)
+        told = structs.replace(message, id=self.id, model=self.model, usage=usage)
         own = {name: self.options[name] for name in _OF_WHOLE if name in self.options}
         written = apis.get(self.api).write_response(told, created=self.created, **own)
         if "fields" not in self.options:
             return written
-        is_kept = {"store": False} if message.error is not None else {}
+        has_failed = message.error is not None or written["status"] == "failed"
+        is_kept = {"store": False} if has_failed else {}
         return {**written, **self.options["fields"](), **is_kept}
 
 
@@ -60,20 +67,19 @@ def dialect_of(
 ) -> ApiDialect:
     """Give the dialect in which *request* of *api* is answered.
 
-    *tokens* is what the prompt is thought to cost, for the API that tells it first; *always* tells
-    the tokens at the end whether the client asked for them or not. *fields* is what a response
-    object says of itself, besides what it repeats of its request.
+    *tokens* is what the prompt is thought to cost, for the API that tells it first and for
+    upstreams that count nothing; *always* tells the tokens at the end whether the client asked for
+    them or not. *fields* is what a response object says of itself, besides what it repeats of its
+    request.
     """
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"input_tokens": tokens}
     if api == "openai-chat":
         options |= {"usage": request.include_usage or always, "error_id": request_id}
-    elif api == "anthropic":
-        options["input_tokens"] = tokens
     elif api == "openai-responses":
         options["custom"] = _custom_tools(request)
         options["fields"] = _squeezed({**repeated(request.raw or {}), **(fields or {})})
     id_ = PREFIXES[api] + request_id
-    return ApiDialect(api, id_, request.model, int(time.time()), options)
+    return ApiDialect(api, id_, request.model, int(time.time()), options, tokens)
 
 
 def _squeezed(fields: dict[str, Any]) -> partial[dict[str, Any]]:

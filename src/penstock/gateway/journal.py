@@ -19,18 +19,22 @@ from msgspec import structs
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.events import (
+    Done,
     Event,
+    Failed,
     TextDelta,
+    TextEnd,
     ThinkingDelta,
+    ThinkingEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
 )
 from penstock.gateway.config.routes import Options
 from penstock.gateway.secrecy import Secrets
-from penstock.gateway.spool import Spool
+from penstock.gateway.spool import MAX_PIECE, Spool
 from penstock.gateway.tally import Tally
-from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking
 from penstock.models.base import Tap
 from penstock.models.http.report import Report
 from penstock.parsing.refusals import Segment
@@ -53,8 +57,8 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 class Journal(Tap):
     """Notes what passes in one answer; without a *store* only what the metrics want."""
 
-    __slots__ = ("_answers", "_began", "_events", "_keeps", "_options", "_raw", "_store",
-                 "_timeline", "_upstream_request", "chunks", "complaints", "first_byte",
+    __slots__ = ("_answers", "_began", "_events", "_keeps", "_options", "_raw", "_skipped_before",
+                 "_store", "_timeline", "_upstream_request", "chunks", "complaints", "first_byte",
                  "first_token", "report", "secrets", "started", "tally")  # fmt: skip
 
     hides_keys = True  # in whole blocks, which is cheaper than piece by piece
@@ -73,10 +77,17 @@ class Journal(Tap):
         self._options, tools = way
         self.tally = Tally(self._options.format, tools)
         self.report: Report | None = None
+        self._skipped_before = 0  # in the responses before the one that `report` is about
         self.chunks = 0
         self.first_byte: float | None = None
         self.first_token: float | None = None
         self.complaints: list[str] = []
+        self.omitted: list[str] = []
+        """What of the request goes no further than the gateway."""
+        self.adapted: list[str] = []
+        """What of the request is written in another place or form, in words."""
+        self.handled: frozenset[str] = frozenset()
+        """The fields that the upstream has no word for and the gateway does itself."""
         self._began = monotonic()
         self._store = store
         self._keeps = store is not None and bodies
@@ -111,21 +122,36 @@ class Journal(Tap):
 
     def reported(self, report: Report) -> None:
         """Keep the report of the model, which fills as the answer comes."""
+        self._skipped_before = self.skipped
         self.report = report
+
+    @property
+    def skipped(self) -> int:
+        """How many frames of the upstream could not be read, however often it was asked."""
+        return self._skipped_before + (0 if self.report is None else self.report.skipped)
 
     def events(self, batch: list[Event]) -> None:
         """Note the events that the client is told of."""
         if self.first_token is None and any(isinstance(event, _SAID) for event in batch):
             self.first_token = self.passed()
         self.tally.see(batch)
-        if self._keeps:
+        if self._keeps and _size_of(batch) <= MAX_PIECE:
             self._events.add(_lines(batch))
+        elif self._keeps:
+            self._events.is_cut = True
 
     def complain(self, why: str, segment: Segment) -> None:
         """Note a call that could not be read; the `on_error` of parsers."""
         if len(self.complaints) < MAX_NOTES:
             name = f" ({segment.tool_name})" if segment.tool_name else ""
             self.complaints.append(f"{why}{name}")
+
+    @property
+    def left_out(self) -> list[str]:
+        """What of the request does not reach the model, by name."""
+        reported = self.report.left_out if self.report is not None else []
+        names = dict.fromkeys([*self.omitted, *reported])
+        return [name for name in names if name not in self.handled]
 
     def passed(self) -> float:
         """Give the seconds since the request came."""
@@ -150,6 +176,7 @@ class Journal(Tap):
             return
         error = message.error or ErrorInfo("", "provider")
         usage, calls = message.usage, message.tool_calls
+        is_short = _length_of(message) <= MAX_PIECE
         ended = RequestEnded(
             id=self.started.id,
             state=state,
@@ -174,7 +201,7 @@ class Journal(Tap):
             raw=self._raw.blocks(),
             timeline=self._timeline.tobytes(),
             events=self._events.blocks(),
-            response=self.secrets.body(_written(response)) if self._keeps else b"",
+            response=self.secrets.body(_written(response)) if self._keeps and is_short else b"",
             notes=self._notes(),
         )
         self._store.end(ended)
@@ -191,6 +218,10 @@ class Journal(Tap):
             notes["formats"] = sorted({format_ for format_, _ in self.tally.formats})
         if self.complaints:
             notes["complaints"] = self.complaints
+        if self.left_out:
+            notes["left_out"] = self.left_out
+        if self.adapted:
+            notes["adapted"] = self.adapted
         if self._raw.is_cut or self._events.is_cut:
             notes["cut"] = True
         if len(self._answers) > 1:
@@ -198,13 +229,28 @@ class Journal(Tap):
         report = self.report
         if report is not None:
             told = {
-                "left_out": report.left_out,
                 "attempts": report.attempts,
                 "request_id": report.request_id,
                 "failures": [failure.message for failure in report.failures],
+                "skipped": self.skipped,
             }
             notes |= {name: value for name, value in told.items() if value}
         return notes
+
+
+def _size_of(batch: list[Event]) -> int:
+    """Tell about how much the ends in *batch* say; a delta never is that large."""
+    size = 0
+    for event in batch:
+        if isinstance(event, TextEnd | ThinkingEnd):
+            size += len(event.text)
+        elif isinstance(event, Done | Failed):
+            size += _length_of(event.message)
+    return size
+
+
+def _length_of(message: AssistantMessage) -> int:
+    return sum(len(block.text) for block in message.content if isinstance(block, Text | Thinking))
 
 
 def _lines(batch: list[Event]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock import _json
 from penstock.gateway import body
 from penstock.gateway.caller import Caller
 from penstock.gateway.inspector import files
@@ -47,6 +48,21 @@ async def count_tokens(gateway: Gateway, caller: Caller) -> None:
     if not isinstance(fields.get("messages"), list):
         raise Refusal(400, "`messages` must be a list")
     await caller.answer(200, {"input_tokens": body.tokens_in(data)})
+
+
+async def count_input_tokens(gateway: Gateway, caller: Caller) -> None:
+    """Guess what a request to the Responses API costs, with all that it goes on from."""
+    caller.api = "openai-responses"
+    guest = gateway.door.admit(caller)
+    limits = gateway.limits
+    data = await caller.body(limits.body_bytes, limits.body_seconds)
+    fields = body.read_object(data, limits.depth)
+    if not isinstance(fields.get("input"), str | list | None):
+        raise Refusal(400, "`input` must be text or a list of items")
+    continued = await gateway.conversations.continued(fields, guest.name)
+    data = data if continued is fields else _json.encode(continued)
+    counted = {"object": "response.input_tokens", "input_tokens": body.tokens_in(data)}
+    await caller.answer(200, counted)
 
 
 async def live(gateway: Gateway, caller: Caller) -> None:

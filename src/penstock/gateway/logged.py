@@ -15,7 +15,7 @@ import msgspec
 from penstock import _json
 from penstock.errors import JSONParseError, UsageError
 from penstock.gateway.caller import Caller
-from penstock.gateway.conversations import Kept
+from penstock.gateway.conversations import Kept, numbered_items
 from penstock.gateway.refusals import Refusal
 from penstock.gateway.sessions import forget_session as forget
 from penstock.store import Page, RequestDetail, RequestQuery, SessionQuery, Store, StoreError
@@ -119,11 +119,7 @@ def _items(id_: str, items: list[Any], order: str) -> dict[str, Any]:
     """List the items of an input, all on one page; those that came without an id get one."""
     if order not in ("asc", "desc"):
         raise Refusal(400, f"the order is asc or desc, not {order!r}")
-    named = [
-        {"id": f"item_{id_.removeprefix('resp_')}_{number}", **item}
-        for number, item in enumerate(items)
-        if isinstance(item, dict)
-    ]
+    named = numbered_items(id_, items)
     shown = named if order == "asc" else named[::-1]
     first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
     return {

@@ -73,6 +73,7 @@ def _parser(options: Options, request: Request, on_error: OnError) -> EventParse
         prompt_suffix=options.prompt_suffix,
         on_error=on_error,
         ids=new_call_id,
+        max_calls=1 if request.parallel_tool_calls is False else None,
         untrusted=untrusted_in(request, options.quoted, options.quoted_tools) if tools else None,
         fenced=options.fenced,
     )

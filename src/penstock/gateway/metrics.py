@@ -51,6 +51,10 @@ class Metrics:
         self.errors = Counter(
             "penstock_errors", "Answers that failed.", ["kind"], registry=registry
         )
+        self.skipped = Counter(
+            "penstock_skipped_frames", "Frames of upstreams that could not be read.",
+            ["upstream"], registry=registry,
+        )  # fmt: skip
         self.tokens = Counter(
             "penstock_tokens", "Tokens, as upstreams count them.", ["upstream", "direction"],
             registry=registry,

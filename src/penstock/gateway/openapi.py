@@ -21,6 +21,7 @@ _LIST: Final = {"type": "array", "items": {}}
 _ASKED: Final[dict[str, dict[str, Any]]] = {
     "/v1/chat/completions": {"messages": _LIST},
     "/v1/responses": {"input": {"oneOf": [_TEXT, _LIST]}},
+    "/v1/responses/input_tokens": {"input": {"oneOf": [_TEXT, _LIST]}},
     "/v1/messages": {"messages": _LIST},
     "/v1/messages/count_tokens": {"messages": _LIST},
     "/v1/completions": {"prompt": _TEXT},

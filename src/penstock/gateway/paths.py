@@ -30,6 +30,8 @@ PATHS: Final[dict[str, dict[str, Handler]]] = {
     **{path: {"POST": handler} for path, handler in _MODELS.items()},
     **{f"/v1{path}": {"POST": handler} for path, handler in _MODELS.items()},
     "/v1/messages/count_tokens": {"POST": listing.count_tokens},
+    "/v1/responses/input_tokens": {"POST": listing.count_input_tokens},
+    "/responses/input_tokens": {"POST": listing.count_input_tokens},
     "/v1/models": {"GET": listing.models},
     "/models": {"GET": listing.models},
     "/v1/requests": {"GET": logged.requests},

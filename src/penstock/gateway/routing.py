@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from penstock.apis.reading import tool_names
+from penstock.apis.system_messages import count_later, usual_placement
 from penstock.gateway import manners
 from penstock.gateway.catalog import Catalog
 from penstock.gateway.config.routes import Options, options_of
@@ -45,13 +47,54 @@ class Way(Struct, frozen=True):
         A server that is given tools as they are refuses such a choice itself. Where a model is told
         of them in words, nobody but us would.
         """
-        if self.options.tools == "prompt" or getattr(self.model, "reads_calls", False):
+        if self.is_told_in_words:
             demand_of(request)
+
+    def for_request(self, request: Request) -> Way:
+        """Return the way as *request* wants it.
+
+        A whole answer has no deltas: its calls are read whole, and a broken one stays text.
+        """
+        if request.stream or self.options.arguments == "whole":
+            return self
+        return structs.replace(self, options=structs.replace(self.options, arguments="whole"))
+
+    @property
+    def is_told_in_words(self) -> bool:
+        """Whether the model is told of tools in words, so that no tool of a provider reaches it."""
+        return self.options.tools == "prompt" or getattr(self.model, "reads_calls", False)
+
+    def omitted(self, request: Request) -> list[str]:
+        """Name what of *request* goes no further than here; the upstream's report names the rest.
+
+        A report knows only what it was given: in words there are no tools of a provider any more.
+        """
+        names = [] if self.options.effort or request.reasoning is None else ["reasoning"]
+        left_out: Callable[[Request], list[str]] | None = getattr(self.model, "left_out", None)
+        if left_out is not None:  # a model in the process, which has no report
+            names += left_out(request)
+        if self.is_told_in_words:
+            names += [f"tools: {name}" for name in tool_names(request.extra.get("tools"))]
+        return names
+
+    def adapted(self, request: Request) -> list[str]:
+        """Say what of *request* is written in another place than the client had it."""
+        usual = "user" if self.is_told_in_words else usual_placement(self.wire, self.asked)
+        placement, later = self.options.system_messages or usual, count_later(request)
+        if placement == "keep" or not later:
+            return []
+        where = "the system prompt" if placement == "first" else "the user's messages"
+        return [f"system messages: {later} merged into {where}"]
 
     def batches(self, request: Request, tap: Tap, on_error: OnError) -> Batches:
         """Ask the upstream, and give what comes with its text read."""
         reasoning = request.reasoning if self.options.effort else None
-        asked = structs.replace(request, model=self.asked, reasoning=reasoning)
+        asked = structs.replace(
+            request,
+            model=self.asked,
+            reasoning=reasoning,
+            system_messages=self.options.system_messages,
+        )
         return manners.ask(self.options, self.model, asked, tap, on_error)
 
 

@@ -29,6 +29,10 @@ MAX_KEPT: Final = 16 * 1024 * 1024
 """How many bytes of one answer are kept, before they are squeezed: the longest real ones."""
 
 
+MAX_PIECE: Final = 4 * 1024 * 1024
+"""How many bytes may come at once to be kept: squeezing them takes some 30 ms."""
+
+
 class Spool:
     """Takes bytes, gives squeezed blocks."""
 
@@ -46,7 +50,7 @@ class Spool:
     def add(self, data: bytes) -> None:
         """Keep *data*, unless there is too much of it already."""
         self.size += len(data)
-        if self.size > MAX_KEPT:
+        if self.size > MAX_KEPT or len(data) > MAX_PIECE:
             self.is_cut = True
             return
         self._open += data

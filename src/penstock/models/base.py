@@ -1,7 +1,8 @@
 """What a model is to penstock: a request in, a stream of events out.
 
-A stream function returns at once and never raises: whatever fails is in the stream. So a model can
-be wrapped by another (`ToolMiddleware` is one), and whoever reads the stream has one place to look.
+A stream function returns at once, and whatever fails is in the stream: it raises only for what is
+no request, which is a mistake in the caller's code. So a model can be wrapped by another
+(`ToolMiddleware` is one), and whoever reads the stream has one place to look.
 
 A stream has a task of its own, merges and paces. Who passes every event on as it comes, as a
 gateway does, reads `batches` instead: lists of events, as many as arrived together, with nothing
@@ -36,7 +37,10 @@ class Model(Protocol):
         """The name of the model that answers, as its server knows it."""
 
     def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; never raises, every failure is in the stream."""
+        """Begin to answer *request*; every failure is in the stream.
+
+        Raises `UsageError` for what is no request: that is a mistake of the caller's.
+        """
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.values.coercion import coerce
+from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
 
@@ -30,8 +30,8 @@ class ArgumentWriter:
     *schema* is the tool's, or None for a tool that nobody knows: its values stay as they are.
     """
 
-    __slots__ = ("_emit", "_is_open", "_is_repeated", "_key", "_lead", "_schema", "arguments",
-                 "conflicts", "flaw")  # fmt: skip
+    __slots__ = ("_emit", "_ended", "_is_open", "_is_repeated", "_key", "_lead", "_schema",
+                 "arguments", "conflicts", "flaw", "notes")  # fmt: skip
 
     def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
         self.arguments: dict[str, Any] = {}
@@ -40,10 +40,13 @@ class ArgumentWriter:
         last one."""
         self.flaw = ""
         """Why the arguments cannot be said in strict JSON, if they cannot."""
+        self.notes: list[str] = []
+        """Which values coercion has changed, in words."""
         self._schema = schema
         self._emit = emit
         self._key = ""
         self._is_open = False  # whether a string is
+        self._ended: str | None = None  # that string, where `end_text` has ended it
         self._is_repeated = False  # the open string has a key that was written before
         self._lead = "{"
 
@@ -67,6 +70,7 @@ class ArgumentWriter:
 
     def open_text(self, key: str) -> None:
         """Begin the string *key*; `add_text` and `close_text` follow."""
+        self.settle()
         self._key = key = joined_halves(key)
         self._is_open = True
         self._is_repeated = key in self.arguments
@@ -88,12 +92,38 @@ class ArgumentWriter:
         """End the open string; *text* is all of it."""
         text = joined_halves(text)
         self._is_open = False
+        self._ended = None
         if self._is_repeated:
             self._is_repeated = False
             self._repeat(self._key, text)
         else:
             self.arguments[self._key] = text
             self._emit('"')
+
+    def end_text(self, text: str) -> None:
+        """End the open string, but write its quote only once something valid follows.
+
+        The quote may be one that the model forgot to escape: what breaks behind it can then be
+        repaired, and nothing that went out is taken back.
+        """
+        if self._is_repeated:
+            self.close_text(text)
+        else:
+            self._ended = text
+            self._emit("")  # claims the quote
+
+    def settle(self) -> None:
+        """Close the string that `end_text` has ended."""
+        if self._ended is not None:
+            self.close_text(self._ended)
+
+    def take_quote(self) -> str:
+        """Close that string; give the quote that is due, for the caller to write."""
+        if self._ended is None:
+            return ""
+        self.arguments[self._key] = joined_halves(self._ended)
+        self._is_open, self._ended = False, None
+        return '"'
 
     def put(self, key: str, value: Any) -> None:
         """Write a whole value, coerced by its schema."""
@@ -102,8 +132,19 @@ class ArgumentWriter:
             value = coerce(value, child, typed=True)
         self.write(key, value)
 
+    def put_typed(self, key: str, value: Any) -> None:
+        """Write a whole value whose type the model has written: what coercion changes is noted."""
+        child = self.child(key)
+        if child is not None:
+            fitted = coerce(value, child, typed=True)
+            if fitted is not value:
+                self.notes.append(describe_change(key, value, fitted))
+                value = fitted
+        self.write(key, value)
+
     def write(self, key: str, value: Any) -> None:
         """Write a whole value as it is; one that JSON cannot say makes the arguments flawed."""
+        self.settle()
         key = joined_halves(key)
         try:
             written = _json.encode_strict(value).decode()
@@ -144,6 +185,7 @@ class ArgumentWriter:
 
     def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
         """Give the arguments of a call that was cut; *open_text* went out of an open string."""
+        open_text = open_text if self._ended is None else self._ended
         if self._is_open and open_text and not self._is_repeated:
             return {**self.arguments, self._key: joined_halves(open_text)}
         return self.written
@@ -152,6 +194,7 @@ class ArgumentWriter:
         """Tell whether *arguments* go on from what was written; *open_text* is not closed yet."""
         if any(arguments.get(key, _NOTHING) != value for key, value in self.written.items()):
             return False
+        open_text = open_text if self._ended is None else self._ended
         if open_text is None:
             return True
         value = arguments.get(self._key)
@@ -159,6 +202,7 @@ class ArgumentWriter:
 
     def complete(self, arguments: dict[str, Any], open_text: str | None) -> None:
         """Write what is missing to *arguments*, which agree with what was written."""
+        open_text = open_text if self._ended is None else self._ended
         if open_text is not None:
             text = arguments[self._key]
             self.add_text(text[len(open_text) :])

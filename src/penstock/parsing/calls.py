@@ -2,7 +2,8 @@
 
 A body reader says what it found (`open`, arguments, `close`) and does not know the mode. `live`
 passes everything on as it comes; `whole` keeps it until the call is complete, so that a call that
-breaks or is cut can be given back as the text that it was.
+breaks or is cut can be given back as the text that it was. A call beyond the number that is allowed
+is read as in `whole` and never put out: its text is shown when its body ends.
 
 A call that is quoted from untrusted input is text: its text is shown where its events would be. In
 `live` such a call is held back for as long as all of it so far occurs in the input. Whether it does
@@ -20,7 +21,7 @@ from penstock.messages import ToolCall
 from penstock.parsing.arguments import ArgumentWriter, can_write
 from penstock.parsing.output import Output
 from penstock.parsing.quotations import Trail, Untrusted
-from penstock.values.coercion import coerce
+from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
 
@@ -45,20 +46,28 @@ _CHECK_EVERY: Final = 32
 
 
 class Mended(NamedTuple):
-    """A call that was made of broken text; *repairs* says in words what was mended."""
+    """A call that was made of broken text; *repairs* says in words what was mended.
+
+    Where it was read out of JSON, *written* is the text of that: `mending` looks whether anything
+    of it was lost.
+    *rest* is the end of the text that is no part of the call.
+    """
 
     name: str
     arguments: dict[str, Any]
     repairs: list[str]
     id: str = ""
+    written: str = ""
+    rest: str = ""
 
 
 class Calls:
     """Makes calls of what body readers find and puts them out."""
 
-    __slots__ = ("_begin", "_checked", "_doubt", "_id", "_ids", "_opened", "_output", "_repairs",
-                 "_started", "_trail", "deltas", "is_first", "live", "name", "quotations",
-                 "schemas", "show", "tell", "untrusted", "was_quoted", "writer")  # fmt: skip
+    __slots__ = ("_begin", "_checked", "_doubt", "_id", "_ids", "_notes", "_opened", "_output",
+                 "_repairs", "_started", "_trail", "deltas", "is_first", "left", "live", "name",
+                 "quotations", "refused", "schemas", "show", "tell", "untrusted", "was_quoted",
+                 "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -68,8 +77,12 @@ class Calls:
         tell: Callable[[str | ParseError], None],
         *,
         live: bool,
+        most: int | None = None,
     ) -> None:
         self.schemas = schemas
+        self.left = most
+        """How many more calls may come out; None is any number."""
+        self.refused = ""  # the name of a complete call that was one too many
         self.tell = tell
         """Says what is wrong with the call that is being read, and yet no reason to refuse it."""
         self.is_first = True  # nothing was said yet: no text but white space, and no call
@@ -85,11 +98,12 @@ class Calls:
         self.writer: ArgumentWriter | None = None  # of the open call
         self._output = output
         self._ids = ids
-        self.live = live
+        self.live = live and most != 0
         self.name = ""  # of the call that is open, or that the text may be
         self._id = ""
         self._repairs: list[str] = []
         self._doubt = ""  # why the open call cannot be complete
+        self._notes: dict[str, None] = {}  # what was tolerated in the open call, in words
         self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
 
     @property
@@ -130,9 +144,9 @@ class Calls:
             self._start()
         return self.writer
 
-    def note(self, repair: str) -> None:
-        """Note on the open call what was tolerated or repaired in it."""
-        self._repairs.append(repair)
+    def note(self, *notes: str) -> None:
+        """Note what was tolerated in the open call: each is said once, in `repairs`."""
+        self._notes.update(dict.fromkeys(notes))
 
     def doubt(self, reason: str) -> None:
         """Note that the open call is not what the model meant: it will not be complete."""
@@ -147,6 +161,11 @@ class Calls:
         """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
+        if self.left == 0:
+            self.refused = self.name
+            self._reset()
+            return
+        quote = writer.take_quote()
         if self.untrusted is not None and self._is_quoted(self.untrusted, writer.arguments):
             self._reset()
             return
@@ -163,17 +182,24 @@ class Calls:
         if repeated:
             note = f"several values for one argument, of which the last counts: {repeated}"
             self._repairs = [*self._repairs, note]
+        closing = quote + writer.closing
         if self.live:
             # The call's end claims what is unread by its last argument, its end tag too.
-            self._output.add_arguments(writer.closing, claims=False)
+            self._output.add_arguments(closing, claims=False)
         else:
             self._output.start_call(self._id, self.name)
-            said = writer.text if repeated else "".join(self.deltas) + writer.closing
+            said = writer.text if repeated else "".join(self.deltas) + closing
             self._output.add_arguments(said)
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=self._repairs)
+        repairs = self._repairs
+        if self._notes or writer.notes:
+            repairs = [*self._notes, *writer.notes, *repairs]
+        call = ToolCall(self._id, self.name, writer.arguments, repairs=repairs)
         self._output.end_call(call)
         self.is_first = False
         self._reset()
+        if self.left is not None:
+            self.left -= 1
+            self.live = self.live and self.left > 0
 
     def drop(self, open_text: str | None = None) -> None:
         """End the open call as incomplete, if any of it went out; forget it otherwise.
@@ -208,16 +234,25 @@ class Calls:
         writer = self.writer if self.started else None
         if writer is None:  # `whole` has given an id to the open call, but shown none of it.
             writer = self.open(call.name, call.id or self._id)
-        writer.complete(coerce(call.arguments, self.schemas[call.name], typed=True), open_text)
+        fitted = coerce(call.arguments, self.schemas[call.name], typed=True)
+        if call.written:  # Only there a value has a type before it is coerced.
+            writer.notes = [
+                describe_change(key, call.arguments[key], value)
+                for key, value in fitted.items()
+                if key in call.arguments and value is not call.arguments[key]
+            ]
+        writer.complete(fitted, open_text)
         self._repairs = [*self._repairs, *call.repairs]
         self._doubt = ""  # The repaired text was read again, and is clear.
         self.close()
 
     def _write(self, piece: str) -> None:
-        if self.live and self._trail is None:
+        if not self.live or self._trail is not None:
+            self.deltas.append(piece)
+        elif piece:
             self._output.add_arguments(piece)
         else:
-            self.deltas.append(piece)
+            self._output.hold_raw()
 
     def _start(self) -> None:
         """Let the open call out; what has come of its arguments meanwhile, too."""
@@ -281,6 +316,8 @@ class Calls:
         self.deltas = []
         self._repairs = []
         self._doubt = ""
+        if self._notes:
+            self._notes = {}
 
 
 def _show_nothing() -> None:

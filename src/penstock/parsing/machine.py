@@ -48,6 +48,8 @@ Arguments = Literal["whole", "live"]
 
 _NO_CALLS: Final = (Verdict.BROKEN, Verdict.TEXT, Verdict.LONG, Verdict.PROSE)
 
+ONE_TOO_MANY: Final = "the request allows no more calls: this one stays text"
+
 
 class Schemas(Mapping[str, Schema]):
     """The schemas of *tools* by name, each read when somebody asks for it.
@@ -88,9 +90,10 @@ class Machine:
     *arguments* is `whole`, where a call comes out when it is complete and anything else is text, or
     `live`, where it comes out as it arrives and may turn out incomplete. *reasoning* says how the
     model marks its thoughts, *wrappers* are markers that say nothing, and *prompt_suffix* is what
-    the prompt ended with. With *trim*, white space that touches a call is no text. With *repair*,
-    calls that broke are mended. *on_error* is told of text that was meant to be a call; *ids* gives
-    an id to a call that brings none. A call that occurs in *untrusted* text is text, and so is one
+    the prompt ended with. With *trim*, white space that touches a call, or separates reasoning
+    from the text after it, is no text. With *repair*, calls that broke are mended. *on_error* is
+    told of text that was meant to be a call; *ids* gives an id to a call that brings none. After
+    *max_calls* calls others are text. A call that occurs in *untrusted* text is text, and so is one
     in code, unless *fenced* is `calls`. After `finish`, `rest` is text that no event claimed.
     """
 
@@ -112,6 +115,7 @@ class Machine:
         repair: bool = False,
         on_error: OnError | None = None,
         ids: Callable[[], str] | None = None,
+        max_calls: int | None = None,
         untrusted: Untrusted | Iterable[str] | None = None,
         fenced: FencedCalls = "text",
     ) -> None:
@@ -128,7 +132,7 @@ class Machine:
         self._output = Output(self._scanner)
         kind = KnownCalls if getattr(syntax, "knows_tools", False) else Calls
         give_id = ids or getattr(syntax, "new_id", None) or _counted()
-        self._calls = kind(self._output, schemas, give_id, self._tell, live=is_live)
+        self._calls = kind(self._output, schemas, give_id, self._tell, live=is_live, most=max_calls)
         self._refusals = Refusals(on_error)
         self._lookout = Lookout(syntax, reasoning, wrappers)
         check_choice("fenced", fenced)
@@ -163,6 +167,10 @@ class Machine:
     def number_from(self, index: int) -> None:
         """Give the blocks numbers from *index* on: they are part of a longer answer."""
         self._output.index = index
+
+    def follow_thought(self) -> None:
+        """Let the text come after reasoning: with `trim`, white space between them is no text."""
+        self._prose.follows_call = True
 
     def feed(self, text: str) -> list[Event]:
         """Read more text; give the events that it makes certain."""
@@ -337,21 +345,36 @@ class Machine:
         self._body = None
         if self._ends_refusal(verdict):
             self._prose.end_refusal()
+        refused, self._calls.refused = self._calls.refused, ""
         if verdict in _NO_CALLS:
             self._give_up(body, verdict)
+        elif refused:
+            self._show_refused(refused)
         else:
-            is_text = bool(self._calls.quotations) and self._end_quotations()
-            if self._output.calls > self._calls_before:
-                self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
-            if not is_text or self._output.calls > self._calls_before:
-                self._follow_call(body.end if verdict is Verdict.STANDS and not is_text else "")
-            self._prose.follows_call = not is_text
+            self._end_calls(body.end if verdict is Verdict.STANDS else "")
         # Cheaper than asking whether it is a `Header`.
         entered: Channel | None = getattr(body, "enters", None)
         if entered is not None and verdict is Verdict.DONE:
             self._prose.follows_call = False
             self._lookout.enter(entered)
         return True
+
+    def _end_calls(self, end: str) -> None:
+        """Continue after calls that were read; *end* may still come. Quoted ones are text."""
+        is_text = bool(self._calls.quotations) and self._end_quotations()
+        if self._output.calls > self._calls_before:
+            self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
+        if not is_text or self._output.calls > self._calls_before:
+            self._follow_call("" if is_text else end)
+        self._prose.follows_call = not is_text
+
+    def _show_refused(self, name: str) -> None:
+        """Show the text of a call that was one too many."""
+        if self._output.calls > self._calls_before:  # The first of them was in the same body.
+            self.spans.append((self._call_start, self._scanner.offset + self._scanner.at))
+        self._refusals.tell(ONE_TOO_MANY, name, self._scanner.read_since_call(), self._marker)
+        self._follow_call("")
+        self._prose.show_read()
 
     def _finish_body(self, body: Body) -> Verdict:
         """Tell the body that the text has ended inside it."""
@@ -392,7 +415,8 @@ class Machine:
         if not isinstance(mendable, Mendable):
             return False
         inside = self._scanner.read_since_call().removeprefix(self._marker)
-        return mend(mendable, inside, self._calls, ended=ended and mendable is body)
+        ended = ended and mendable is body
+        return mend(mendable, inside, self._calls, ended=ended, rests=self._scanner)
 
     def _read_within_limit(self, body: Body) -> Verdict:
         """Let the body see no more of the text than a call may have: limits count characters."""

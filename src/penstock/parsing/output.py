@@ -42,7 +42,17 @@ MAX_LINE: Final = 256
 class Output:
     """The events of one `feed`, and the block that is open."""
 
-    __slots__ = ("_line", "_scanner", "_seen", "calls", "events", "index", "kind", "pieces")
+    __slots__ = (
+        "_held",
+        "_line",
+        "_scanner",
+        "_seen",
+        "calls",
+        "events",
+        "index",
+        "kind",
+        "pieces",
+    )
 
     def __init__(self, scanner: Scanner) -> None:
         self.events: list[Event] = []
@@ -50,6 +60,7 @@ class Output:
         self.kind: Kind = "text"  # of the open block
         self.pieces: list[str] | None = None  # of the open block of text or thinking
         self.calls = 0  # that have come out
+        self._held = ""  # text that belongs to the next event of the open call
         self._scanner = scanner
         self._line = ""  # the last of the open text
         self._seen = 0  # how many of its pieces were looked at for that
@@ -132,11 +143,19 @@ class Output:
 
     def add_arguments(self, piece: str, *, claims: bool = True) -> None:
         """Put out more of the open call's arguments, with the text that it *claims*."""
-        raw = self._scanner.take_raw() if claims else ""
+        raw = self._take_raw() if claims else ""
         self.events.append(ToolCallDelta(self.index, piece, raw))
+
+    def hold_raw(self) -> None:
+        """Let the next event of the open call claim what was read, whatever is given back."""
+        self._held += self._scanner.take_raw()
+
+    def _take_raw(self) -> str:
+        raw, self._held = self._held + self._scanner.take_raw(), ""
+        return raw
 
     def end_call(self, call: ToolCall) -> None:
         """Close the open call."""
-        self.events.append(ToolCallEnd(self.index, call, self._scanner.take_raw()))
+        self.events.append(ToolCallEnd(self.index, call, self._take_raw()))
         self._scanner.forget()
         self.index += 1

@@ -1,7 +1,7 @@
 """Text outside of calls: shown up to the next marker, as text or as thinking.
 
 What may begin a marker is held back, and nothing else but white space that may turn out to belong
-to one: before a first thought, and under `trim` next to a call.
+to one: before a first thought, and under `trim` next to a call and after a thought.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Prose:
         trim: bool,
         code: CodeSpans | None = None,
     ) -> None:
-        self.follows_call = False
+        self.follows_call = False  # or the end of a thought: white space here separates the two
         self._code = code  # follows code, in which no call begins; None where one does
         self._scanner = scanner
         self._output = output
@@ -90,7 +90,7 @@ class Prose:
             self.show(self._before_blank(found.start()))
             return False
         if found[0] in lookout.leading and text[scanner.at : found.start()].strip():
-            self.show(found.start())
+            self.show(self._before_blank(found.start()))
             return True
         return self._pass(found, found[0].lower() if lookout.folds else found[0])
 
@@ -220,6 +220,7 @@ class Prose:
                 lookout.drop(marker)
             case Role.CHANNEL_END if lookout.channel is not None:
                 self._newlines = lookout.channel.newlines
+                self.follows_call = True
                 lookout.enter(None)
             case Role.THOUGHT if lookout.reasoning is not None:
                 lookout.think(lookout.reasoning.channel)

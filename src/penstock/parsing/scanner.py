@@ -272,6 +272,17 @@ class Scanner:
             self.passed.append(self._lead)
             self._lead = ""
 
+    def give_back_end(self, size: int) -> None:
+        """Make the last *size* characters unread again; no event has claimed them."""
+        if size > self.at - self._claimed:
+            passed = "".join(self.passed)
+            self.text = passed + self.text[self._claimed :]
+            self.offset += self._claimed - len(passed)
+            self.at += len(passed) - self._claimed
+            self._claimed = 0
+            self.passed.clear()
+        self.at -= size
+
     def read_since_call(self) -> str:
         """Tell the text since `begin_call`, without taking it.
 

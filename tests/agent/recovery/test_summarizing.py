@@ -28,7 +28,7 @@ from penstock.agent.recovery.rendering import MAX_PIECES
 from penstock.agent.recovery.summarizing import LEAST_ROOM, MAX_SUMMARY, PROMPT, SHRINKS
 from penstock.messages import AssistantMessage, Text, Thinking, Usage
 from penstock.models.http import NO_RETRY
-from penstock.requests import Message, Request
+from penstock.requests import Message, RequestLike
 
 API = "openai-chat"
 ASKED: list[Message] = [user("Write it."), said("", "a"), result("a", "file"), said("Done.")]
@@ -168,7 +168,7 @@ def test_an_answer_that_breaks_off_is_no_summary() -> None:
 @pytest.mark.parametrize("reason", ["error", "aborted"])
 def test_an_answer_that_ended_badly_and_does_not_say_why_is_no_summary(reason: Any) -> None:
     class Broken(DemoModel):
-        async def complete(self, request: Request) -> AssistantMessage:  # noqa: ARG002
+        async def complete(self, request: RequestLike) -> AssistantMessage:  # noqa: ARG002
             return AssistantMessage(content=[Text("half of")], stop_reason=reason)
 
     with pytest.raises(SummaryError, match="broke off"):

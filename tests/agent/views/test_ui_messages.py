@@ -285,7 +285,8 @@ ODD: list[Any] = [None, True, 1, 0.5, "", "x", "input-available", "approval-resp
 ODD += [{}, {"id": 1}, {"approved": "yes"}, {"content": [1]}, {"content": []}, {"provider": "p"}]
 WILD = st.sampled_from(ODD)
 FIELDS = ["text", "state", "toolCallId", "input", "output", "errorText", "approval", "data"]
-KINDS = ["text", "reasoning", "file", "tool-add", "dynamic-tool", "data-said", "data-opaque", "x"]
+KINDS = ["text", "reasoning", "file", "tool-add", "dynamic-tool", "x"]
+KINDS += ["data-said", "data-reminder", "data-opaque"]
 PARTS = st.builds(
     lambda kind, fields: fields | {"type": kind},
     st.sampled_from(KINDS),

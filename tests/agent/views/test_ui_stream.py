@@ -295,8 +295,9 @@ def test_what_a_rule_says_stays_in_the_message() -> None:
     watch = RuleWatch([Rule("no-hello", ("hello",), "Say no hello.")])
     chunks = told(text("Hello, hello."), text("Good day."), watches=[watch])
     order = [kind for kind in kinds(chunks) if kind.startswith(("data-", "start-"))]
-    assert order == ["start-step", "data-dropped", "data-finding", "data-said", "start-step"]
-    (said,) = of("data-said", chunks)
+    assert order == ["start-step", "data-dropped", "data-finding", "data-reminder", "start-step"]
+    (said,) = of("data-reminder", chunks)
+    assert said["data"]["source"] == "rule"
     assert said["data"]["content"][0]["text"].count("Say no hello.")
 
 

@@ -38,7 +38,7 @@ FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "abort": ({"reason"}, set()),
 }
 REASONS = {"stop", "length", "content-filter", "tool-calls", "error", "other"}
-STAYS = {"data-dropped", "data-said", "data-opaque", "data-arguments"}
+STAYS = {"data-dropped", "data-said", "data-reminder", "data-opaque", "data-arguments"}
 PASSES = {"data-finding", "data-retry", "data-compaction", "data-complaint", "data-approval"}
 
 

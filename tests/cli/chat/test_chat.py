@@ -8,9 +8,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from agent.scenes import calls, reply, text
+from agent.session.records import HEADER, entry, lines_of, user
 from cli.chat.sitting import DEADLINE, sitting
 from models.loopback_servers import STALL, Reply, Upstream, serving
+from penstock.agent.session import ToolStartEntry
+from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.demo.samples import sample_for
 from penstock.values.schema import Schema
 
@@ -93,6 +98,50 @@ def test_a_file_is_written_once_somebody_says_yes_and_is_remembered(tmp_path: Pa
             seat.type(INTERRUPT)
             assert await seat.end() == 0
         assert len(list((tmp_path / "state/penstock/sessions").glob("*.jsonl"))) == 2
+
+    run(main())
+
+
+def killed(folder: Path, *commands: str) -> None:
+    """Leave the session of a chat that was killed while it ran *commands*."""
+    ran = [ToolCall(f"c{n}", "run_bash", {"command": one}) for n, one in enumerate(commands, 1)]
+    answer = AssistantMessage("m", "m", [*ran], "tool_use")
+    said = [entry(1, user("Pay both.")), entry(2, answer)]
+    began, parent = [], "e2"
+    for call in ran:
+        fields: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
+        began.append(ToolStartEntry(id=f"s{call.id}", parent=parent, call=call.id, **fields))
+        parent = began[-1].id
+    header = structs.replace(HEADER, cwd=str(folder.resolve()))
+    sessions = folder / "state/penstock/sessions"
+    sessions.mkdir(parents=True)
+    (sessions / "s1.jsonl").write_bytes(lines_of(header, *said, *began))
+
+
+def test_a_call_that_a_crash_interrupted_is_shown_and_asked_about(tmp_path: Path) -> None:
+    killed(tmp_path, "echo 1 >> paid", "echo 2 >> paid")
+
+    async def main() -> None:
+        async with (
+            serving(reply(text("So it is."))) as upstream,
+            sitting(tmp_path, *flags(upstream), "--resume", "Go on") as seat,
+        ):
+            await seat.until("echo 1 >> paid", "its outcome is unknown", "What became of it?")
+            assert not upstream.seen
+            seat.type(INTERRUPT)  # the prompt waits in the line: it is taken out
+            await seat.until("r runs it again")
+            seat.type("y\r")
+            await seat.until("! r runs it again")
+            seat.type("d paid by hand\r")
+            await seat.until("What became of it?")
+            seat.type("r\r")
+            await seat.until("So it is.", IDLE)
+            results = [one for one in upstream.seen[0].json["messages"] if one["role"] == "tool"]
+            assert [one["tool_call_id"] for one in results] == ["c1", "c2"]
+            assert results[0]["content"] == "paid by hand"
+            assert (tmp_path / "paid").read_text() == "2\n"
+            seat.type(END)
+            assert await seat.end() == 0
 
     run(main())
 

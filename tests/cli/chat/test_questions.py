@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.agent import Allow, Decision, Deny, Edit
+from penstock.agent import Allow, Decision, Deny, Edit, Retry, ToolOutput
 from penstock.agent.workspace import workspace_tools
 from penstock.cli.chat.approving import NOBODY, Approver, Policy, read_policy
-from penstock.cli.chat.questions import NO, Question, Questions, decision_of
+from penstock.cli.chat.questions import NO, Interruptions, Question, Questions, decision_of
 from penstock.errors import UsageError
 from penstock.messages import ToolCall
 
@@ -115,3 +115,17 @@ def test_a_call_that_is_stopped_takes_its_question_with_it() -> None:
         assert questions.current is None
 
     run(main())
+
+
+def test_what_became_of_an_interrupted_call_is_said_in_a_word() -> None:
+    asked = Interruptions()
+    assert asked.current is None
+    calls = [ToolCall(f"c{number}", "pay", {}) for number in range(3)]
+    asked.begin(calls)
+    for word in ("y", "a", "done", "r it", "yes", "", "please go on"):
+        assert not asked.decide(word)
+        assert asked.current is calls[0]
+    for word in ("R", "d it was paid", "u"):
+        assert asked.decide(word)
+    assert asked.current is None
+    assert asked.decisions == {"c0": Retry(), "c1": ToolOutput("it was paid")}

@@ -152,7 +152,7 @@ def test_what_is_said_is_told_but_what_was_found_only_once() -> None:
     said = told.MessageStarted(UserMessage([Text("one\ntwo")]))
     assert page_of(said) == ["> one", "  two"]
     found = told.FindingMade("rule", ["no-tabs"], "Use blanks.", interrupts=True)
-    heard = told.MessageStarted(UserMessage([Text("Use blanks.")]))
+    heard = told.MessageStarted(UserMessage("Use blanks.", "rule"))
     assert page_of(found, heard) == ["! rule no-tabs stopped the answer", "    Use blanks."]
 
 

@@ -88,7 +88,8 @@ def _passages(message: Message) -> Iterator[Passage]:
     if isinstance(message, SystemMessage):
         yield "instructions", message.text
     elif isinstance(message, UserMessage):
-        yield "user", _with_pictures(message.text, message.content)
+        who = f"reminder of a {message.source}" if message.source in ("rule", "guard") else "user"
+        yield who, _with_pictures(message.text, message.content)
     elif isinstance(message, ToolResult):
         who = "result, an error" if message.is_error else "result"
         said = _with_pictures(text_of(message.content), beside_text(message))

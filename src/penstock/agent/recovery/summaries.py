@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from penstock.messages import AssistantMessage, Text, Usage
+from penstock.messages import AssistantMessage, Usage
 from penstock.requests import Message, UserMessage
 
 _OPENING: Final = (
@@ -22,7 +22,7 @@ _FRAME: Final = re.compile(r"<(/?)(?=summary\b)", re.IGNORECASE)
 def summary_message(summary: str) -> UserMessage:
     """Give *summary* as it stands in the context; no words of it can end its frame."""
     inside = _FRAME.sub(r"<\\\1", summary.strip())
-    return UserMessage([Text(f"{_OPENING}{inside}{_CLOSING}")])
+    return UserMessage(f"{_OPENING}{inside}{_CLOSING}", "summary")
 
 
 def summary_of(message: Message) -> str | None:

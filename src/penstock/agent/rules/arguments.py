@@ -27,7 +27,8 @@ class ArgumentReader:
         """Say that the call is whole; tell all that it says, if that was not told before."""
         reader, call = self._reader, event.call
         is_told = reader.complete and not reader.problems and isinstance(reader.value, dict)
-        if (is_told and not call.repairs) or not call.complete:
+        is_same = not call.repairs or reader.value == call.arguments
+        if (is_told and is_same) or not call.complete:
             return None
         return IncrementalJSON(recover=True).feed(_json.encode(event.call.arguments).decode())
 

@@ -25,6 +25,8 @@ from penstock.agent.session.entries import (
     MessageEntry,
     ModelEntry,
     TitleEntry,
+    ToolEndEntry,
+    ToolStartEntry,
 )
 from penstock.agent.session.export import to_html, to_markdown
 from penstock.agent.session.file import FileJournal, read_session
@@ -59,6 +61,8 @@ __all__ = [
     "SessionFolder",
     "SessionInfo",
     "TitleEntry",
+    "ToolEndEntry",
+    "ToolStartEntry",
     "Tree",
     "read_session",
     "sessions_in",

@@ -136,7 +136,7 @@ def _described(info: SessionInfo, item: Header | Entry) -> SessionInfo:
         changes["title"] = item.title
     elif isinstance(item, MessageEntry):
         changes["messages"] = info.messages + 1
-        if isinstance(item.message, UserMessage) and not info.prompt:
+        if isinstance(item.message, UserMessage) and not item.message.source and not info.prompt:
             changes["prompt"] = text_of(item.message)[:MAX_PROMPT]
     return structs.replace(info, **changes)
 

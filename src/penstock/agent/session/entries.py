@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from penstock import _json
 from penstock.errors import JSONParseError
+from penstock.messages import ToolResult
 from penstock.requests import Message
 
 VERSION: Final = 1
@@ -68,6 +69,25 @@ class MessageEntry(Entry, frozen=True, tag="message", kw_only=True):
     message: Message
     kept: bool = True
     number: int = 0
+
+
+class ToolStartEntry(Entry, frozen=True, tag="tool_start", kw_only=True):
+    """A call is about to run, with these arguments: written before its tool is called.
+
+    *approval* says why it may: ``approved``, ``edited``, ``retried``, or empty where nobody had to
+    be asked.
+    """
+
+    call: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    approval: str = ""
+
+
+class ToolEndEntry(Entry, frozen=True, tag="tool_end", kw_only=True):
+    """What a call came to, where the message with it has to wait for other calls or the answer."""
+
+    result: ToolResult
 
 
 class CompactionEntry(Entry, frozen=True, tag="compaction", kw_only=True):
@@ -123,6 +143,8 @@ class Foreign(Entry, frozen=True, tag="foreign", kw_only=True):
 
 Known = (
     MessageEntry
+    | ToolStartEntry
+    | ToolEndEntry
     | CompactionEntry
     | FindingEntry
     | ModelEntry

@@ -25,6 +25,7 @@ from penstock.agent.session.entries import (
     Line,
     MessageEntry,
     TitleEntry,
+    ToolEndEntry,
     write_line,
 )
 from penstock.agent.session.folder import TITLE_EVERY
@@ -108,6 +109,9 @@ class Ledger:
             if isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResult):
                 told = structs.replace(entry.message, content=NO_FORM)
                 self._hang(write_line(structs.replace(entry, message=told)))
+            elif isinstance(entry, ToolEndEntry):
+                told = structs.replace(entry.result, content=NO_FORM)
+                self._hang(write_line(structs.replace(entry, result=told)))
             raise
         return self.tree[self.leaf]
 

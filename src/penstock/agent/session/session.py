@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,8 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 from msgspec import structs
 
-from penstock.agent.agent import Agent, AgentBusyError, Prompt
-from penstock.agent.approval import Decision
+from penstock.agent.agent import Agent, AgentBusyError, Prompt, Said
+from penstock.agent.approval import Approval, Resolutions
 from penstock.agent.hooks import Cancel
 from penstock.agent.running import AgentRun
 from penstock.agent.session.archive import (
@@ -42,16 +42,20 @@ from penstock.agent.session.entries import (
     MessageEntry,
     ModelEntry,
     TitleEntry,
+    ToolEndEntry,
+    ToolStartEntry,
 )
 from penstock.agent.session.file import FileJournal
 from penstock.agent.session.folder import ENDING
+from penstock.agent.session.interruption import find_unfinished
 from penstock.agent.session.ledger import Ledger
 from penstock.agent.session.tree import context, shown
 from penstock.agent.session.view import SessionView
 from penstock.agent.tools.waiting import to_the_end
 from penstock.agent.watching import Finding
 from penstock.errors import UsageError
-from penstock.requests import Message, UserMessage
+from penstock.messages import AssistantMessage, ToolCall, ToolResult
+from penstock.requests import Message
 
 _log: Final = logging.getLogger("penstock.agent")
 
@@ -105,6 +109,8 @@ class Session(SessionView):
         super().__init__(Ledger(self._journal(header.id), header))
         self._state = "new"
         self._model = ""
+        self._expected: list[str] = []  # the calls of the last answer whose results are to come
+        self._written: set[str] = set()  # of them those whose results are here already
         self._ending = asyncio.Lock()
 
     def _journal(self, id_: str) -> Journal:
@@ -183,9 +189,18 @@ class Session(SessionView):
         self._state = "open"
 
     def _remember(self) -> None:
-        """Bring the agent to where the leaf is: what was said, and which rules have spoken."""
+        """Bring the agent to where the leaf is: what was said, and which rules have spoken.
+
+        Results that were known and not said when the process ended are said now; calls that had
+        begun are interrupted.
+        """
+        unfinished = find_unfinished(self.history)
+        for message in unfinished.said:
+            self._ledger.queue(MessageEntry(id="", message=message))
         history = self.history
         self.agent.messages = context(history)
+        self.agent.interrupted = unfinished.interrupted
+        self._expected, self._written = unfinished.expected, set()
         self._restore(self.spoken)
         models = [entry.model for entry in history if isinstance(entry, ModelEntry)]
         self._model = models[-1] if models else ""
@@ -202,16 +217,21 @@ class Session(SessionView):
         self._check_open()
         return self.agent.run(prompt)
 
-    def proceed(self, decisions: Mapping[str, Decision] | None = None) -> AgentRun:
+    def proceed(self, decisions: Resolutions | None = None) -> AgentRun:
         """Go on where the conversation stands, as `Agent.proceed` does."""
         self._check_open()
         return self.agent.proceed(decisions)
 
-    def steer(self, message: str | UserMessage) -> None:
+    @property
+    def interrupted(self) -> list[ToolCall]:
+        """The calls that had begun when their process ended: see `Agent.interrupted`."""
+        return self.agent.interrupted
+
+    def steer(self, message: Said) -> None:
         """Say *message* as soon as the run can hear it."""
         self.agent.steer(message)
 
-    def follow_up(self, message: str | UserMessage) -> None:
+    def follow_up(self, message: Said) -> None:
         """Say *message* when the run would otherwise end."""
         self.agent.follow_up(message)
 
@@ -229,11 +249,38 @@ class Session(SessionView):
     async def message(self, message: Message, *, kept: bool = True) -> None:
         """Write a final message; it is there when this returns."""
         self._check_open()
+        if isinstance(message, ToolResult):
+            if message.id in self._written:  # as soon as it was known
+                self._written.discard(message.id)
+                await self._ledger.flush()  # unless that failed
+                return
+            self._expected = [id_ for id_ in self._expected if id_ != message.id]
+        elif kept:
+            calls = message.tool_calls if isinstance(message, AssistantMessage) else []
+            self._expected, self._written = [call.id for call in calls], set()
         name = self.agent.model.name
         if name != self._model:
             self._model = name
             self._ledger.queue(ModelEntry(id="", model=name))
         await self._ledger.add(MessageEntry(id="", message=message, kept=kept))
+
+    async def call_started(self, call: ToolCall, approval: Approval) -> None:
+        """Write that a call is about to run; it is there when this returns."""
+        self._check_open()
+        entry = ToolStartEntry(
+            id="", call=call.id, name=call.name, arguments=call.arguments, approval=approval
+        )
+        await self._ledger.add(entry)
+
+    async def call_ended(self, result: ToolResult) -> None:
+        """Write what a call came to: as its message, if all results before it are there."""
+        self._check_open()
+        if self._expected[:1] == [result.id]:
+            del self._expected[0]
+            self._written.add(result.id)
+            await self._ledger.add(MessageEntry(id="", message=result))
+        else:
+            await self._ledger.add(ToolEndEntry(id="", result=result))
 
     async def finding(self, finding: Finding) -> None:
         """Write which rules have spoken."""

@@ -111,7 +111,8 @@ class Tree:
 
     def _branch(self, path: Sequence[Entry], start: str, labels: dict[str, str]) -> Branch:
         said = [entry.message for entry in path if isinstance(entry, MessageEntry)]
-        prompts = [text_of(message) for message in said if isinstance(message, UserMessage)]
+        users = [one for one in said if isinstance(one, UserMessage) and not one.source]
+        prompts = [text_of(message) for message in users]
         named = [labels[entry.id] for entry in path if entry.id in labels]
         return Branch(
             leaf=path[-1].id,

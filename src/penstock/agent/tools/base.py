@@ -50,15 +50,17 @@ class AgentTool(Struct, frozen=True):
     """A tool that an agent can run.
 
     An *exclusive* one runs alone: after all calls before it and before all after it. One that is
-    not *abortable* is never cancelled, and waited for. One that *asks* is approved call by call,
-    where there is somebody to ask. A *lenient* one runs even if its arguments do not fit.
+    not *abortable* is never cancelled, and waited for. One that *asks* needs approval for each
+    call, and is denied where nobody can approve; one that does not (False) never asks. Left open
+    (None, as for plain functions) an approver is asked if there is one. A *lenient* tool runs even
+    if its arguments do not fit.
     """
 
     tool: Tool
     run: Run
     exclusive: bool = False
     abortable: bool = True
-    asks: bool = True
+    asks: bool | None = None
     lenient: bool = False
 
     @property

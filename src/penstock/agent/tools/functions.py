@@ -32,7 +32,7 @@ def tool(
     description: str | None = None,
     exclusive: bool = False,
     abortable: bool = True,
-    asks: bool = True,
+    asks: bool | None = None,
     lenient: bool = False,
 ) -> AgentTool: ...
 
@@ -45,7 +45,7 @@ def tool(
     description: str | None = None,
     exclusive: bool = False,
     abortable: bool = True,
-    asks: bool = True,
+    asks: bool | None = None,
     lenient: bool = False,
 ) -> Callable[[Callable[..., Any]], AgentTool]: ...
 
@@ -57,7 +57,7 @@ def tool(
     description: str | None = None,
     exclusive: bool = False,
     abortable: bool = True,
-    asks: bool = True,
+    asks: bool | None = None,
     lenient: bool = False,
 ) -> AgentTool | Callable[[Callable[..., Any]], AgentTool]:
     """Make a tool of *fn*, as a decorator (with or without options) or as a call.

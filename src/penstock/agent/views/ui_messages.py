@@ -18,10 +18,11 @@ import msgspec
 
 from penstock.agent.approval import Allow, Decision, Deny
 from penstock.agent.loop import UNDECIDED
-from penstock.agent.views.ui_chunks import DROPPED, OPAQUE, SAID
+from penstock.agent.views.ui_chunks import DROPPED, OPAQUE, REMINDER, SAID
 from penstock.agent.views.ui_parts import (
     CallPart,
     OpaquePart,
+    ReminderPart,
     TextPart,
     UIMessage,
     read,
@@ -70,7 +71,7 @@ def prompt_of(messages: object) -> UserMessage:
     """
     last = messages[-1:] if isinstance(messages, list) else messages
     match read_ui_messages(last):
-        case [UserMessage() as prompt]:
+        case [UserMessage(source="") as prompt]:
             return prompt
     raise UsageError("the last message is not the user's")
 
@@ -169,10 +170,10 @@ def _steps(parts: _Parts) -> Iterator[_Parts]:
     """Cut *parts* where a step begins; what others said between stands alone."""
     step: _Parts = []
     for kind, part, where in parts:
-        if kind in ("step-start", SAID):
+        if kind in ("step-start", SAID, REMINDER):
             yield from [step] if step else []
             step = []
-        if kind == SAID:
+        if kind in (SAID, REMINDER):
             yield [(kind, part, where)]
         elif kind != "step-start":
             step.append((kind, part, where))
@@ -182,15 +183,18 @@ def _steps(parts: _Parts) -> Iterator[_Parts]:
 def _answers(parts: _Parts, model: str) -> Iterator[Message]:
     for step in _steps(parts):
         kinds = [kind for kind, _, _ in step]
-        if kinds == [SAID]:
-            yield _said(step[0][1].get("data"), step[0][2])
+        if kinds in ([SAID], [REMINDER]):
+            yield _said(step[0][1].get("data"), step[0][2], is_reminder=kinds == [REMINDER])
         elif DROPPED not in kinds:
             yield from _answer(step, model)
 
 
-def _said(data: object, where: str) -> UserMessage:
-    content = data.get("content") if isinstance(data, dict) else None
-    return UserMessage(read(content, list[Text | Image | Opaque], where))
+def _said(data: object, where: str, *, is_reminder: bool) -> UserMessage:
+    fields = data if isinstance(data, dict) else {}
+    content: list[UserContent] = read(fields.get("content"), list[Text | Image | Opaque], where)
+    if not is_reminder:
+        return UserMessage(content)
+    return UserMessage(content, read(fields, ReminderPart, where).source)
 
 
 def _answer(step: _Parts, model: str) -> Iterator[Message]:

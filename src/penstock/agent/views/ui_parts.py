@@ -61,6 +61,12 @@ class FilePart(Struct, rename="camel"):
     url: str
 
 
+class ReminderPart(Struct):
+    """Who reminded the model: the words of neither are the user's."""
+
+    source: Literal["rule", "guard"]
+
+
 class OpaquePart(Struct):
     """What only its provider understands."""
 

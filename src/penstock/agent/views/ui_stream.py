@@ -42,6 +42,7 @@ from penstock.agent.running import AgentRun
 from penstock.agent.views.ui_chunks import (
     DONE,
     DROPPED,
+    REMINDER,
     SAID,
     Chunk,
     ErrorText,
@@ -172,9 +173,12 @@ class UIStream:
 
     def _said(self, message: UserMessage) -> list[Chunk]:
         """Tell what is said between answers; what is said before the first the client has sent."""
-        if self._turn <= 1 and not self._answers:
+        if self._turn <= 1 and not self._answers and not message.source:
             return []
-        return [{"type": SAID, "data": {"content": msgspec.to_builtins(message.content)}}]
+        content = msgspec.to_builtins(message.content)
+        if message.source:
+            return [{"type": REMINDER, "data": {"source": message.source, "content": content}}]
+        return [{"type": SAID, "data": {"content": content}}]
 
     # --- calls ---
 

@@ -24,17 +24,19 @@ def workspace_tools(
     """Make the tools that work in the folder *root*.
 
     `read_file` and `list_files` run as they are called; `write_file`, `edit_file` and `run_bash`
-    run alone and ask before. With *read_only* there are only the first two, without *shell* no
-    `run_bash`. The file tools cannot leave *root*; a shell can go wherever its user can. Commands
-    run for up to *shell_seconds*, with the variables *env*, or those of this process.
+    run alone and need approval: an agent without `approve` denies them. With *read_only* there are
+    only the first two, without *shell* no `run_bash`. The file tools cannot leave *root*; a shell
+    can go wherever its user can. Commands run for up to *shell_seconds*, with the variables *env*,
+    or those of this process.
     """
     folder = Folder(root)
     files = Files(folder)
     looking = (files.read_file, Listing(folder).list_files)
     tools = [tool(each, asks=False) for each in looking]
     if not read_only:
-        tools += [tool(each, exclusive=True) for each in (files.write_file, files.edit_file)]
+        changing = (files.write_file, files.edit_file)
+        tools += [tool(each, exclusive=True, asks=True) for each in changing]
     if shell and not read_only:
         run = Shell(folder.root, shell_seconds, env).run_bash
-        tools.append(tool(run, exclusive=True))
+        tools.append(tool(run, exclusive=True, asks=True))
     return tools

@@ -1,7 +1,7 @@
 """The tool that runs commands, and the child processes behind it.
 
 A shell is not confined: it starts in the working folder and can go anywhere its user can. So each
-call asks for approval, where there is somebody to ask.
+call asks for approval, and is denied where nobody can approve.
 
 Every command leads a session of its own. When the command ends, when its time is up and when the
 call is cancelled, all of the session is ended: first asked, then killed. Only a process that leaves

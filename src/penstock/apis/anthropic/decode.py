@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.response import read_response
-from penstock.apis.anthropic.sealed import SealedBlock, is_whole_at_start
+from penstock.apis.anthropic.sealed import OF_MESSAGE, SealedBlock, is_whole_at_start
+from penstock.apis.arguments import object_text
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
 from penstock.apis.passages import CallPassage, Passage
+from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import AssistantMessage, ErrorInfo
 
 
@@ -30,7 +31,12 @@ class Decoder(StreamDecoder):
         self._stop_reason = ""
         self._stop_details: object = None
         self._stop_sequence = ""
+        self._of_message: dict[str, Any] = {}  # what the message says of itself
         self._latest: int | None = None  # the block that started last
+
+    @property
+    def _has_said_all(self) -> bool:
+        return bool(self._stop_reason)
 
     def _read(self, data: dict[str, Any], event: str) -> None:
         match data.get("type") or event:
@@ -44,6 +50,7 @@ class Decoder(StreamDecoder):
                 self._read_start(data.get("message"))
             case "message_delta":
                 self._read_stop(data.get("delta"))
+                self._read_message_fields(data)
                 self._read_usage(data)
             case "message_stop":
                 self._conclude()
@@ -62,7 +69,12 @@ class Decoder(StreamDecoder):
         self._transcript.begin(
             id_ if isinstance(id_, str) else "", model if isinstance(model, str) else ""
         )
+        self._read_message_fields(fields)
         self._read_usage(fields)
+
+    def _read_message_fields(self, data: Mapping[str, Any]) -> None:
+        fields = {name: data.get(name) for name in OF_MESSAGE}
+        self._of_message |= {name: field for name, field in fields.items() if field}
 
     def _read_usage(self, data: Mapping[str, Any]) -> None:
         if isinstance(data.get("usage"), Mapping):
@@ -75,6 +87,7 @@ class Decoder(StreamDecoder):
         if isinstance(reason, str) and reason:
             self._stop_reason = reason
         self._stop_details = fields.get("stop_details") or self._stop_details
+        self._read_message_fields(fields)
         sequence = fields.get("stop_sequence")
         self._stop_sequence = sequence if isinstance(sequence, str) else self._stop_sequence
 
@@ -101,6 +114,8 @@ class Decoder(StreamDecoder):
             self._blocks[key].add(block)
         elif kind == "tool_use":
             name, id_ = block.get("name"), block.get("id")
+            if isinstance(block.get("caller"), Mapping):
+                self._seal({"caller": without_lone_surrogates(dict(block["caller"]))})
             call = self._transcript.call(
                 name if isinstance(name, str) else "", id_ if isinstance(id_, str) else ""
             )
@@ -156,8 +171,11 @@ class Decoder(StreamDecoder):
             return
         for key in [*self._blocks]:
             self._stop(key)
+        told = without_lone_surrogates(self._of_message)
         if reason == "stop_sequence" and self._stop_sequence:
-            self._seal({"stop_sequence": self._stop_sequence})
+            told["stop_sequence"] = self._stop_sequence
+        if told:
+            self._seal(told)
         self._transcript.done("length" if ending == "length" else "stop", reason)
 
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
@@ -198,7 +216,7 @@ class _Call:
 
     def __init__(self, call: CallPassage, given: object) -> None:
         self.passage = call
-        self._given = _json.encode(given).decode() if isinstance(given, dict) and given else given
+        self._given = object_text(given) if isinstance(given, dict) and given else given
 
     @property
     def last_words(self) -> str:

@@ -13,12 +13,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock import _json
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.sealed import STREAMED, block_of, citations_of, stop_sequence_of
+from penstock.apis.anthropic.sealed import (
+    STREAMED,
+    block_of,
+    caller_of,
+    citations_of,
+    message_fields_of,
+    stop_sequence_of,
+)
 from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
+from penstock.apis.numbers import told_usage
 from penstock.events import (
     Done,
     Event,
@@ -67,6 +77,8 @@ class Encoder(StreamEncoder):
         self._model, self._id = model, id
         self._input_tokens = input_tokens
         self._stop_sequence: str | None = None
+        self._caller: dict[str, Any] | None = None  # of the call that follows
+        self._of_message: dict[str, Any] = {}
         self._ids = Ids(tables.CALL_ID, "toolu_")
         self._order = OneByOne()
         self._number = -1  # of the block that was written last
@@ -181,7 +193,10 @@ class Encoder(StreamEncoder):
     def _write_call(self, event: ToolCallStart) -> bytes:
         """Start a call; its first delta is empty, and clients rely on there being one."""
         id_ = self._ids.give(event.id)
-        block = {"type": "tool_use", "id": id_, "name": event.name, "input": {}}
+        block: dict[str, Any] = {"type": "tool_use", "id": id_, "name": event.name, "input": {}}
+        if self._caller is not None:
+            block["caller"] = self._caller
+            self._caller = None
         self._arguments = ArgumentsOut()
         start = self._open(event.index, block, "input_json_delta", "partial_json")
         self._is_call = True
@@ -196,6 +211,8 @@ class Encoder(StreamEncoder):
     def _write_part(self, part: Opaque) -> bytes:
         block = block_of(part)
         self._stop_sequence = stop_sequence_of(part) or self._stop_sequence
+        self._caller = caller_of(part)
+        self._of_message |= message_fields_of(part)
         if block is not None:
             return self._write_sealed(block) + self._stop()
         citations = citations_of(part) if self._is_open and not self._is_call else []
@@ -212,18 +229,29 @@ class Encoder(StreamEncoder):
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         if isinstance(ending, ErrorInfo):
-            stop = b"" if self._is_call else self._stop()
+            closed = b"" if self._is_call else self._stop()
             self._speaking = -1
-            return stop + _frame(tables.write_error(ending))
+            return closed + _frame(tables.write_error(ending))
         error = event.error if isinstance(event, Failed) else None
+        stop = tables.write_stop(ending, event.message.raw_stop_reason, error, self._stop_sequence)
+        container = self._of_message.pop("container", None)
         delta = {
             "type": "message_delta",
-            "delta": tables.write_stop(
-                ending, event.message.raw_stop_reason, error, self._stop_sequence
-            ),
-            "usage": tables.write_usage(event.message.usage),
+            "delta": stop if container is None else {**stop, "container": container},
+            "usage": tables.write_usage(self._usage_of(event)),
+            **self._of_message,
         }
         return self._stop() + _frame(delta) + _STOP
+
+    def _usage_of(self, event: Done | Failed) -> Usage:
+        """Return the tokens; what the start has said of the prompt is not taken back.
+
+        Where an upstream counted the prompt, its count is the true one.
+        """
+        usage = told_usage(event.message, self._input_tokens)
+        if usage.input or usage.cache_read or usage.cache_write:
+            return usage
+        return structs.replace(usage, input=self._input_tokens)
 
 
 def _frame(data: dict[str, Any]) -> bytes:

@@ -1,7 +1,8 @@
 """The messages of a conversation, read into ours.
 
 What a tool gave back comes inside of what the user says here, and is a message of its own there.
-Blocks that only this API understands are kept whole; citations become a block behind their text.
+Blocks that only this API understands are kept whole; citations become a block behind their text,
+and who made a call one before it.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ class Conversation:
     """Messages read in order: results come before what the user says beside them.
 
     *system* is the system prompt; instructions in front of all other messages are added to it.
-    `cache_mark` is the last mark of the cache that was seen.
+    `cache_mark` is the last mark of the cache that was seen, and `sources` has each block that was
+    read with the data that it was read from.
     """
 
     def __init__(self, system: str) -> None:
         self.system = [system] if system else []
         self.messages: list[Message] = []
         self.cache_mark: object = None
+        self.sources: list[tuple[object, Mapping[str, Any]]] = []
         self._names: dict[str, str] = {}  # of calls, by id
 
     def read(self, data: object) -> None:
@@ -48,7 +51,7 @@ class Conversation:
         for block in blocks:
             self.cache_mark = block.get("cache_control") or self.cache_mark
         if role in _SYSTEM:
-            self._read_system(text_of_blocks(content))
+            self._read_system(text_of_blocks(content), data)
         elif role == "user":
             self._read_user(blocks)
         elif role == "assistant":
@@ -56,10 +59,12 @@ class Conversation:
         else:
             raise UsageError(f"a message has the role {role!r}")
 
-    def _read_system(self, text: str) -> None:
+    def _read_system(self, text: str, data: Mapping[str, Any]) -> None:
         """Read instructions; Claude Code sends some among the messages."""
         if self.messages:
-            self.messages.append(SystemMessage(text))
+            message = SystemMessage(text)
+            self.sources.append((message, data))
+            self.messages.append(message)
         elif text:
             self.system.append(text)
 
@@ -67,17 +72,23 @@ class Conversation:
         said = [block for block in blocks if block.get("type") != "tool_result"]
         self.messages += [self._read_result(b) for b in blocks if b.get("type") == "tool_result"]
         if said or not blocks:
-            self.messages.append(UserMessage([_read_part(block) for block in said]))
+            content = [_read_part(block) for block in said]
+            self.sources += zip(content, said, strict=True)
+            self.messages.append(UserMessage(content))
 
     def _read_result(self, block: Mapping[str, Any]) -> ToolResult:
         id_ = text_at(block, "tool_use_id")
         content, is_error = _read_output(block.get("content")), block.get("is_error") is True
-        return ToolResult(id_, self._names.get(id_, ""), content, is_error)
+        result = ToolResult(id_, self._names.get(id_, ""), content, is_error)
+        self.sources.append((result, block))
+        return result
 
     def _read_assistant(self, blocks: list[Mapping[str, Any]]) -> None:
         content: list[Content] = []
         for block in blocks:
-            content += _read_block(block)
+            read = _read_block(block)
+            self.sources += [(each, block) for each in read if not isinstance(each, Opaque)]
+            content += read
         message = AssistantMessage(content=content)
         self._names |= {call.id: call.name for call in message.tool_calls}
         self.messages.append(message)
@@ -93,7 +104,9 @@ def _read_block(block: Mapping[str, Any]) -> list[Content]:
         case "thinking":
             return [Thinking(text_at(block, "thinking"), text_at(block, "signature"))]
         case "tool_use":
-            return [_read_call(block)]
+            caller = block.get("caller")
+            made = [Opaque(tables.NAME, {"caller": caller})] if isinstance(caller, dict) else []
+            return [*made, _read_call(block)]
     return [Opaque(tables.NAME, dict(block))]
 
 

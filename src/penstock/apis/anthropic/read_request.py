@@ -3,8 +3,9 @@
 Clients send fields that no specification knows; they are kept aside in `Request.extra`, and only
 what cannot be a request raises. Bodies for counting tokens are read the same way.
 
-Marks of the cache stand on single blocks, which have no place for them: those in the system prompt
-are kept aside with it, and of those in the messages the last one is kept for the whole request,
+Marks of the cache are on single blocks, which have no place for them: those in the system prompt
+are kept aside with it. Those in the messages go back to their blocks as long as the messages are
+the same (`own_blocks`); for messages that have changed, the last one is kept for the whole request,
 where it means the last block.
 """
 
@@ -13,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
+from penstock import _json
 from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.client_tools import read_client_tool
 from penstock.apis.anthropic.read_messages import Conversation, text_of_blocks
 from penstock.apis.anthropic.thinking import read_reasoning, thinking_aside
 from penstock.apis.reading import (
@@ -27,6 +32,7 @@ from penstock.apis.reading import (
 )
 from penstock.errors import UsageError
 from penstock.requests import Request, ResponseFormat, ToolChoice
+from penstock.tools import Tool
 
 KNOWN: Final = frozenset(
     {
@@ -49,7 +55,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
     for message in messages:
         reader.read(message)
     given = data.get("tools")
-    tools, foreign = sorted_tools(given if isinstance(given, list) else [])
+    tools, foreign = sorted_tools(given if isinstance(given, list) else [], read_tool)
     choice = _fields(data.get("tool_choice"))
     is_stream = data.get("stream") is True
     return Request(
@@ -74,6 +80,20 @@ def read_request(data: Mapping[str, Any]) -> Request:
         extra=_read_extra(data, foreign, reader.cache_mark),
         raw=dict(data),
     )
+
+
+def read_tool(data: object) -> Tool:
+    """Read a tool that the client runs; raise `UsageError` for one that the server does.
+
+    Examples of its input become part of its description: no other API has a field for them.
+    """
+    tool = read_client_tool(data) or Tool.read(data)
+    examples = data.get("input_examples") if isinstance(data, Mapping) else None
+    if not isinstance(examples, list) or not examples:
+        return tool
+    shown = "\n".join(_json.encode_wire(example).decode() for example in examples)
+    description = f"{tool.description}\n\nExamples of input:\n{shown}".strip()
+    return structs.replace(tool, description=description)
 
 
 def _read_extra(data: Mapping[str, Any], tools: list[object], mark: object) -> dict[str, Any]:

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.sealed import block_of, citations_of, stop_sequence_of
-from penstock.apis.encoding import ending_of
+from penstock.apis.anthropic.sealed import (
+    block_of,
+    caller_of,
+    citations_of,
+    message_fields_of,
+    stop_sequence_of,
+)
+from penstock.apis.encoding import whole_ending_of, writable
 from penstock.apis.ids import Ids
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking
+from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
@@ -28,12 +33,11 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     Calls that are not complete are left out.
     """
     del created  # The API gives no time.
-    ending = ending_of(message)
+    ending, _ = whole_ending_of(message)
+    message = writable(message)
     parts = [block for block in message.content if isinstance(block, Opaque)]
     stop_sequence = next(filter(None, map(stop_sequence_of, parts)), None)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
-    answer = {
+    answer: dict[str, Any] = {
         "id": message.id or "msg_1",
         "type": "message",
         "role": "assistant",
@@ -42,30 +46,41 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         **tables.write_stop(ending, message.raw_stop_reason, message.error, stop_sequence),
         "usage": tables.write_usage(message.usage),
     }
+    for part in parts:
+        answer |= message_fields_of(part)
     return without_lone_surrogates(answer)
 
 
-def write_blocks(blocks: Iterable[Content], give_id: Callable[[str], str]) -> list[dict[str, Any]]:
+def write_blocks(
+    blocks: Iterable[Content],
+    give_id: Callable[[str], str],
+    more: Callable[[Content], Mapping[str, Any]] = lambda _: {},
+) -> list[dict[str, Any]]:
     """Write what an assistant said; *give_id* makes ids of calls such that the API takes them.
+
+    *more* returns the fields that a client gave a block beside the usual ones.
 
     Left out is what the API refuses or has no word for: text of white space alone, thinking that is
     neither said nor signed, calls that are not complete, blocks of other providers.
     """
     written: list[dict[str, Any]] = []
+    caller: dict[str, Any] | None = None
     for block in blocks:
+        by, caller = caller, None
         match block:
             case Text():
                 if block.text.strip():
-                    written.append({"type": "text", "text": block.text})
+                    written.append({**more(block), "type": "text", "text": block.text})
             case Thinking():
                 if block.text or block.signature:
                     written.append(write_thinking(block))
             case Opaque():
+                caller = caller_of(block)
                 _add_sealed(block, written)
             case _ if block.complete:
                 id_, arguments = give_id(block.id), block.arguments
                 call = {"type": "tool_use", "id": id_, "name": block.name, "input": arguments}
-                written.append(call)
+                written.append({**more(block), **call, **({"caller": by} if by else {})})
     return written
 
 

@@ -1,10 +1,11 @@
 """Blocks that only this API understands: hidden thoughts, its own tools, their results, what comes.
 
-They are kept whole as the API would say them in one piece, and go back to it that way. Three things
+They are kept whole as the API would say them in one piece, and go back to it that way. Four things
 are not where they are on the wire: the input of a tool that the API runs itself, which streams as
 JSON text; citations, which belong to the text before them and are kept in a block of their own
-(``{"citations": […]}``, without a type); and which of the sequences that stop an answer did it
-(``{"stop_sequence": "…"}``, the last block).
+(``{"citations": […]}``, without a type); who made a call, which is kept before it (``{"caller":
+{…}}``); and what the message itself says (``{"stop_sequence": "…", "container": {…},
+"context_management": {…}}``, the last block).
 """
 
 from __future__ import annotations
@@ -82,13 +83,31 @@ def stop_sequence_of(block: Opaque) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+def caller_of(block: Opaque) -> dict[str, Any] | None:
+    """Return who makes the call that follows, if *block* is that."""
+    data = block.data if block.provider == tables.NAME else None
+    found = data.get("caller") if isinstance(data, dict) and "type" not in data else None
+    return found if isinstance(found, dict) else None
+
+
+OF_MESSAGE: Final = ("container", "context_management")
+"""Fields of a message that say what its server keeps or has done: clients send the first back."""
+
+
+def message_fields_of(block: Opaque) -> dict[str, Any]:
+    """Return the fields of the message itself, if *block* has some."""
+    data = block.data if block.provider == tables.NAME else None
+    fields = data if isinstance(data, dict) and "type" not in data else {}
+    return {name: fields[name] for name in OF_MESSAGE if isinstance(fields.get(name), dict)}
+
+
 def block_of(block: Opaque) -> dict[str, Any] | None:
     """Give the block as the API says it in one piece, if it is of this API and can stand alone."""
     data = block.data if block.provider == tables.NAME else None
     if not isinstance(data, dict):
         return None
     kind = data.get("type")
-    if not isinstance(kind, str) or kind in _UNDERSTOOD:
+    if not isinstance(kind, str) or not kind or kind in _UNDERSTOOD:
         return None
     needed = _NEEDED.get(kind, {})
     is_whole = all(isinstance(data.get(key), type_) for key, type_ in needed.items())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.apis.encoding import Ending
 from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
-from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.numbers import count_of, counts_of, estimate_mark
 from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
@@ -107,6 +107,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
         "output_tokens": usage.output,
         "output_tokens_details": {"thinking_tokens": usage.reasoning},
         **{key: raw[key] for key in _KEPT_COUNTS if isinstance(raw.get(key), dict)},
+        **estimate_mark(usage),
     }
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.own_blocks import OwnBlocks
 from penstock.apis.anthropic.response import write_blocks
 from penstock.apis.anthropic.sealed import block_of
-from penstock.apis.history import repaired, replayable, text_of
+from penstock.apis.history import repaired, replayable, result_text, text_of
 from penstock.apis.ids import SentIds
-from penstock.apis.media import PDF, File, media_type_of, with_files
+from penstock.apis.media import PDF, File, media_type_of
+from penstock.apis.text_forms import with_fit_content
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolResult
 from penstock.requests import Image, Request, SystemMessage, UserContent, UserMessage
 
@@ -35,10 +37,11 @@ _INSTRUCTABLE: Final = re.compile(
 _Turn = tuple[str, list[dict[str, Any]]]
 
 
-def write_messages(request: Request) -> list[dict[str, Any]]:
-    """Write the conversation of *request*."""
+def write_messages(request: Request, own: OwnBlocks | None = None) -> list[dict[str, Any]]:
+    """Write the conversation of *request*; *own* are its blocks as they came."""
+    own = OwnBlocks(request) if own is None else own
     written: list[dict[str, Any]] = []
-    for said_by, blocks in _turns(request):
+    for said_by, blocks in _turns(request, own):
         before = written[-1]["role"] if written else ""
         role = "user" if said_by == "system" and not _may_instruct(request, before) else said_by
         if not blocks:
@@ -63,23 +66,24 @@ def _may_instruct(request: Request, before: str) -> bool:
     return before == "user" and _INSTRUCTABLE.search(request.model) is not None
 
 
-def _turns(request: Request) -> Iterator[_Turn]:
-    ids = SentIds(tables.CALL_ID, "toolu_")
+def _turns(request: Request, own: OwnBlocks) -> Iterator[_Turn]:
+    ids = SentIds.for_model(request.model, tables.CALL_ID, "toolu_")
     asked: set[str] = set()  # calls that the turn before made
-    for message in repaired(with_files(request.messages, tables.NAME, write_file)):
+    for message in repaired(with_fit_content(request.messages, tables.NAME, write_file)):
         match message:
             case AssistantMessage():
                 asked = {call.id for call in message.tool_calls}
                 blocks = _fit(replayable(message, request.model, tables.NAME))
-                yield "assistant", write_blocks(blocks, ids.of_call)
+                yield "assistant", write_blocks(blocks, ids.of_call, own.more)
             case ToolResult() if message.id in asked:
-                yield "user", [_result(message, ids.of_result(message.id))]
+                id_ = ids.of_result(message.id)
+                yield "user", [_own_result(own.given(message), id_) or _result(message, id_)]
             case ToolResult():
-                yield "user", _content([Text(text_of(message.content))])
+                yield "user", _content([Text(result_text(message))])
             case UserMessage():
-                yield "user", _content(message.content)
+                yield "user", _content(message.content, own)
             case SystemMessage():
-                yield "system", _content([Text(message.text)])
+                yield "system", _own_system(own.given(message)) or _content([Text(message.text)])
 
 
 def _fit(blocks: list[Content]) -> list[Content]:
@@ -95,6 +99,22 @@ def _is_signed(block: Thinking) -> bool:
     return bool(block.signature) and not block.signature.startswith("{")
 
 
+def _own_result(given: Mapping[str, Any] | None, id_: str) -> dict[str, Any] | None:
+    """Write a result as it came; nothing for one that did not, or that the API would refuse."""
+    if given is None or (given.get("is_error") is True and not given.get("content")):
+        return None
+    return {**given, "type": "tool_result", "tool_use_id": id_}
+
+
+def _own_system(given: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Write instructions in the blocks that they came in."""
+    content = given.get("content") if given is not None else None
+    blocks = (
+        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    )
+    return [block for block in blocks if str(block.get("text") or "").strip()]
+
+
 def _result(result: ToolResult, id_: str) -> dict[str, Any]:
     content = result.content
     is_blocks = isinstance(content, list) and any(isinstance(b, Image | Opaque) for b in content)
@@ -103,9 +123,10 @@ def _result(result: ToolResult, id_: str) -> dict[str, Any]:
     return {**block, "content": said or FAILED, "is_error": True} if result.is_error else block
 
 
-def _content(blocks: list[UserContent]) -> list[dict[str, Any]]:
-    parts = [_part(block) for block in blocks]
-    return [part for part in parts if part is not None]
+def _content(blocks: list[UserContent], own: OwnBlocks | None = None) -> list[dict[str, Any]]:
+    parts = [(_part(block), block) for block in blocks]
+    more: Callable[[object], Mapping[str, Any]] = own.more if own is not None else lambda _: {}
+    return [{**more(block), **part} for part, block in parts if part is not None]
 
 
 def _part(block: UserContent) -> dict[str, Any] | None:

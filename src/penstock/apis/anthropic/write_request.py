@@ -12,13 +12,16 @@ from typing import Any, Final
 from msgspec import structs
 
 from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.client_tools import read_client_tool
+from penstock.apis.anthropic.own_blocks import OwnBlocks
 from penstock.apis.anthropic.read_messages import text_of_blocks
+from penstock.apis.anthropic.read_request import read_tool
 from penstock.apis.anthropic.thinking import write_effort, write_thinking
 from penstock.apis.anthropic.write_messages import write_file, write_messages
 from penstock.apis.history import lost_content
-from penstock.apis.media import with_files
-from penstock.apis.reading import only_set, text_at, the_rest
+from penstock.apis.reading import names_of_own, only_set, text_at, the_rest
 from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.text_forms import with_fit_content
 from penstock.requests import ReasoningOptions, Request, ToolChoice
 from penstock.tools import Tool
 
@@ -35,7 +38,8 @@ _NO_PLACE: Final = ("seed", "presence_penalty", "frequency_penalty", "n")
 
 def write_request(request: Request) -> dict[str, Any]:
     """Write *request*; what the API has no word for, or would refuse, is left out."""
-    messages = write_messages(request)
+    blocks = OwnBlocks(request)
+    messages = write_messages(request, blocks)
     thinking = write_thinking(request, messages)
     budget, limit = thinking.get("budget_tokens", 0), request.max_tokens
     tools = _tools(request)
@@ -54,6 +58,8 @@ def write_request(request: Request) -> dict[str, Any]:
         **_sampling(request, is_thinking=thinking.get("type") in ("enabled", "adaptive")),
     }
     own = the_rest(_own(request), _WOVEN_IN)
+    if blocks.has_marks and "cache_control" not in (request.raw or {}):
+        own.pop("cache_control", None)  # It stands for marks that are in their places.
     return without_lone_surrogates({**own, **only_set(body)})
 
 
@@ -72,10 +78,10 @@ def left_out(request: Request) -> list[str]:
         missing.append("response_format")
     if _asks_to_think(request.reasoning) and not _says_to_think(written):
         missing.append("reasoning")
-    messages = with_files(request.messages, tables.NAME, write_file)
+    messages = with_fit_content(request.messages, tables.NAME, write_file)
     missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
     if request.source != tables.NAME:
-        missing += ["metadata"] * bool(request.metadata) + sorted(request.extra)
+        missing += ["metadata"] * bool(request.metadata) + names_of_own(request)
     return missing
 
 
@@ -101,16 +107,25 @@ def _system(request: Request) -> Any:
 
 
 def _tools(request: Request) -> list[Any]:
-    """Write the tools, each with the fields beside the usual ones that the client gave it."""
+    """Write the tools: as the client did, or with the fields beside the usual ones that it gave."""
     own = _own(request)
     asked = (request.raw or {}).get("tools") if request.source == tables.NAME else None
     given = {
-        text_at(tool, "name"): the_rest(tool, _IN_TOOL)
+        text_at(tool, "name"): tool
         for tool in (asked if isinstance(asked, list) else [])
         if isinstance(tool, Mapping)
     }
-    tools = [{**given.get(tool.name, {}), **_tool(tool)} for tool in request.tools]
+    tools = [_given_tool(tool, given.get(tool.name)) for tool in request.tools]
     return [*tools, *own.get("tools", [])]
+
+
+def _given_tool(tool: Tool, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    if given is None:
+        return _tool(tool)
+    is_typed = read_client_tool(given) is not None
+    if is_typed or ("input_examples" in given and read_tool(given) == tool):
+        return dict(given)
+    return {**the_rest(given, _IN_TOOL), **_tool(tool)}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock import _json
+from penstock.apis.arguments import object_text
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.framing import Frames
@@ -144,8 +144,7 @@ class Decoder(StreamDecoder):
     def _end_partial(self) -> None:
         partial, self._partial = self._partial, None
         if partial is not None:
-            partial.finish()
-            partial.call.close()
+            partial.call.close(partial.finish())
 
     # --- ends ---
 
@@ -154,7 +153,7 @@ class Decoder(StreamDecoder):
         if self._metadata:
             metadata = without_lone_surrogates(self._metadata)
             self._transcript.part(tables.NAME, metadata)
-        if self._finish:
+        if self._finish and not self._was_cut:
             self._conclude(self._finish)
         else:
             self.fail_truncated()
@@ -206,7 +205,7 @@ def _arguments(args: object) -> str:
         return args
     if isinstance(args, dict):
         args = without_lone_surrogates(args)
-    return _json.encode(args or {}).decode()
+    return object_text(args or {})
 
 
 def _merge(known: dict[str, Any], more: Mapping[str, Any]) -> None:

@@ -6,8 +6,9 @@ is written behind the one before, so that the text only grows: what is open and 
 path is closed first, and a string leaves piece by piece.
 
 A path that leads back into what was closed cannot be written there any more. It waits until the
-end; then the member of the arguments that it belongs to is written once more, whole: of two members
-of one name, JSON readers take the last. Models write in order, so this is rare.
+end; then the arguments are given once more, whole, and what was streamed stays open: of a member
+that is there twice some clients take the first and others the last. Models write in order, so this
+is rare.
 
 What no path can say is guessed: an element that was passed over held nothing, so it is an empty
 object, an empty list or null, like the one that follows it.
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.arguments import object_text
 from penstock.apis.gemini.json_paths import (
     MAX_GAP,
     Key,
@@ -74,17 +76,18 @@ class PartialArguments:
             self._add_text(path, text if isinstance(text, str) else "", goes_on=goes_on)
         self._flush()
 
-    def finish(self) -> None:
-        """Write what is left: ends, and what came too late for its place."""
+    def finish(self) -> str:
+        """Write what is left; return the arguments whole if a piece came too late for its place."""
         self._end_string()
         self._close_to(0)
         if not self._open:
             self._text.append("{")
         self._flush()
         if self._late and not self.call.is_damaged:
-            self._write_late()
+            return self._with_late()
         self._text.append("}")
         self._flush()
+        return ""
 
     # --- leaves ---
 
@@ -176,15 +179,14 @@ class PartialArguments:
             self._open.append(inner)
         self._text.append(self._open[-1].head(path[-1], "null"))
 
-    def _write_late(self) -> None:
-        """Write once more the members of the arguments in which something came late."""
+    def _with_late(self) -> str:
+        """Write all arguments, with what came late in its place."""
         arguments: dict[str, Any] = _json.decode(self.call.arguments + "}")
         for path, late in self._late.items():
             node = container_of(arguments, path)
             if not put(node, path[-1], late.value_after(value_at(node, path[-1]))):
                 self.call.is_damaged = True
-        for name in dict.fromkeys(str(path[0]) for path in self._late):
-            self._text.append(f",{_written(name)}:{_written(arguments.get(name))}")
+        return _written(arguments)
 
 
 class _Container:
@@ -238,5 +240,4 @@ class _Late:
         return begun + text + ("\ufffd" if held else "")
 
 
-def _written(value: object) -> str:
-    return _json.encode(value).decode()
+_written = object_text

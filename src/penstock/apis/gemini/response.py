@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import whole_ending_of, writable
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.signatures import is_base64, sealed
 from penstock.apis.ids import Ids
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking, ToolCall
+from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolCall
 
 EMPTY: Final = {"text": ""}
 """A part that says nothing, where the API's clients want to see one."""
@@ -32,18 +31,20 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed."""
     del created  # Answers have no time.
-    ending = ending_of(message)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    ending, flaw = whole_ending_of(message)
+    message = writable(message)
     give = Ids().give
     parts = [part for block in message.content for part in write_block(block, give)]
     candidate: dict[str, Any] = {
         "content": {"parts": parts or [EMPTY], "role": "model"},
-        "finishReason": tables.finish_reason(ending, message.raw_stop_reason),
+        "finishReason": tables.finish_reason(ending, message.raw_stop_reason)
+        if flaw is None
+        else "MALFORMED_FUNCTION_CALL",
         "index": 0,
     }
-    if message.error is not None and message.error.message:
-        candidate["finishMessage"] = message.error.message
+    error = flaw or message.error
+    if error is not None and error.message:
+        candidate["finishMessage"] = error.message
     for block in message.content:
         candidate |= metadata_of(block)
     answer = {

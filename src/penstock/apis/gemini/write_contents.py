@@ -19,7 +19,8 @@ from penstock.apis.gemini.response import write_block
 from penstock.apis.gemini.signatures import UNCHECKED, is_base64
 from penstock.apis.history import repaired, replayable, text_of
 from penstock.apis.ids import SentIds
-from penstock.apis.media import File, media_type_of, with_files
+from penstock.apis.media import File, media_type_of
+from penstock.apis.text_forms import with_fit_content
 from penstock.messages import (
     AssistantMessage,
     Content,
@@ -46,7 +47,7 @@ def write_contents(request: Request) -> list[dict[str, Any]]:
     """Write the conversation of *request*; turns that say nothing are left out."""
     ids = SentIds()
     contents: list[dict[str, Any]] = []
-    messages = with_files(request.messages, tables.NAME, write_file)
+    messages = with_fit_content(request.messages, tables.NAME, write_file)
     runs = groupby(repaired(messages), key=lambda message: isinstance(message, ToolResult))
     for is_results, run in runs:
         if is_results:

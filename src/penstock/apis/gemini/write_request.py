@@ -13,9 +13,9 @@ from penstock.apis.gemini import tables
 from penstock.apis.gemini.schemas import write_schema
 from penstock.apis.gemini.write_contents import is_newer, write_contents, write_file
 from penstock.apis.history import lost_content
-from penstock.apis.media import with_files
-from penstock.apis.reading import only_set
+from penstock.apis.reading import names_of_own, only_set
 from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.text_forms import with_fit_content
 from penstock.requests import ReasoningOptions, Request
 from penstock.tools import Tool
 
@@ -66,10 +66,10 @@ def left_out(request: Request) -> list[str]:
     missing += [name for name in ("metadata", "user") if getattr(request, name)]
     if request.tool_choice is not None and not _can_call(request):
         missing.append("tool_choice")
-    messages = with_files(request.messages, tables.NAME, write_file)
+    messages = with_fit_content(request.messages, tables.NAME, write_file)
     missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
     if request.source != tables.NAME:
-        missing += sorted(request.extra)
+        missing += names_of_own(request)
     return missing
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock import _json, ndjson
+from penstock import ndjson
+from penstock.apis.arguments import object_text
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.ollama import tables
 from penstock.apis.speech import Speech
@@ -57,7 +58,7 @@ class Decoder(StreamDecoder):
         if isinstance(arguments, str):
             begun.add(arguments)
         elif arguments is not None:
-            begun.add(_json.encode(arguments).decode())
+            begun.add(object_text(arguments))
         begun.close()
 
     def _conclude(self, data: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from penstock.apis.ollama import tables
 from penstock.apis.reading import (
     clean,
     integer,
+    list_at,
     number,
     object_at,
     sorted_tools,
@@ -45,7 +46,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
     reader = _Conversation()
     for message in _messages_of(data):
         reader.read(message)
-    tools, foreign = sorted_tools(data.get("tools") or [])
+    tools, foreign = sorted_tools(list_at(data, "tools"))
     options = object_at(data, "options")
     limit = integer(options, "num_predict")
     extra = the_rest(data, _KNOWN)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import whole_ending_of, writable
 from penstock.apis.ids import Ids
 from penstock.apis.ollama import tables
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, ErrorInfo, ToolCall
+from penstock.messages import AssistantMessage, ToolCall
 
 _DAY: Final = 86_400
 _LAST: Final = 253_402_300_799  # the end of the year 9999
@@ -25,9 +24,8 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
 
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed."""
-    ending = ending_of(message)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    ending, _ = whole_ending_of(message)
+    message = writable(message)
     answer = {
         "model": message.model,
         "created_at": created_at(created),

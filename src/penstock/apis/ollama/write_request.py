@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.apis.history import beside_text, lost_content, repaired, replayable, text_of
+from msgspec import structs
+
+from penstock.apis.history import beside_text, lost_content, repaired, replayable, result_text
 from penstock.apis.ids import SentIds
 from penstock.apis.ollama import tables
-from penstock.apis.reading import only_set
+from penstock.apis.reading import names_of_own, only_set
 from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.system_messages import place_system, usual_placement
+from penstock.apis.text_forms import with_fit_content
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, ToolResult
 from penstock.requests import (
     Image,
@@ -27,6 +31,7 @@ _LEVELS: Final = frozenset({"low", "medium", "high"})
 
 def write_request(request: Request) -> dict[str, Any]:
     """Write *request*; what the API has no word for is left out."""
+    request = place_system(_with_fit_content(request), usual_placement(tables.NAME, request.model))
     own = request.extra if request.source == tables.NAME else {}
     options = only_set(
         {
@@ -57,12 +62,16 @@ def left_out(request: Request) -> list[str]:
     missing = [name for name in _LEFT_OUT if getattr(request, name) is not None]
     missing += [name for name in ("metadata", "user") if getattr(request, name)]
     if request.source != tables.NAME:
-        missing += sorted(request.extra)
-    return missing + lost_content(request, tables.NAME)
+        missing += names_of_own(request)
+    return missing + lost_content(_with_fit_content(request), tables.NAME)
+
+
+def _with_fit_content(request: Request) -> Request:
+    return structs.replace(request, messages=with_fit_content(request.messages, tables.NAME))
 
 
 def _messages(request: Request) -> list[dict[str, Any]]:
-    ids = SentIds()
+    ids = SentIds.for_model(request.model)
     written: list[dict[str, Any]] = []
     if request.system:
         written.append({"role": "system", "content": request.system})
@@ -87,7 +96,7 @@ def _message(message: Message, request: Request, ids: SentIds) -> dict[str, Any]
             "role": "tool",
             "tool_name": message.name,
             "tool_call_id": ids.of_result(message.id),
-            "content": text_of(message.content),
+            "content": result_text(message),
         }
     return _assistant(message, request, ids)
 

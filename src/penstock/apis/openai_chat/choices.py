@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.apis.encoding import Ending
+from penstock.apis.numbers import ESTIMATED, estimate_mark, told_usage
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.encode import DONE, Encoder
 from penstock.apis.openai_chat.response import write_response
@@ -29,7 +30,9 @@ class ChoicesEncoder:
         id: str = "",  # noqa: A002 - the field's name
         created: int = 0,
         usage: bool = True,
+        input_tokens: int = 0,
     ) -> None:
+        self._input_tokens = input_tokens
         self._choices = [
             _Choice(model=model, id=id, created=created, usage=usage, index=index)
             for index in range(number)
@@ -50,7 +53,7 @@ class ChoicesEncoder:
         data = encoder.encode(event)
         if not isinstance(event, Done | Failed):
             return data
-        self._usages.append(event.message.usage)
+        self._usages.append(told_usage(event.message, self._input_tokens))
         self._open = 0 if encoder.has_failed else self._open - 1
         if self._open:
             return data
@@ -69,7 +72,7 @@ class ChoicesEncoder:
         return self._choices[0].keep_alive()
 
     def _write_usage(self) -> bytes:
-        return self._choices[0].write_usage(summed(self._usages))
+        return self._choices[0].write_usage(_summed(self._usages))
 
 
 class _Choice(Encoder):
@@ -91,5 +94,13 @@ def write_choices(messages: list[AssistantMessage], *, created: int = 0) -> dict
         raise UsageError("an answer has one choice or more")
     answers = [write_response(message, created=created) for message in messages]
     choices = [{**one["choices"][0], "index": index} for index, one in enumerate(answers)]
-    usage = tables.write_usage(summed([message.usage for message in messages]))
+    usage = tables.write_usage(_summed([message.usage for message in messages]))
     return {**answers[0], "choices": choices, "usage": usage}
+
+
+def _summed(usages: list[Usage]) -> Usage:
+    """Add up the tokens of all choices; the sum is an estimate if one of them is."""
+    usage = summed(usages)
+    if any(map(estimate_mark, usages)):
+        usage.raw = {ESTIMATED: True}
+    return usage

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock import _json
+from penstock.apis.arguments import object_text
 from penstock.apis.decoding import StreamDecoder
 from penstock.apis.numbers import index_of
 from penstock.apis.openai_chat import tables
@@ -41,6 +41,10 @@ class Decoder(StreamDecoder):
         self._signatures: dict[str, str] = {}  # of calls that are yet to come, by id
         self._refusal = ""
         self._annotations: list[Any] = []
+
+    @property
+    def _has_said_all(self) -> bool:
+        return bool(self._finish)
 
     def _read(self, data: dict[str, Any], event: str) -> None:
         del event  # The API names no frames.
@@ -210,7 +214,7 @@ class Decoder(StreamDecoder):
         if isinstance(arguments, str):
             call.add(arguments)
         elif isinstance(arguments, dict):
-            call.add(_json.encode(arguments).decode())
+            call.add(object_text(arguments))
 
     def _read_custom(self, call: CallPassage, custom: Mapping[str, Any]) -> None:
         """Read a call of a tool that takes free text: to us, an object with the text in it."""

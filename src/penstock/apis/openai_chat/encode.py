@@ -13,6 +13,7 @@ from penstock import _json
 from penstock.apis.arguments import ArgumentsOut
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
 from penstock.apis.ids import Ids
+from penstock.apis.numbers import is_counted, told_usage
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.response import reason_of, signed
 from penstock.events import (
@@ -38,7 +39,8 @@ class Encoder(StreamEncoder):
     """Events in, the bytes of a chat completion stream out.
 
     *index* is the number of the choice that they are; see `ChoicesEncoder` for several. *error_id*
-    is what an error is known by to whoever served it.
+    is what an error is known by to whoever served it. *input_tokens* is about what the prompt
+    costs: with it, a client that asked for the tokens gets an estimate where nobody counted them.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class Encoder(StreamEncoder):
         usage: bool = True,
         index: int = 0,
         error_id: str = "",
+        input_tokens: int = 0,
     ) -> None:
         super().__init__()
+        self._input_tokens = input_tokens
         self._error_id = error_id
         self._model, self._id, self._created = model, id, created
         self._index = index
@@ -155,11 +159,12 @@ class Encoder(StreamEncoder):
     def _write_tail(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         """Write what ends the stream: the tokens of an answer, and the last word."""
         is_error = isinstance(ending, ErrorInfo)
-        return (b"" if is_error else self.write_usage(event.message.usage)) + DONE
+        usage = told_usage(event.message, self._input_tokens)
+        return (b"" if is_error else self.write_usage(usage)) + DONE
 
     def write_usage(self, usage: Usage) -> bytes:
-        """Write the tokens, if the client asked for them and anybody counted."""
-        if not self._asked_for_usage or usage == Usage():
+        """Write the tokens, if the client asked for them and they are counted or estimated."""
+        if not self._asked_for_usage or not is_counted(usage):
             return b""
         written = _json.encode_wire(tables.write_usage(usage))
         return self._head + b',"choices":[],"usage":' + written + b"}\n\n"

@@ -144,6 +144,7 @@ class _Conversation:
     def _read_assistant(self, data: Mapping[str, Any]) -> None:
         content: list[Content] = []
         thoughts = text_at(data, "reasoning_content") or text_at(data, "reasoning")
+        thoughts = thoughts or _thoughts_in(data.get("content"))
         if thoughts:
             content.append(Thinking(thoughts))
         text = text_of_content(data.get("content")) or text_at(data, "refusal")
@@ -190,6 +191,17 @@ def _read_image(picture: Mapping[str, Any] | str) -> Image:
     url = picture if isinstance(picture, str) else text_at(picture, "url")
     detail = "" if isinstance(picture, str) else text_at(picture, "detail")
     return image_at(url, detail)
+
+
+def _thoughts_in(content: object) -> str:
+    """Give the reasoning among the parts of an answer, where Mistral's servers have it."""
+    parts = content if isinstance(content, list) else []
+    texts = []
+    for part in parts:
+        if isinstance(part, Mapping) and part.get("type") == "thinking":
+            inner = part.get("thinking")
+            texts.append(clean(inner) if isinstance(inner, str) else text_of_content(inner))
+    return "\n".join(texts)
 
 
 def text_of_content(content: object) -> str:

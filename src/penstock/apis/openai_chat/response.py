@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import _json
-from penstock.apis.encoding import Ending, ending_of
+from penstock.apis.encoding import Ending, whole_ending_of, writable
 from penstock.apis.ids import Ids
 from penstock.apis.openai_chat import tables
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, ErrorInfo, Opaque
+from penstock.messages import AssistantMessage, Opaque
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
@@ -22,10 +21,12 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
 
 
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
-    """Write a whole answer; `UsageError` for one that failed."""
-    ending = ending_of(message)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    """Write a whole answer; `UsageError` for one that failed.
+
+    A call that is not complete is left out; the choice then has an `error`, as OpenRouter's have.
+    """
+    ending, flaw = whole_ending_of(message)
+    message = writable(message)
     answer = {
         "id": message.id or "chatcmpl-1",
         "object": "chat.completion",
@@ -37,6 +38,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
                 "message": {**write_message(message), **reason_of(message, ending)},
                 "logprobs": None,
                 "finish_reason": tables.FINISH_REASONS[ending],
+                **({} if flaw is None else {"error": tables.write_error(flaw)}),
             }
         ],
         "usage": tables.write_usage(message.usage),

@@ -16,7 +16,7 @@ from penstock.apis.faults import (
     status_of,
     wait_named,
 )
-from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.numbers import count_of, counts_of, estimate_mark
 from penstock.apis.reading import clean
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
@@ -115,6 +115,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
             "cache_write_tokens": usage.cache_write,
         },
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+        **estimate_mark(usage),
     }
 
 

@@ -9,14 +9,16 @@ from msgspec import structs
 
 from penstock import _json
 from penstock.apis.efforts import effort_of
-from penstock.apis.history import beside_text, lost_content, repaired, replayable, text_of
+from penstock.apis.history import beside_text, lost_content, repaired, replayable, result_text
 from penstock.apis.ids import SentIds
-from penstock.apis.media import PDF, File, media_type_of, with_files
+from penstock.apis.media import PDF, File, media_type_of
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.own_words import OwnWords, own_words
 from penstock.apis.openai_chat.response import signed
-from penstock.apis.reading import only_set, the_rest
+from penstock.apis.reading import dropped_parts, names_of_own, only_set, the_rest
 from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.system_messages import place_system, usual_placement
+from penstock.apis.text_forms import with_fit_content
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult
 from penstock.requests import (
     Image,
@@ -35,10 +37,6 @@ _CALL_ID: Final = re.compile(r"(?s).{1,40}")
 _RECORDINGS: Final = {"wav": "wav", "x-wav": "wav", "mp3": "mp3", "mpeg": "mp3"}
 _NEWER_LIMIT: Final = re.compile(r"(?:openai/)?(?:o[134]|gpt-5)(?![0-9a-z])")
 """The models that refuse `max_tokens`."""
-
-_MISTRAL: Final = re.compile(r"(?i)stral|ixtral")
-_MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-"""The models whose servers take no other ids than these."""
 
 
 def write_request(request: Request) -> dict[str, Any]:
@@ -78,13 +76,15 @@ def left_out(request: Request) -> list[str]:
     if not _has_tools(request):
         names = ("tool_choice", "parallel_tool_calls")
         missing += [name for name in names if getattr(request, name) is not None]
-    if request.extra and request.source != tables.NAME:
-        missing += sorted(request.extra)
+    if request.source != tables.NAME:
+        missing += names_of_own(request)
+    else:
+        missing += dropped_parts(request)
     return missing + lost_content(_with_files(request), tables.NAME)
 
 
 def _with_files(request: Request) -> Request:
-    messages = with_files(request.messages, tables.NAME, _file)
+    messages = with_fit_content(request.messages, tables.NAME, _file)
     return structs.replace(request, messages=messages)
 
 
@@ -142,12 +142,17 @@ def _limit_key(request: Request) -> str:
 
 
 def _messages(request: Request, own: OwnWords) -> list[dict[str, Any]]:
-    ids = SentIds(_MISTRAL_ID, "call", 5) if _MISTRAL.search(request.model) else SentIds(_CALL_ID)
-    written = own.system()
-    if request.system and not written:
-        written.append({"role": "system", "content": request.system})
+    ids = SentIds.for_model(request.model, _CALL_ID)
+    usual = usual_placement(tables.NAME, request.model)
+    is_kept = (request.system_messages or usual) == "keep"
+    placed = place_system(request, usual)
+    written = own.system() if placed.system == request.system else []
+    if len(written) > 1 and not is_kept:  # A template takes one system message, and no second.
+        written = [_one_system(written)]
+    if placed.system and not written:
+        written.append({"role": "system", "content": placed.system})
     behind: list[UserContent] = []
-    for message in repaired(request.messages):
+    for message in repaired(placed.messages):
         if isinstance(message, ToolResult):
             written.append(_result(message, ids))
             behind += _pictures(message)
@@ -155,13 +160,29 @@ def _messages(request: Request, own: OwnWords) -> list[dict[str, Any]]:
         if behind:
             written.append({"role": "user", "content": _content(behind)})
             behind = []
-        written.append(own.message(message) or _message(message, request, ids))
+        said = own.message(message) or _message(message, request, ids)
+        if said is not None:
+            written.append(said)
     return written + ([{"role": "user", "content": _content(behind)}] if behind else [])
+
+
+def _one_system(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join system messages in their client's own words, which may say what to cache."""
+    contents = [message.get("content") or "" for message in messages]
+    if all(isinstance(content, str) for content in contents):
+        return {**messages[0], "content": "\n\n".join(filter(None, contents))}
+    parts: list[Any] = []
+    for content in contents:
+        if isinstance(content, list):
+            parts += content
+        elif content:
+            parts.append({"type": "text", "text": content})
+    return {**messages[0], "content": parts}
 
 
 def _message(
     message: SystemMessage | UserMessage | AssistantMessage, request: Request, ids: SentIds
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     if isinstance(message, SystemMessage):
         return {"role": "system", "content": message.text}
     if isinstance(message, UserMessage):
@@ -169,8 +190,11 @@ def _message(
     return _assistant(message, request, ids)
 
 
-def _assistant(message: AssistantMessage, request: Request, ids: SentIds) -> dict[str, Any]:
+def _assistant(message: AssistantMessage, request: Request, ids: SentIds) -> dict[str, Any] | None:
+    """Write an answer; nothing for one whose only content is another provider's."""
     blocks = replayable(message, request.model, tables.NAME)
+    if message.content and not blocks:
+        return None
     texts = [block.text for block in blocks if isinstance(block, Text)]
     thoughts = [block.text for block in blocks if isinstance(block, Thinking)]
     calls = [block for block in blocks if isinstance(block, ToolCall)]
@@ -219,7 +243,7 @@ def _part(block: UserContent) -> Any:
 
 def _result(result: ToolResult, ids: SentIds) -> dict[str, Any]:
     """Write what a tool gave back, of which the API takes text alone."""
-    text = text_of(result.content)
+    text = result_text(result)
     if not text and beside_text(result):
         text = "(see below)"
     return {"role": "tool", "tool_call_id": ids.of_result(result.id), "content": text}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
+from penstock.apis.numbers import told_usage
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.stream_items import (
     OpenCall,
@@ -61,6 +62,7 @@ class Encoder(StreamEncoder):
     *custom* names the client's tools that take free text: calls of them are written as such.
     *fields* gives what the response says of its request. It is asked each time that a response is
     written, so that nobody need hold the tools of a client while the answer is on its way.
+    *input_tokens* is about what the prompt costs, for an upstream that counts nothing.
     """
 
     streams_arguments = False
@@ -74,8 +76,10 @@ class Encoder(StreamEncoder):
         usage: bool = True,
         custom: Iterable[str] = (),
         fields: Callable[[], Mapping[str, Any]] | None = None,
+        input_tokens: int = 0,
     ) -> None:
         super().__init__()
+        self._input_tokens = input_tokens
         del usage  # The API always tells.
         self._model, self._id, self._created = model, id, created
         self._custom = frozenset(custom)
@@ -178,6 +182,7 @@ class Encoder(StreamEncoder):
             rest += self._write_refusal(event.error.message)
         reason = incomplete_reason(ending, self._pen.output)
         status = "incomplete" if reason else "completed"
+        usage = told_usage(event.message, self._input_tokens)
         fields = ended(self._pen.output, usage, reason)
         if isinstance(event, Failed):
             fields["store"] = False  # Nobody goes on from there.

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.arguments import object_text
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.write_items import ANNOTATIONS, REFUSAL, SEALED
 from penstock.apis.passages import joined
@@ -230,7 +231,7 @@ def arguments_of(data: Mapping[str, Any]) -> str:
     """Give the arguments in *data* as JSON text, also where a server sends an object."""
     arguments = data.get("arguments")
     if isinstance(arguments, dict):
-        return _json.encode(arguments).decode()
+        return object_text(arguments)
     return arguments if isinstance(arguments, str) and arguments.strip() != "null" else ""
 
 

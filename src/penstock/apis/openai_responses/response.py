@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import whole_ending_of, writable
+from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.write_items import (
     REFUSAL,
     ItemIds,
@@ -22,8 +23,7 @@ from penstock.apis.openai_responses.write_items import (
     text_part,
 )
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
+from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
 
 _REPEATED: Final[dict[str, tuple[type, ...]]] = {
     "instructions": (str, list),
@@ -70,15 +70,21 @@ def write_response(
 ) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed.
 
-    A refusal is a message of its own, and an answer that the limit or a filter cut is incomplete.
+    One with a call that is not complete is a failed response with all the rest in it. A refusal is
+    a message of its own, and an answer that the limit or a filter cut is incomplete.
     *custom* names the client's tools that take free text: calls of them are written as such.
     """
-    ending = ending_of(message)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    ending, flaw = whole_ending_of(message)
+    message = writable(message)
     id_ = message.id or "resp_1"
     ids = ItemIds(id_)
     output = write_output(message, ids, frozenset(custom))
+    if flaw is not None:  # The SDK reads the arguments of every call that is listed.
+        output = [item for item in output if item.get("status") != "incomplete"]
+        fields = {**ended(output, message.usage), "error": tables.write_error(flaw)}
+        return without_lone_surrogates(
+            response_of(id_, message.model, created, "failed", **fields, store=False)
+        )
     if ending == "refusal" and message.error is not None:
         part = {"type": "refusal", "refusal": message.error.message}
         output.append(message_item(ids.give(REFUSAL), [part]))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.apis.faults import body_of, error_info, message_of, retry_after, wait_named
-from penstock.apis.numbers import count_of, counts_of
+from penstock.apis.numbers import count_of, counts_of, estimate_mark
 from penstock.apis.openai_chat import tables as chat
 from penstock.apis.reading import object_at, text_at
 from penstock.apis.surrogates import without_lone_surrogates
@@ -80,6 +80,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total or given + usage.output,
+        **estimate_mark(usage),
     }
 
 

@@ -10,9 +10,9 @@ import re
 from typing import Any, Final
 
 from penstock import _json
-from penstock.apis.history import is_by, repaired, replayable, text_of
+from penstock.apis.history import is_by, repaired, replayable, result_text
 from penstock.apis.ids import SentIds
-from penstock.apis.media import PDF, File, media_type_of, with_files
+from penstock.apis.media import PDF, File, media_type_of
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.write_items import (
     PHASES,
@@ -21,6 +21,7 @@ from penstock.apis.openai_responses.write_items import (
     is_custom,
 )
 from penstock.apis.reading import clean
+from penstock.apis.text_forms import with_fit_content
 from penstock.errors import JSONParseError
 from penstock.messages import (
     AssistantMessage,
@@ -30,6 +31,7 @@ from penstock.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    failed_content,
 )
 from penstock.requests import Image, Message, Request, SystemMessage, UserContent, UserMessage
 
@@ -40,7 +42,7 @@ _ITEM_ID: Final = re.compile(r"(?:msg|fc|ctc)_[A-Za-z0-9_-]{1,60}")
 def write_input(request: Request, custom: frozenset[str]) -> list[dict[str, Any]]:
     """Write the conversation of *request*; *custom* names the tools that take free text."""
     writer = _Writer(request.model, custom)
-    messages = with_files(request.messages, tables.NAME, write_file)
+    messages = with_fit_content(request.messages, tables.NAME, write_file)
     remembers = bool(request.extra.keys() & {"previous_response_id", "conversation"})
     fit = repaired(messages, remembers=remembers)
     return [item for message in fit for item in writer.write(message)]
@@ -50,7 +52,7 @@ class _Writer:
     def __init__(self, model: str, custom: frozenset[str]) -> None:
         self._model = model
         self._custom = custom
-        self._ids = SentIds(_CALL_ID)
+        self._ids = SentIds.for_model(model, _CALL_ID)
         self._free: set[str] = set()  # ids of calls that take free text
 
     def write(self, message: Message) -> list[dict[str, Any]]:
@@ -106,7 +108,10 @@ class _Writer:
         kind = "custom_tool_call_output" if is_free else "function_call_output"
         content = result.content
         has_more = isinstance(content, list) and any(isinstance(b, Image | Opaque) for b in content)
-        output = _content(content) if has_more else clean(text_of(content))
+        output: Any = clean(result_text(result))
+        if has_more:
+            failed = [Text(str(failed_content("")))] if result.is_error else []
+            output = _content([*failed, *content])
         return {"type": kind, "call_id": self._ids.of_result(result.id), "output": output}
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from penstock import _json
+from penstock.apis.arguments import strict_object, with_whole_pairs
 from penstock.apis.encoding import Ending
 from penstock.apis.ids import Ids
 from penstock.apis.openai_responses import tables
@@ -29,7 +30,10 @@ SEALED: Final = "penstock:"
 
 _CALLS: Final = ("function_call", "custom_tool_call")
 _OWN: Final = frozenset({"message", "reasoning", "function_call", "custom_tool_call", ANNOTATIONS})
-_MAX_NAME: Final = 24  # characters of the response's id in those of its items
+_MAX_NAME: Final = 32
+"""How many characters of the response's id are in those of its items: all of one of the gateway's,
+which finds an item that a client refers to by them, and far from the 64 that an id may have."""
+
 _UNLAWFUL: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -40,13 +44,14 @@ class ItemIds:
         name = _UNLAWFUL.sub("", response_id.removeprefix("resp_"))[:_MAX_NAME] or "0"
         self._name = name
         self._ids: dict[str, Ids] = {}
+        self._given: set[str] = set()  # the ids of all items, of whatever kind
         self._calls = Ids()
 
     def give(self, prefix: str, wanted: str = "") -> str:
         """Give *wanted*, if it is an id with *prefix* that nobody has, else one of our own."""
         if prefix not in self._ids:
             allowed = re.compile(prefix + r"_[A-Za-z0-9_-]{1,61}")
-            self._ids[prefix] = Ids(allowed, f"{prefix}_{self._name}_")
+            self._ids[prefix] = Ids(allowed, f"{prefix}_{self._name}_", given=self._given)
         return self._ids[prefix].give(wanted)
 
     def give_call(self, wanted: str) -> str:
@@ -58,7 +63,7 @@ class ItemIds:
         prefix = _UNLAWFUL.sub("", str(item["type"])) or "item"
         id_ = item.get("id")
         id_ = id_ if isinstance(id_, str) else ""
-        ids = self._ids.setdefault("", Ids(prefix=f"{prefix}_{self._name}_"))
+        ids = self._ids.setdefault("", Ids(prefix=f"{prefix}_{self._name}_", given=self._given))
         return {**item, "id": ids.give(id_)}
 
 
@@ -113,7 +118,10 @@ def call_item(
 
 def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, Any]:
     """Give the item of *call* with its arguments: as they were *said*, unless they were mended."""
-    if call.complete and (call.repairs or not said):
+    if call.complete and (
+        strict_object(with_whole_pairs(said)) is None
+        or (call.repairs and strict_object(said) != call.arguments)
+    ):
         said = _json.encode_wire(call.arguments).decode()
     if item["type"] == "custom_tool_call":
         text = call.arguments.get("input")

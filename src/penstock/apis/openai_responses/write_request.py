@@ -9,12 +9,12 @@ from msgspec import structs
 
 from penstock.apis.efforts import effort_of
 from penstock.apis.history import lost_content
-from penstock.apis.media import with_files
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.read_request import read_choice
 from penstock.apis.openai_responses.write_input import write_file, write_input
-from penstock.apis.reading import clean, object_at, only_set
+from penstock.apis.reading import clean, names_of_own, object_at, only_set
 from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.text_forms import with_fit_content
 from penstock.requests import ReasoningOptions, Request, ResponseFormat, ToolChoice
 from penstock.tools import Tool
 
@@ -60,11 +60,11 @@ def left_out(request: Request) -> list[str]:
         missing += [key for key in asked if getattr(request, key) is not None]
     if request.reasoning is not None and _reasoning(request.reasoning) is None:
         missing.append("reasoning")
-    messages = with_files(request.messages, tables.NAME, write_file)
+    messages = with_fit_content(request.messages, tables.NAME, write_file)
     missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
     if request.source != tables.NAME:
         missing += _elsewhere(request)
-        missing += sorted(request.extra)
+        missing += names_of_own(request)
     return missing
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.apis.openai_chat import decode as chat
 from penstock.apis.qwen import tables
 from penstock.apis.qwen.response import read_response
+from penstock.apis.reading import text_at
 from penstock.messages import AssistantMessage, ErrorInfo
 
 
@@ -50,7 +51,7 @@ class Decoder(chat.Decoder):
             self._transcript.usage = tables.read_usage(data["usage"])
 
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
-        phase, content = delta.get("phase"), delta.get("content")
+        phase, content = text_at(delta, "phase"), delta.get("content")
         if phase in tables.THINKING:
             self._speech.think(content)
             self._read_summary(delta)

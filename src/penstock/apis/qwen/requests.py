@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock.apis.efforts import effort_of
-from penstock.apis.history import lost_content, text_of
+from penstock.apis.history import lost_content, result_text
 from penstock.apis.qwen import tables
 from penstock.apis.reading import integer, object_at, text_at
 from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.text_forms import with_fit_content
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.requests import Message, ReasoningOptions, Request, SystemMessage, UserMessage
@@ -46,7 +49,7 @@ def write_request(request: Request) -> dict[str, Any]:
         "parent_id": parent,
         "childrenIds": [],
         "role": "user",
-        "content": _text(request, is_new=not parent),
+        "content": _text(_with_fit_content(request), is_new=not parent),
         "user_action": "chat",
         "files": [],
         "timestamp": moment,
@@ -77,7 +80,12 @@ def left_out(request: Request) -> list[str]:
     missing = [name for name in _LEFT_OUT if getattr(request, name) is not None]
     missing += [name for name in ("tools", "stop", "metadata", "user") if getattr(request, name)]
     missing += sorted(set(request.extra) - set(_SESSION))
-    return missing + lost_content(request, tables.NAME, images=False)
+    return missing + lost_content(_with_fit_content(request), tables.NAME, images=False)
+
+
+def _with_fit_content(request: Request) -> Request:
+    fit = with_fit_content(request.messages, tables.NAME, images=False)
+    return structs.replace(request, messages=fit)
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
@@ -144,7 +152,7 @@ def _since_answer(messages: list[Message]) -> list[Message]:
 def _said(message: Message, *, with_role: bool) -> str:
     if isinstance(message, ToolResult):
         name = f" from {message.name}" if message.name else ""
-        return f"Tool Result{name}:\n{text_of(message.content).strip() or NO_OUTPUT}"
+        return f"Tool Result{name}:\n{result_text(message).strip() or NO_OUTPUT}"
     text = message.text
     if isinstance(message, SystemMessage) or not with_role or not text:
         return text

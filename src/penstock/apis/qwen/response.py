@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.apis.encoding import ending_of
+from penstock.apis.encoding import whole_ending_of, writable
 from penstock.apis.openai_chat.decode import Decoder
 from penstock.apis.openai_chat.response import reason_of, write_message
 from penstock.apis.qwen import tables
 from penstock.apis.reading import object_at, text_at
 from penstock.apis.surrogates import without_lone_surrogates
-from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, ErrorInfo
+from penstock.messages import AssistantMessage
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
@@ -47,9 +46,8 @@ class _Body(Decoder):
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed."""
     del created
-    ending = ending_of(message)
-    if isinstance(ending, ErrorInfo):
-        raise UsageError(f"an answer that failed has no whole form: {ending.message}")
+    ending, _ = whole_ending_of(message)
+    message = writable(message)
     choice = {"index": 0, "message": {**write_message(message), **reason_of(message, ending)}}
     if ending in tables.FINISH_REASONS:
         choice["finish_reason"] = tables.FINISH_REASONS[ending]

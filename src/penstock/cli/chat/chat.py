@@ -21,6 +21,7 @@ from penstock.cli.chat.keeping import Keeper
 from penstock.cli.chat.models import Choice, model_for
 from penstock.cli.chat.page import Page
 from penstock.cli.chat.questions import (
+    Interruptions,
     Question,
     Questions,
     decision_of,
@@ -32,9 +33,9 @@ from penstock.cli.chat.screen import Screen
 from penstock.cli.chat.telling import MAX_RESULT, Teller, shortened
 from penstock.cli.chat.work import Work
 from penstock.errors import PenstockError, UsageError
-from penstock.messages import AssistantMessage
+from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.base import Model
-from penstock.requests import UserMessage
+from penstock.requests import Message, UserMessage
 
 RECALLED: Final = 2
 """How many prompts of a conversation, and what was said to them, are shown again."""
@@ -64,6 +65,7 @@ class Chat:
         self._run: AgentRun | None = None
         self._replacing = asyncio.Lock()
         self._questions = Questions()
+        self._interruptions = Interruptions()
         self._leaving = False
         self._former: list[Model] = []
         self._agent.hooks.add("tool_call", self._hold)
@@ -71,7 +73,9 @@ class Chat:
     async def run(self, prompt: str = "") -> None:
         """Talk until the person leaves."""
         with self._screen.shown():
-            if prompt:
+            if prompt and self._unknown_call() is not None:
+                self._screen.editor.set(prompt)  # what became of the call comes first
+            elif prompt:
                 self._begin(prompt)
             self._prepare()
             await self._left.wait()
@@ -103,13 +107,23 @@ class Chat:
         """Show how far the conversation is."""
         messages = self._agent.messages
         self.page.note(f"{len(messages)} messages so far", "dim", "  ")
-        asked = [at for at, one in enumerate(messages) if isinstance(one, UserMessage)]
+        asked = [at for at, one in enumerate(messages) if _is_prompt(one)]
         for message in messages[asked[-RECALLED] if len(asked) >= RECALLED else 0 :]:
             if isinstance(message, UserMessage):
-                self.page.note(_briefly(message.text), "bold", "> ")
-                self._screen.editor.remember(message.text)
+                self._recall_said(message)
             elif isinstance(message, AssistantMessage) and message.text.strip():
                 self.page.note(_briefly(message.text))
+        self._interruptions.begin(self._agent.interrupted)
+        for call in self._agent.interrupted:
+            self._warn(prompts.unknown(call))
+
+    def _recall_said(self, message: UserMessage) -> None:
+        """Show what was said; what a rule or a guard reminded of was not said by the person."""
+        if message.source:
+            self.page.note(_briefly(message.text), "dim", f"  ({message.source}) ")
+            return
+        self.page.note(_briefly(message.text), "bold", "> ")
+        self._screen.editor.remember(message.text)
 
     def clear(self) -> None:
         """Empty the screen."""
@@ -138,6 +152,8 @@ class Chat:
             self._edit(question, text)
         elif question is not None:
             self._answer(question, text)
+        elif text.strip() and self._unknown_call() is not None:
+            self._resolve(text)
         elif text.strip():
             self._say(text)
 
@@ -228,6 +244,27 @@ class Chat:
             await self._work.over()
             self._entered(text)
         self._prepare()
+
+    # --- calls that were interrupted ---
+
+    def _unknown_call(self) -> ToolCall | None:
+        """Give the call that the person is asked about; another session may have none."""
+        call = self._interruptions.current
+        return call if call in self._agent.interrupted else None
+
+    def _resolve(self, text: str) -> None:
+        """Take a decision about a call; words to the model leave all of them unknown."""
+        if text.startswith("/"):
+            self._say(text)
+        elif not self._interruptions.decide(text):
+            if is_answer(text):
+                self._warn(prompts.INTERRUPTED[1])
+                return
+            self._interruptions.begin([])
+            self._say(text)
+        elif self._interruptions.current is None:
+            self._run = self.keeper.session.proceed(self._interruptions.decisions)
+            self._work.start(self._follow(self._run))
 
     # --- questions ---
 
@@ -320,9 +357,16 @@ class Chat:
             screen.question = [prompts.asking(question)]
         elif self._work.is_busy:
             screen.lead, screen.hint = prompts.BUSY
+        elif (call := self._unknown_call()) is not None:
+            screen.lead, screen.hint = prompts.INTERRUPTED
+            screen.question = [prompts.asking_again(call)]
         else:
             screen.lead, screen.hint = prompts.LEAVING if self._leaving else prompts.IDLE
         screen.refresh()
+
+
+def _is_prompt(message: Message) -> bool:
+    return isinstance(message, UserMessage) and not message.source
 
 
 def _briefly(text: str) -> str:

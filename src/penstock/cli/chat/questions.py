@@ -8,10 +8,11 @@ model, so nobody says yes by finishing a sentence.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Final
 
 from penstock import _json
-from penstock.agent import Allow, Decision, Deny, Edit
+from penstock.agent import Allow, Decision, Deny, Edit, Resolution, Retry, ToolOutput
 from penstock.errors import JSONParseError, UsageError
 from penstock.messages import ToolCall
 
@@ -89,6 +90,40 @@ class Questions:
     def pass_by(self, call_id: str) -> None:
         """See that a call is over."""
         self._reached.discard(call_id)
+
+
+class Interruptions:
+    """Calls that had begun when the last process ended, asked about one after the other."""
+
+    def __init__(self) -> None:
+        self._open: list[ToolCall] = []
+        self.decisions: dict[str, Resolution] = {}
+        """What was decided, by the ids of the calls; one that stays unknown is not here."""
+
+    @property
+    def current(self) -> ToolCall | None:
+        """The call that is asked about now."""
+        return self._open[0] if self._open else None
+
+    def begin(self, calls: Iterable[ToolCall]) -> None:
+        """Ask about *calls*, and about no others."""
+        self._open, self.decisions = list(calls), {}
+
+    def decide(self, text: str) -> bool:
+        """Take *text* as the decision about the current call; tell whether it is one."""
+        word, _, rest = text.strip().partition(" ")
+        call = self._open[0]
+        match word.lower(), rest.strip():
+            case (("r" | "retry"), ""):
+                self.decisions[call.id] = Retry()
+            case (("d" | "done"), result) if result:
+                self.decisions[call.id] = ToolOutput(result)
+            case (("u" | "unknown"), ""):
+                pass
+            case _:
+                return False
+        del self._open[0]
+        return True
 
 
 def decision_of(text: str) -> Decision | None:

@@ -17,6 +17,7 @@ from penstock.cli.chat.chat import Chat
 from penstock.cli.chat.keeping import Keeper, usual_folder
 from penstock.cli.chat.models import Choice, model_for, named
 from penstock.cli.chat.printing import print_answer
+from penstock.cli.chat.prompts import unknown
 from penstock.cli.chat.terminal import has_terminal
 from penstock.cli.screen import say
 from penstock.errors import UsageError
@@ -79,6 +80,7 @@ async def talk(options: Options) -> bool:
     try:
         await _open(keeper, options)
         if options.plain:
+            warnings += [f"{unknown(call)}; it is not run again" for call in agent.interrupted]
             for warning in warnings:
                 say(Console(stderr=True), f"! {warning}", "yellow")
             return await print_answer(keeper, options.prompt)

@@ -71,7 +71,6 @@ class Teller:
         self._waiting: list[AgentEvent] = []
         self._call: CallView | None = None
         self._thought: list[str] = []
-        self._findings: set[str] = set()
         self._has_spoken = False
 
     def tell(self, event: AgentEvent) -> None:
@@ -161,8 +160,7 @@ class Teller:
     # --- messages ---
 
     def _tell_said(self, said: UserMessage) -> None:
-        if said.text in self._findings:  # it was told as what was found
-            self._findings.discard(said.text)
+        if said.source:  # it was told as what was found
             return
         if self._has_spoken:
             self.page.line("")
@@ -222,7 +220,6 @@ class Teller:
                 pass  # where runs, turns and tools begin is seen anyway
 
     def _tell_finding(self, finding: agent_events.FindingMade) -> None:
-        self._findings.add(finding.text)
         done = "stopped the answer" if finding.interrupts else "speaks"
         self._warn(f"{finding.source} {', '.join(finding.names)} {done}")
         for line in shortened(_lines(finding.text), MAX_RESULT):

@@ -27,6 +27,7 @@ class Options(Struct, frozen=True, kw_only=True):
     send_back: bool = False
     prompt_suffix: str = ""
     effort: bool = True
+    system_messages: Literal["keep", "first", "user"] | None = None
     quoted: Literal["text", "calls"] = "text"
     quoted_tools: dict[str, Literal["text", "calls"]] = {}
     fenced: Literal["text", "calls"] = "text"

@@ -73,9 +73,10 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     repair: Annotated[bool | None, Meta(description="Mend calls that are broken or left open.")] = (
         None
     )
-    trim: Annotated[bool | None, Meta(description="Drop white space between text and a call.")] = (
-        None
-    )
+    trim: Annotated[
+        bool | None,
+        Meta(description="Drop white space between text and a call, or after reasoning."),
+    ] = None
     constrain: Annotated[
         Literal["json_schema", "grammar", "structural_tag"] | None,
         Meta(description="How the upstream can be held to a form where a call is demanded."),
@@ -93,6 +94,14 @@ class ReadingSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Meta(
             description="Pass on how much a client wants the model to think "
             "(`reasoning_effort` and its like); some servers refuse the field."
+        ),
+    ] = None
+    system_messages: Annotated[
+        Literal["keep", "first", "user"] | None,
+        Meta(
+            description="Where a system message among the others goes: it stays, or becomes part "
+            "of the system prompt (`first`) or of the user's message beside it; by default "
+            '`user` for chat servers and `tools = "prompt"`, `first` for Mistral\'s models.'
         ),
     ] = None
     quoted: Annotated[

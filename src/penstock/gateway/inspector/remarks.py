@@ -67,6 +67,8 @@ def complaint(why: str, at: int | None = None) -> Remark:
 _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("failures", "error", "The upstream was asked again after: {}"),
     ("left_out", "dropped", "The upstream's API has no word for `{}`: it was left out"),
+    ("skipped", "dropped", "{} frames of the upstream's stream could not be read"),
+    ("adapted", "repair", "The request was changed for the upstream: {}"),
     ("cut", "cut", "The stream was too long to be kept whole: what is shown is its beginning"),
 )
 
@@ -75,7 +77,7 @@ def _told(noted: Any, words: str) -> Iterator[str]:
     if isinstance(noted, list):
         yield from (words.format(one) for one in noted)
     elif noted:
-        yield words
+        yield words.format(noted)
 
 
 def _places(events: Sequence[Event], spans: Sequence[Span]) -> dict[int, dict[str, int]]:

@@ -27,7 +27,7 @@ from penstock.formats import FormatLike, get
 from penstock.messages import AssistantMessage, Text, ToolCall, Usage
 from penstock.models.base import Batches, Tap, unfailing
 from penstock.models.demo.script import Line, line_for
-from penstock.requests import Request
+from penstock.requests import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 NAME: Final = "penstock-demo"
@@ -77,18 +77,21 @@ class DemoModel:
         """The name of the model."""
         return self._name
 
-    def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; never raises, every failure is in the stream."""
-        return EventStream(self._answer(request), interval=0)
+    def stream(self, request: RequestLike) -> EventStream:
+        """Begin to answer *request*; every failure is in the stream.
 
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        Raises `UsageError` for what is no request, as do the other two.
+        """
+        return EventStream(self._answer(make_request(request)), interval=0)
+
+    def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
         """Give the events of the answer one by one.
 
         There is no wire; *tap* sees what a server of the API `wire` would have sent.
         """
-        return unfailing(self._batches(request, tap))
+        return unfailing(self._batches(make_request(request), tap))
 
-    async def complete(self, request: Request) -> AssistantMessage:
+    async def complete(self, request: RequestLike) -> AssistantMessage:
         """Give the whole answer."""
         async with self.stream(request) as stream:
             return await stream.result()

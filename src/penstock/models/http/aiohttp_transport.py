@@ -26,6 +26,7 @@ from yarl import URL
 
 from penstock.errors import UsageError
 from penstock.models.http import proxies
+from penstock.models.http.decompression import ACCEPT_ENCODING, Decompressor, decompressor_for
 from penstock.models.http.transport import (
     ConnectError,
     ConnectionLostError,
@@ -112,7 +113,13 @@ class AiohttpTransport:
             raise
         finally:
             _SOCKETS.reset(token)
-        return AiohttpAnswer(response, sockets)
+        answer = AiohttpAnswer(response, sockets)
+        try:
+            answer.unpack()
+        except UnreadableError:
+            await answer.aclose()
+            raise
+        return answer
 
     async def close(self) -> None:
         """Close all connections of this loop, and send nothing any more.
@@ -142,13 +149,15 @@ class AiohttpTransport:
             cookie_jar=aiohttp.DummyCookieJar(),  # Callers of one pool are no acquaintances.
             timeout=self._timeout,
             response_class=_Response,
+            headers={"accept-encoding": ACCEPT_ENCODING},
+            auto_decompress=False,
         )
 
 
 class AiohttpAnswer:
     """An answer that aiohttp reads."""
 
-    __slots__ = ("_content", "_response", "_sockets", "headers", "status")
+    __slots__ = ("_content", "_packed", "_response", "_sockets", "headers", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, sockets: _Sockets) -> None:
         self.status = response.status
@@ -157,19 +166,29 @@ class AiohttpAnswer:
             response.forget_heads()
         self._response = response
         self._content = response.content
+        self._packed: Decompressor | None = None
         self._sockets = sockets
+
+    def unpack(self) -> None:
+        """Undo the compression that the headers tell; raises `UnreadableError` if it is unknown."""
+        self._packed = decompressor_for(self.headers.get("content-encoding", ""))
 
     def __aiter__(self) -> Self:
         self.headers = {}  # Whoever reads the body has read the head.
         return self
 
     async def __anext__(self) -> bytes:
-        try:
-            data = await self._content.read(READ_AHEAD)
-        except (aiohttp.ClientError, OSError) as exc:
-            raise _translated(exc) from exc
-        if not data:
-            raise StopAsyncIteration
+        packed = self._packed
+        while packed is None or not (data := packed.take(READ_AHEAD)):
+            try:
+                data = await self._content.read(READ_AHEAD)
+            except (aiohttp.ClientError, OSError) as exc:
+                raise _translated(exc) from exc
+            if not data:
+                raise StopAsyncIteration
+            if packed is None:
+                break
+            packed.feed(data)
         return data
 
     async def aclose(self) -> None:
@@ -263,20 +282,14 @@ def _translated(exc: aiohttp.ClientError | OSError) -> TransportError:
             return TLSError(f"no trust in {exc.host}: {_reason(exc)}")
         case aiohttp.ClientConnectorError():
             return ConnectError(f"no connection to {exc.host}:{exc.port}: {exc.strerror}")
-        case aiohttp.ClientPayloadError() if not _is_garbled(exc):
+        case aiohttp.ClientPayloadError():
             return TruncatedError("the body ended before its announced end")
-        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
+        case aiohttp.ClientResponseError():
             return UnreadableError("the body is no HTTP that can be read")
         case aiohttp.InvalidURL():
             return UnreadableError("the URL is none that can be asked")
         case _:
             return ConnectionLostError(f"the connection was lost: {_reason(exc)}")
-
-
-def _is_garbled(exc: BaseException) -> bool:
-    return (
-        "content-encoding" in str(exc).lower() or "content-encoding" in str(exc.__cause__).lower()
-    )
 
 
 def _reason(exc: BaseException) -> str:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from logging import getLogger
 from typing import Final
+
+from msgspec.structs import replace
 
 from penstock.apis import Api
 from penstock.apis.decoding import StreamDecoder
 from penstock.errors import PenstockError
-from penstock.events import Done, Event, Failed
+from penstock.events import Done, Event, Failed, TextDelta, ThinkingDelta, ToolCallDelta
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Tap
 from penstock.models.http.report import Account
@@ -33,11 +36,17 @@ from penstock.streams.failures import error_of
 MAX_ERROR_BODY: Final = 65_536
 """How many bytes of a refusal are read: its reason, and no flood."""
 
-MAX_ANSWER: Final = 256 * 1024 * 1024
-"""How many bytes an answer may have, uncompressed: a thousand long ones, and no bomb."""
+MAX_ANSWER: Final = 128 * 1024 * 1024
+"""How many bytes an answer may have, uncompressed: some hundred long ones, and no bomb."""
 
 MAX_REMAINDER: Final = 65_536
 """How many bytes behind the end of an answer are read, to keep its connection."""
+
+MAX_TURN: Final = 16_384
+"""How many bytes are read, and characters given, before everything else in the loop has its turn.
+
+A server that sends faster than it is read would otherwise be the only one that is served. So many
+bytes of the shortest lines and frames take some 5 ms."""
 
 GRACE: Final = 0.05
 """How many seconds the end of a body may come later than the end of the answer in it."""
@@ -46,6 +55,7 @@ _SAID: Final = ("provider", "refusal", "filter")
 """Failures that the server itself told."""
 
 _ENDS: Final = (Done, Failed)  # a union would be made anew for each read
+_LOG: Final = getLogger("penstock.models")
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-goog-request-id", "cf-ray")
 
 
@@ -76,7 +86,7 @@ class Attempt:
 
     __slots__ = ("_answer", "_api", "_decoder", "_first_until", "_is_complete", "_is_over", "_late",
                  "_mask", "_patience", "_prepare", "_receive", "_report", "_size", "_tap",
-                 "_transport")  # fmt: skip
+                 "_transport", "_turn", "_unread", "_waiting")  # fmt: skip
 
     def __init__(
         self,
@@ -100,6 +110,9 @@ class Attempt:
         self._first_until = 0.0  # when the first byte has to be there
         self._late: type[TransportError] = FirstByteTimeoutError
         self._size = 0
+        self._turn = 0  # how many bytes were read in this turn of the loop
+        self._unread = 0  # how many bytes were read since the last event
+        self._waiting: Iterator[list[Event]] = iter(())  # what one read gave and is too much
         self._is_over = False  # there is no more to give
         self._is_complete = False  # its server has said the last word of it
 
@@ -109,6 +122,9 @@ class Attempt:
         Behind that there are none.
         """
         patience = self._patience
+        if (held := next(self._waiting, None)) is not None:
+            await asyncio.sleep(0)
+            return held
         try:
             if self._prepare is not None:
                 await self._begin(self._prepare)
@@ -118,17 +134,28 @@ class Attempt:
                     until = patience.now() + patience.idle
                 with patience.until(until, late):
                     data = await self._receive()
+                if self._turn >= MAX_TURN:
+                    self._turn = 0
+                    await asyncio.sleep(0)
                 if events := self._decoded(data):
-                    return events
+                    return self._in_turns(events)
         except StopAsyncIteration:
             self._is_over = True
-            return self._decoder.finish()
+            return self._in_turns(self._decoder.finish())
         except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
             self._is_over = True
             rest = _rest_of(self._decoder, exc)
             await self.aclose()
-            return rest
+            return self._in_turns(rest)
         return []
+
+    def _in_turns(self, events: list[Event]) -> list[Event]:
+        """Give *events*, or the first of them if they say too much for one turn of the loop."""
+        read, self._unread = self._unread, 0
+        if read <= MAX_TURN:
+            return events
+        self._waiting = parts_of(events, MAX_TURN)
+        return next(self._waiting, [])
 
     async def aclose(self) -> None:
         """Let the connection go; behind the last word, read on to the end, if that is near."""
@@ -136,6 +163,9 @@ class Attempt:
         answer, self._answer = self._answer, None
         if answer is None:
             return
+        if skipped := self._decoder.skipped:
+            self._report.skipped += skipped
+            _LOG.warning("%s: %d frames of the stream could not be read", self._api.name, skipped)
         try:
             if self._is_complete:
                 await _read_remainder(self._receive, self._tap)
@@ -165,6 +195,8 @@ class Attempt:
             self._late = IdleTimeoutError
         self._tap.received(data)
         self._size += len(data)
+        self._turn += len(data)
+        self._unread += len(data)
         if self._size > MAX_ANSWER:
             raise RefusedError(ErrorInfo(f"an answer of over {MAX_ANSWER} bytes", "malformed"))
         events = self._decoder.feed(data)
@@ -210,6 +242,41 @@ class Attempt:
                 self._tap.received(data)
                 read += data
         return bytes(read[:MAX_ERROR_BODY])
+
+
+def parts_of(events: list[Event], size: int) -> Iterator[list[Event]]:
+    """Cut *events* into lists with deltas of about *size* characters in each.
+
+    A long delta becomes several, which say the same.
+    """
+    part: list[Event] = []
+    room = size
+    for event in events:
+        for piece in _pieces_of(event, size):
+            part.append(piece)
+            room -= _length_of(piece)
+            if room <= 0:
+                yield part
+                part, room = [], size
+    if part:
+        yield part
+
+
+def _length_of(event: Event) -> int:
+    if isinstance(event, TextDelta | ThinkingDelta):
+        return len(event.text)
+    return len(event.arguments) if isinstance(event, ToolCallDelta) else 1
+
+
+def _pieces_of(event: Event, size: int) -> Iterator[Event]:
+    if _length_of(event) <= size or event.raw:  # Decoders read no text of a model: `raw` is empty.
+        yield event
+    elif isinstance(event, TextDelta | ThinkingDelta):
+        for at in range(0, len(event.text), size):
+            yield replace(event, text=event.text[at : at + size])
+    elif isinstance(event, ToolCallDelta):
+        for at in range(0, len(event.arguments), size):
+            yield replace(event, arguments=event.arguments[at : at + size])
 
 
 async def _nothing() -> bytes:

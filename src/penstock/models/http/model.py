@@ -33,7 +33,7 @@ from penstock.models.http.transport import HTTPCall, Transport
 from penstock.models.http.waiting import Timeouts
 from penstock.models.ids import Ids
 from penstock.models.tracing import Trace, Write
-from penstock.requests import Request
+from penstock.requests import Request, RequestLike, make_request
 from penstock.streams import INTERVAL
 from penstock.streams.failures import error_of
 
@@ -133,24 +133,26 @@ class HTTPModel(Closing):
         where = self._base_url.partition("?")[0]
         return f"HTTPModel({self._api.name!r}, {where!r}, {self._model!r})"
 
-    def stream(self, request: Request) -> HTTPStream:
-        """Begin to answer *request*; never raises, every failure is in the stream.
+    def stream(self, request: RequestLike) -> HTTPStream:
+        """Begin to answer *request*; every failure is in the stream.
 
-        The request is read here and may be changed afterwards; it is sent with the first read of
-        the stream. `report` of the stream says what it took, and what the API had no word for.
+        Raises `UsageError` for what is no request. The request is read here and may be changed
+        afterwards; it is sent with the first read of the stream. `report` of the stream says what
+        it took, and what the API had no word for.
         """
         report = Report(api=self._api.name, model=self._model)
-        batches = self._batches(request, report, None)
+        batches = self._batches(make_request(request), report, None)
         return HTTPStream(one_by_one(batches), report, interval=self._interval)
 
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+    def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive, with no stream in between.
 
         Like `stream`, but without its pace and its task; *tap* sees what passes on the wire.
         """
-        return self._batches(request, Report(api=self._api.name, model=self._model), tap)
+        report = Report(api=self._api.name, model=self._model)
+        return self._batches(make_request(request), report, tap)
 
-    async def complete(self, request: Request) -> AssistantMessage:
+    async def complete(self, request: RequestLike) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()

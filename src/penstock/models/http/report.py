@@ -17,7 +17,8 @@ class Report(Struct):
     *left_out* names the fields of the request that the API has no word for, *failures* are the
     tries that came to nothing. Times are in seconds from the first read of the stream on:
     *first_byte* of the body, *first_token* (the first delta of any block), *duration* of it all.
-    *request_id* is the provider's. *session* is what the server calls the conversation, where it
+    *request_id* is the provider's. *skipped* is how many frames of the stream could not be read, in
+    all tries. *session* is what the server calls the conversation, where it
     keeps one.
     """
 
@@ -32,6 +33,7 @@ class Report(Struct):
     first_token: float | None = None
     duration: float | None = None
     usage: Usage = field(default_factory=Usage)
+    skipped: int = 0
     session: dict[str, str] = field(default_factory=dict)
 
 

@@ -22,7 +22,7 @@ from penstock.models.base import Batches, Closing, Tap
 from penstock.models.local.engine import Engine, LlamaEngine, packaged_model
 from penstock.models.local.writer import Writer, left_out
 from penstock.models.middleware import ToolMiddleware
-from penstock.requests import Request
+from penstock.requests import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 CONTEXT: Final = 4096
@@ -82,17 +82,17 @@ class LocalModel(ToolMiddleware, Closing):
     reads_calls = True
     """Calls are read out of the text already: nobody needs to look again."""
 
-    def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; never raises, every failure is in the stream.
+    def stream(self, request: RequestLike) -> EventStream:
+        """Begin to answer *request*; every failure is in the stream.
 
-        A call that is demanded is one call: a small model that may write several writes the same
-        one until it is stopped.
+        Raises `UsageError` for what is no request. A call that is demanded is one call: a small
+        model that may write several writes the same one until it is stopped.
         """
-        return super().stream(_with_one_call(request))
+        return super().stream(_with_one_call(make_request(request)))
 
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+    def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they come; there is no wire that *tap* could see."""
-        return super().batches(_with_one_call(request), tap)
+        return super().batches(_with_one_call(make_request(request)), tap)
 
     def left_out(self, request: Request) -> list[str]:
         """Name what of *request* the model takes no notice of; pictures count as ``images``."""

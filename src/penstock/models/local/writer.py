@@ -11,7 +11,7 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from penstock.apis.reading import only_set
+from penstock.apis.reading import names_of_own, only_set
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, Text
 from penstock.models.local.engine import Engine, Piece
@@ -112,7 +112,7 @@ def left_out(request: Request) -> list[str]:
     if any(isinstance(block, Image) for content in said for block in content):
         missing.append("images")
     if request.source not in ("", API):
-        missing += sorted(request.extra)
+        missing += names_of_own(request)
     return missing
 
 

@@ -105,6 +105,8 @@ class Attempts:
         options = {**self._habits.reading, "ids": self._ids, "on_error": on_error}
         if self._untrusted is not None:
             options["untrusted"] = self._untrusted
+        if self._plan.demand.single:
+            options["max_calls"] = 1
         reads = self._plan.reads
         if isinstance(reads, Format):
             return options

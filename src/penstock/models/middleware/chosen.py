@@ -27,6 +27,7 @@ from penstock.events import (
 from penstock.messages import UNKNOWN, AssistantMessage, Content, Text, Thinking, ToolCall
 from penstock.models.middleware.choice import Demand
 from penstock.parsing.refusals import OnError, Segment
+from penstock.values.coercion import describe_change
 
 _UNREADABLE: Final = "the answer to a tool choice is no JSON object with a name and arguments"
 _NOT_OFFERED: Final = "the answer to a tool choice calls a tool that was not chosen"
@@ -93,7 +94,7 @@ def _call(
     """Read *text* as one call; what was cut by the limit is read, but never complete."""
     was_cut = message.stop_reason == "length"
     try:
-        value, repairs = _read(text, strictly=was_cut)
+        value, repairs, was_open = _read(text, strictly=was_cut)
         name, arguments = _parts(value)
     except ParseError as error:
         _tell(on_error, _UNREADABLE, Segment(text, "", error))
@@ -104,17 +105,30 @@ def _call(
         return ToolCall(call_id, name, arguments, complete=False)
     coerced = values.coerce(arguments, tool.parameters)
     fitting = coerced if isinstance(coerced, dict) else arguments
-    return ToolCall(call_id, name, fitting, repairs=repairs)
+    notes = [
+        describe_change(key, arguments[key], value)
+        for key, value in fitting.items()
+        if key in arguments and value is not arguments[key]
+    ]
+    return ToolCall(call_id, name, fitting, complete=not was_open, repairs=repairs + notes)
 
 
-def _read(text: str, *, strictly: bool) -> tuple[object, list[str]]:
+def _read(text: str, *, strictly: bool) -> tuple[object, list[str], bool]:
+    """Read the JSON in *text*; give its value, the repairs, and whether its end was made up.
+
+    A call whose end has to be made up is not complete (decision 8), whatever the upstream called
+    the end, and neither is one of which a part was guessed.
+    """
     try:
-        return _json.decode(text), []
+        return _json.decode(text), [], False
     except JSONParseError:
         if strictly:
             raise
-    mended = values.rjson.repair(text)
-    return mended.value, mended.repairs
+    try:
+        value, repairs = values.rjson.repair(text, guess=False)
+    except JSONParseError:
+        return *values.rjson.repair(text), True
+    return value, repairs, values.rjson.closes_text(repairs)
 
 
 def _parts(value: object) -> tuple[str, dict[str, Any]]:

@@ -38,7 +38,7 @@ from penstock.models.tracing import Trace, Write
 from penstock.models.untrusted import untrusted_in
 from penstock.parsing import Arguments, FencedCalls, OnError, QuotedCalls, Reasoning
 from penstock.parsing.quotations import check_choice
-from penstock.requests import Request
+from penstock.requests import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 RETRIES: Final = 1
@@ -138,18 +138,22 @@ class ToolMiddleware:
         pace: float = getattr(self._model, "interval", 0.0)
         return pace
 
-    def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; never raises, every failure is in the stream."""
-        return EventStream(one_by_one(self._answer(request, None)), interval=self.interval)
+    def stream(self, request: RequestLike) -> EventStream:
+        """Begin to answer *request*; every failure is in the stream.
 
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        Raises `UsageError` for what is no request, as do the other two.
+        """
+        answer = self._answer(make_request(request), None)
+        return EventStream(one_by_one(answer), interval=self.interval)
+
+    def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive, with no stream in between.
 
         *tap* sees what passes on the wire of the upstream, every attempt of it.
         """
-        return unfailing(self._answer(request, tap))
+        return unfailing(self._answer(make_request(request), tap))
 
-    async def complete(self, request: Request) -> AssistantMessage:
+    async def complete(self, request: RequestLike) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()

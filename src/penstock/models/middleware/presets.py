@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock import _json
-from penstock.apis.history import text_of
+from penstock.apis.history import result_text, text_of
 from penstock.apis.qwen.requests import NO_OUTPUT
 from penstock.messages import ToolResult
 from penstock.models.base import Model
@@ -75,7 +75,7 @@ def qwen_prompt(shown: str) -> str:
 def qwen_result(result: ToolResult) -> str:
     """Write what a call gave back as chat.qwen.ai is told it."""
     name = f" from {result.name}" if result.name else ""
-    return f"Tool Result{name}:\n{text_of(result.content).strip() or NO_OUTPUT}"
+    return f"Tool Result{name}:\n{result_text(result).strip() or NO_OUTPUT}"
 
 
 def _described(tool: Tool) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from penstock.apis.system_messages import place_system
 from penstock.formats import AnyFormat, Format, Placement, Template
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.middleware.retelling import Retelling, Thoughts, add_turn
@@ -65,6 +66,7 @@ class Prompting(Struct, frozen=True):
         *rule* is what else is to be said about calls; *prompt* takes the place of the words that
         show *tools*.
         """
+        request = place_system(request, "user")
         shown = self._shown(tools) if prompt is None else prompt
         parts = [shown, request.system] if self.placement == "first" else [request.system, shown]
         return structs.replace(

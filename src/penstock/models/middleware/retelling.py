@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from penstock.apis.history import repaired, text_of
+from penstock.apis.text_forms import text_form
 from penstock.errors import ParseError, UsageError
 from penstock.formats import AnyFormat, get
 from penstock.messages import (
@@ -116,13 +117,14 @@ class Retelling(Struct, frozen=True):
     def result_blocks(self, result: ToolResult) -> list[UserContent]:
         """Write what a call gave back: its text as the format does, and its pictures behind it."""
         content = result.content
-        if isinstance(content, list):
-            pictures = [block for block in content if isinstance(block, Image)]
-            if pictures or any(isinstance(block, Text | Opaque) for block in content):
-                content = text_of([b for b in content if isinstance(b, Text | Opaque)])
-                content = content or (PICTURES if pictures else "")
-            return [Text(self._result(result, content)), *pictures]
-        return [Text(self._result(result, content))]
+        if not isinstance(content, list):
+            return [Text(self._result(result, content))]
+        blocks = [each for block in content for each in _worded(block)]
+        shown = [block for block in blocks if isinstance(block, Image | Opaque)]
+        if shown or any(isinstance(block, Text) for block in blocks):
+            content = text_of([block for block in blocks if isinstance(block, Text)])
+            content = content or (PICTURES if shown else "")
+        return [Text(self._result(result, content)), *shown]
 
     def _result(self, result: ToolResult, content: Any) -> str:
         shown = ToolResult(result.id, result.name, content, result.is_error)
@@ -137,6 +139,12 @@ class Retelling(Struct, frozen=True):
 
     def _has_bare_results(self) -> bool:
         return self.format.render_result(ToolResult("", "tool", _PROBE)) == _PROBE
+
+
+def _worded(block: Any) -> list[Any]:
+    """Return a block as text and pictures where it can be; a file is shown after the result."""
+    said = text_form(block) if isinstance(block, Opaque) else None
+    return [block] if said is None else said
 
 
 def _is_empty(message: Message) -> bool:

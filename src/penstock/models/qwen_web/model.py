@@ -23,6 +23,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import replace
 
 from penstock.apis import Api
+from penstock.apis.reading import names_of_own
 from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed, MessageStart
 from penstock.messages import AssistantMessage
@@ -37,7 +38,7 @@ from penstock.models.qwen_web.credentials import QwenCredentials
 from penstock.models.qwen_web.keeping import Claim, Keeping
 from penstock.models.qwen_web.sessions import LIFETIME, MemorySessions, Sessions
 from penstock.models.qwen_web.turn import Parent, Turn
-from penstock.requests import Request
+from penstock.requests import Request, RequestLike, make_request
 from penstock.streams import INTERVAL
 
 _REFUSED: Final = 403
@@ -156,26 +157,29 @@ class QwenWebModel(Closing):
         twin._options = {**self._options, "retries": 0}  # noqa: SLF001 - a copy of our own
         return twin
 
-    def stream(self, request: Request) -> HTTPStream:
-        """Begin to answer *request*; never raises, every failure is in the stream.
+    def stream(self, request: RequestLike) -> HTTPStream:
+        """Begin to answer *request*; every failure is in the stream.
 
-        `report` of the stream says what it took, and in `session` where in which chat it was.
+        Raises `UsageError` for what is no request. `report` of the stream says what it took, and
+        in `session` where in which chat it was.
         """
+        request = make_request(request)
         report = self._new_report(request)
         batches = self._answer(_kept(request), report, None)
         return HTTPStream(one_by_one(unfailing(batches)), report, interval=self.interval)
 
-    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+    def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive, with no stream in between.
 
         *tap* sees what passes on the wire, and one report for all of it.
         """
+        request = make_request(request)
         report = self._new_report(request)
         if tap is not None:
             tap.reported(report)
         return unfailing(self._answer(_kept(request), report, tap))
 
-    async def complete(self, request: Request) -> AssistantMessage:
+    async def complete(self, request: RequestLike) -> AssistantMessage:
         """Give the whole answer; one that failed has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()
@@ -227,8 +231,7 @@ class QwenWebModel(Closing):
 
     def _new_report(self, request: Request) -> Report:
         """Begin the account; what a client says in fields of its own API has no word here."""
-        left_out = sorted(request.extra)
-        return Report(self.api.name, self.name or request.model, left_out)
+        return Report(self.api.name, self.name or request.model, names_of_own(request))
 
 
 def _explain(failed: Failed, report: Report) -> None:

@@ -235,6 +235,7 @@ def add_report(total: Report, report: Report) -> None:
     """Add what one question took to what the whole answer did."""
     total.attempts += report.attempts
     total.failures += report.failures
+    total.skipped += report.skipped
     total.duration = (total.duration or 0.0) + (report.duration or 0.0)
     for name in ("model", "status", "request_id", "usage", "session"):
         setattr(total, name, getattr(report, name))

@@ -26,7 +26,8 @@ LISTS: Final = ("tool_calls", "tools")
 
 _NAMES: Final = ("name", "tool_name", "function", "tool")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
-_ENVELOPE: Final = frozenset({*_NAMES, *_ARGUMENTS, *LISTS, "id", "tool_call_id", "type"})
+ENVELOPE: Final = frozenset({*_NAMES, *_ARGUMENTS, *LISTS, "id", "tool_call_id", "type"})
+"""All keys that an object around arguments may have."""
 
 Found = tuple[str, dict[str, Any]]
 """A call: the tool's name as it is known, and the arguments."""
@@ -98,7 +99,7 @@ def _named(fields: dict[str, Any], schemas: Mapping[str, Schema]) -> Found:
 
 def _inside(item: dict[str, Any], declared: Collection[str]) -> dict[str, Any]:
     """Give the arguments in the envelope *item*, or *item* itself where it is none."""
-    if not all(key in _ENVELOPE and key not in declared for key in item):
+    if not all(key in ENVELOPE and key not in declared for key in item):
         return item
     fields = _flat(item)
     is_named = _name_in(fields) != ""

@@ -17,11 +17,11 @@ from penstock.parsing.scanner import Markers, markers
 from penstock.values.rxml.closing import is_quoted
 from penstock.values.rxml.markup import COMMENT, closing_at, may_become_opening, opening_at
 
-MORE: Final = -1
+MORE: Final = -2
 """Only more text can tell."""
 
-DATA: Final = 0
-"""This ends nothing."""
+DATA: Final = -1
+"""This ends nothing; any place is greater, the first one too."""
 
 MAX_GAP: Final = 256
 """How much white space may stand in and behind a closing tag."""

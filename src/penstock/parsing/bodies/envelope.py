@@ -122,7 +122,9 @@ class Envelope(Members):
         writer, schema = self._writer, self._calls.schemas.get(call.name)
         if writer is None or schema is None:
             return True
-        return writer.agrees_with(coerce(call.arguments, schema), open_text)
+        # Where nothing has gone out, the end of an open string is a guess as well.
+        open_text = open_text if self._calls.started else None
+        return writer.agrees_with(coerce(call.arguments, schema, typed=True), open_text)
 
     def _within(self, path: Path) -> tuple[Path, bool]:
         """Give *path* as seen from the call itself; tell whether it goes through a holder."""
@@ -199,7 +201,7 @@ class Envelope(Members):
             self._writer = self._calls.open(self.name, self._id)
             for arguments in waiting:
                 for key, value in arguments.items():
-                    self._writer.put(key, value)
+                    self._writer.put_typed(key, value)
         return self._writer
 
     def _admit(self, arguments: dict[str, Any]) -> dict[str, Any]:

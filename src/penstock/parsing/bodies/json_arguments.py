@@ -53,7 +53,10 @@ class JSONArgumentReader:
             if isinstance(exc, BrokenJSONError):
                 scanner.at = max(scanner.at, exc.at)
             return Verdict.BROKEN
-        return Verdict.DONE if self._steps.complete else Verdict.MORE
+        if not self._steps.complete:
+            return Verdict.MORE
+        calls.note(*self._steps.take_relaxed())
+        return Verdict.DONE
 
     def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Say that the text has ended; tell whether the value is whole."""
@@ -66,7 +69,7 @@ class JSONArgumentReader:
         for arguments in self._object.further:
             writer = calls.open(self._name)
             for key, value in arguments.items():
-                writer.put(key, value)
+                writer.put_typed(key, value)
             calls.close()
 
     def run(self) -> Run | None:
@@ -114,13 +117,13 @@ class _ArgumentObject(Members):
         if change.kind == "end" and not self._is_flat:
             first, *self.further = self._unwrapped(change.value)
             for key, value in first.items():
-                writer.put(key, value)
+                writer.put_typed(key, value)
 
     def _follow_member(self, key: str, change: Change, writer: ArgumentWriter) -> None:
         if not self._is_flat and not self._may_wrap(key, change):
             self._is_flat = True
             for waiting, value in self._waiting.items():
-                writer.put(waiting, value)
+                writer.put_typed(waiting, value)
         if self._is_flat:
             self._write(key, change, writer)
         elif change.kind in ("value", "end"):

@@ -50,15 +50,12 @@ class JSONCallReader(JSONValueReader):
         return Verdict.DONE
 
     def _read_on(self, scanner: Scanner, calls: Calls) -> Verdict | None:
-        begin = scanner.at
         try:
             return self._read_value(scanner, calls)
         except (ParseError, NoCallError) as exc:
             self._note_error(exc, scanner)
             if isinstance(exc, BrokenJSONError):
                 scanner.at = max(scanner.at, exc.at)
-            else:
-                scanner.at = begin  # How far a step goes depends on the text that is there.
             return Verdict.BROKEN
 
     def _read_behind(self, scanner: Scanner) -> Verdict | None:

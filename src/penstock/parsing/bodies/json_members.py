@@ -29,6 +29,10 @@ class Members:
                 writer.add_text(change.text)
             case "value" if self.is_streaming:
                 self.is_streaming = False
-                writer.close_text(change.value)
+                writer.end_text(change.value)
+            case "value" if change.value == "" and writer.streams(key):
+                # Its second quote may be a doubled first one, see `end_text`.
+                writer.open_text(key)
+                writer.end_text("")
             case "value" | "end":
-                writer.put(key, change.value)
+                writer.put_typed(key, change.value)

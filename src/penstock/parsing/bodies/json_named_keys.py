@@ -8,8 +8,8 @@ from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import NoCallError
 from penstock.parsing.bodies.envelope import Envelope, read_arguments
 from penstock.parsing.bodies.json_calls import JSONCallReader
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.calls import Calls, Mended
-from penstock.values import rjson
 from penstock.values.incremental import Change
 
 
@@ -45,8 +45,8 @@ class KeyedJSONReader(JSONCallReader):
         if self._closed:
             text = "[" + text.lstrip(" \t\r\n,;")
         try:
-            value, repairs = rjson.repair(text)
-            calls = [_read_call(item, repairs) for item in _items(value)]
+            value, repairs, text = repair_body(text, self.end)
+            calls = [_read_call(item, repairs, text) for item in _items(value)]
         except (JSONParseError, NoCallError):
             return []
         envelope = self._envelope
@@ -59,10 +59,10 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _read_call(item: Any, repairs: list[str]) -> Mended:
+def _read_call(item: Any, repairs: list[str], text: str) -> Mended:
     if not isinstance(item, dict) or len(item) != 1:
         raise NoCallError("something else than an object with one key")
     ((name, arguments),) = item.items()
     if not name:
         raise NoCallError("a call without a name")
-    return Mended(name, read_arguments(arguments), list(repairs))
+    return Mended(name, read_arguments(arguments), list(repairs), written=text)

@@ -62,11 +62,15 @@ class Flow(Enum):
 
 
 class BrokenJSONError(NoCallError):
-    """The text is no JSON from *at* on."""
+    """The text is no JSON from *at* on.
 
-    def __init__(self, reason: str, at: int) -> None:
+    *place* is where the mistake begins: before *at*, where some of a long word was read before.
+    """
+
+    def __init__(self, reason: str, at: int, place: int | None = None) -> None:
         super().__init__(reason)
         self.at = at
+        self.place = at if place is None else place
 
 
 class BrokenArgumentsError(BrokenJSONError):
@@ -102,7 +106,7 @@ class JSONSteps(IncrementalJSON):
         """
         opened = self.open_string
         if opened is None:
-            if not self.awaits:
+            if not self.awaits and not self.in_line_comment:
                 self._is_entered = False
                 if text.startswith(BYTE_ORDER_MARK, at):
                     return self._skip_mark(at)
@@ -110,6 +114,9 @@ class JSONSteps(IncrementalJSON):
             window = at + MAX_STEP
             quote = _QUOTE.search(text, at, window)
             end = quote.end() if quote else self._find_word(text[:window], at)
+            # Up to a byte order mark, which is looked at where a step begins.
+            mark = text.find(BYTE_ORDER_MARK, at + 1, end)
+            end = end if mark == -1 else mark
             return self._read(text, at, end) if end > at else ([], at)
         if not self._is_entered:
             return self._enter(*opened, text, at)
@@ -140,7 +147,7 @@ class JSONSteps(IncrementalJSON):
 
     def _find_word(self, text: str, at: int) -> int:
         """Find where the word begins that *text* ends with: only what follows tells what it is."""
-        if self.awaits:
+        if self.awaits or self.in_line_comment:
             return len(text)
         tail = text[max(at, len(text) - MAX_WORD) :]
         word = len(tail) - len(tail.rstrip(_WORD_CHARACTERS))
@@ -189,7 +196,8 @@ class JSONSteps(IncrementalJSON):
             changes, used = self.advance(text[at:end])
         except JSONParseError as exc:
             place = exc.position + (0 if is_all else at)
-            raise BrokenJSONError(exc.reason.rpartition(_OFFSET)[0], max(place, at)) from exc
+            reason = exc.reason.rpartition(_OFFSET)[0]
+            raise BrokenJSONError(reason, max(place, at), place) from exc
         return changes, at + used
 
 

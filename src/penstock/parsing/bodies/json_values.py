@@ -66,7 +66,7 @@ class JSONValueReader:
         if self._closed:
             # Those went out with their text; what is left goes on where the next one begins.
             text = "[" + text.lstrip(" \t\r\n,;")
-        calls = mended_calls(text, self._shape, self._check)
+        calls = mended_calls(text, self._shape, self._check, self.end)
         envelope = self._envelope
         if calls and envelope is not None and not envelope.agrees_with(calls[0], self.open_text()):
             return []
@@ -95,7 +95,7 @@ class JSONValueReader:
     def _note_error(self, exc: ParseError | NoCallError, scanner: Scanner) -> None:
         """Keep what is wrong, and where in the body."""
         if isinstance(exc, BrokenJSONError):
-            place = scanner.offset + exc.at - max(self._start, 0)
+            place = scanner.offset + exc.place - max(self._start, 0)
             self.error = error_at(str(exc), place)
         else:
             self.error = exc if isinstance(exc, ParseError) else str(exc)
@@ -119,8 +119,11 @@ class JSONValueReader:
             if envelope.inner is not None and change.kind == "value":
                 if not envelope.inner.awaits:
                     self._read_inner(envelope, "\n", scanner.at, scanner)  # that ends a word
+                calls.note(*envelope.inner.take_relaxed())
                 envelope.end_inner()
                 self._held = ""
+            if change.kind == "end" and len(change.path) == self._base:
+                calls.note(*self._steps.take_relaxed())
             envelope.follow(change)
             if envelope.inner is not None and change.kind == "string":
                 self._read_inner(envelope, change.text, begin, scanner)
@@ -181,7 +184,8 @@ class JSONValueReader:
                     break
         except BrokenJSONError as exc:
             move(exc.at)
-            raise BrokenArgumentsError(str(exc), scanner.at) from exc
+            place = scanner.at + (min(exc.place - exc.at, 0) if is_plain else 0)
+            raise BrokenArgumentsError(str(exc), scanner.at, place) from exc
         behind = text[at:].lstrip() if inner.complete else ""
         if behind:
             move(len(text) - len(behind))

@@ -73,8 +73,9 @@ class WholeArguments:
     def _write(self, arguments: dict[str, Any], calls: Calls) -> None:
         name = self._name or find_fitting(arguments, calls.schemas)
         writer = calls.open(name, self._id)
+        calls.note(*self._steps.take_relaxed())
         for key, value in arguments.items():
-            writer.put(key, value)
+            writer.put_typed(key, value)
 
 
 def find_fitting(arguments: dict[str, Any], schemas: Mapping[str, Schema]) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 from penstock.errors import JSONParseError, ParseError
 from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
 from penstock.parsing.bodies.json_arguments import JSONArgumentReader
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.bodies.named_arguments import WholeArguments, find_fitting
 from penstock.parsing.bodies.named_ends import OwedEnds
 from penstock.parsing.bodies.named_heads import (
@@ -30,11 +31,8 @@ from penstock.parsing.bodies.named_heads import (
     skip_blank,
 )
 from penstock.parsing.bodies.named_lists import NamedListReader
-from penstock.parsing.bodies.rereading import without_begun
-from penstock.parsing.bodies.turn_ends import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.scanner import Scanner, markers
-from penstock.values import rjson
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
 
@@ -250,6 +248,14 @@ class NamedCallReader:
         at = skip_blank(text, at)
         if at == len(text) or any(is_begun(text, at, end) for end in self._tail_ends):
             return Verdict.MORE
+        if said.is_fenced and text.startswith(FENCE, at):
+            # Behind the end of a fence no word follows: a fence that was opened twice.
+            behind = at + len(FENCE)
+            if behind == len(text):
+                return Verdict.MORE
+            if text[behind].isalpha():
+                scanner.at, self._is_labelled = behind, True
+                return None
         if text.startswith(self._tail_ends, at):
             self._open_empty(said, calls)
             self._is_whole = True
@@ -318,14 +324,15 @@ class NamedCallReader:
             return self._json.mend(text, ended=ended)
         if self._said is None:
             return []
-        payload = _without_end(text[self._payload - self._start :], self._dialect.call_end)
         with suppress(NoCallError, JSONParseError):
-            value, repairs = rjson.repair(payload)
+            value, repairs, payload = repair_body(
+                text[self._payload - self._start :], self._dialect.call_end
+            )
             if not isinstance(value, dict):
                 return []
             name = self._said.name or find_fitting(value, self._schemas)
             if name in self._schemas:
-                return self._mended(Mended(name, value, repairs, self._said.id))
+                return self._mended(Mended(name, value, repairs, self._said.id, payload))
         return []
 
     def _mended(self, call: Mended) -> list[Mended]:
@@ -335,15 +342,3 @@ class NamedCallReader:
             return []
         self._owed.end_call(has_end=True)
         return [call]
-
-
-def _without_end(text: str, end: str) -> str:
-    """Give *text* without the end marker, or the token, that it ends with.
-
-    White space before none of them may be part of a string that was left open.
-    """
-    bare = text.rstrip()
-    for token in (*TURN_ENDS, LAST_TURN_END):
-        bare = bare.removesuffix(token).rstrip()
-    bare = without_begun(bare, end)
-    return text if bare == text.rstrip() else bare

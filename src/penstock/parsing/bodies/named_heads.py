@@ -196,6 +196,13 @@ def name_in_id(id: str, schemas: Mapping[str, Schema]) -> str:  # noqa: A002 - t
         return ""
     name = id.removeprefix(_PREFIX)
     before, colon, counter = name.rpartition(":")
-    if not colon or (name in schemas and not _COUNTER.fullmatch(counter)):
+    if colon and not (name in schemas and not _COUNTER.fullmatch(counter)):
+        name = before
+    if name in schemas:
         return name
-    return before
+    # What is glued to a tool's name, where the dot or the colon beside it is missing or doubled.
+    bare = name.strip(".:").removeprefix(_PREFIX.rstrip(".")).lstrip(".")
+    uncounted = bare.rstrip("0123456789")
+    return next(
+        (known for known in (bare, uncounted) if known in schemas), name.strip(".:") or name
+    )

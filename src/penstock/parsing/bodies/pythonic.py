@@ -65,7 +65,7 @@ class PythonCallReader:
         self._key = ""
         self._literal: LiteralReader | None = None
         self._pieces: list[str] | None = None  # of the string that streams
-        self._lawful = ""  # the text before what broke it
+        self._lawful: str | None = ""  # the text before what broke it; None: it ends inside a word
 
     def read(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Read on; consume text and write what it says to *calls*."""
@@ -75,7 +75,10 @@ class PythonCallReader:
                 verdict = self._step(scanner, calls)
         except (ParseError, NoCallError) as exc:
             self.error = exc if isinstance(exc, ParseError) else str(exc)
-            self._lawful = scanner.read_since_call()
+            # How much of a broken word was passed depends on the cut; where it ends does not.
+            broken_at = self._literal.broken_at if self._literal is not None else None
+            scanner.at = scanner.at if broken_at is None else broken_at
+            self._lawful = scanner.read_since_call() if broken_at is None else None
             return Verdict.BROKEN
         return verdict
 
@@ -103,7 +106,7 @@ class PythonCallReader:
         Nothing is made of text that is no Python: where a string was to end nobody can tell. Nor of
         a call whose last value has not come.
         """
-        met_end = self.end != "" and self._lawful.endswith(text)
+        met_end = self.end != "" and self._lawful is not None and self._lawful.endswith(text)
         if self._writer is None or not (ended or met_end):
             return []
         arguments = dict(self._writer.arguments)
@@ -238,7 +241,7 @@ class PythonCallReader:
         if self._pieces is not None:
             writer.close_text(literal.value)
         else:
-            writer.put(self._key, literal.value)
+            writer.put_typed(self._key, literal.value)
         self._literal = self._pieces = None
         self._step = self._read_behind_value
 

@@ -17,6 +17,7 @@ from penstock import _json
 from penstock.errors import JSONParseError, ParseError
 from penstock.parsing.bodies.base import NoCallError, Run, Verdict
 from penstock.parsing.bodies.call_shapes import find_tool, read_arguments
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.bodies.piped_tools import RUN_BASH
 from penstock.parsing.bodies.rereading import read_call, without_begun
 from penstock.parsing.bodies.sentinel_insides import (
@@ -35,6 +36,7 @@ from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
 from penstock.values.incremental import IncrementalJSON
+from penstock.values.rjson.mending.blanks import CONTROL_TOKEN
 from penstock.values.schema import Schema
 
 START: Final = "[[seg_start"
@@ -57,6 +59,10 @@ _STRINGS: Final = {
 
 _ARGUMENTS: Final = ("arguments", "parameters")
 _SCALARS: Final = (str, int, float)
+
+
+_DAMAGED: Final = re.compile(rf"\[\[SEG_|\]\]\s*\Z|{CONTROL_TOKEN}", re.IGNORECASE)
+"""What a body without an end marker may not hold: what is left of one, or a token of the turn."""
 
 
 class SentinelReader:
@@ -105,6 +111,9 @@ class SentinelReader:
             return verdict
         if scanner.at == len(scanner.text):
             return Verdict.MORE
+        if scanner.text[scanner.at] == "]":  # A bracket too many, or the first of the body?
+            self.error = "a header with too many brackets"
+            return Verdict.BROKEN
         try:
             self._inside = self._begin(self._header.fields, calls)
         except (NoCallError, JSONParseError) as exc:
@@ -138,24 +147,28 @@ class SentinelReader:
         del ended
         try:
             fields, body, repairs = self._mended_header(text)
-            if _kind_of(fields) in _TOOL_TYPES and body.lstrip().startswith(("{", "[")):
-                mended = rjson.repair(body)
+            is_json = _kind_of(fields) in _TOOL_TYPES and body.lstrip().startswith(("{", "["))
+            if is_json:
+                mended = repair_body(body, END)
                 body, repairs = _json.encode(mended.value).decode(), repairs + mended.repairs
         except (NoCallError, JSONParseError):
+            return []
+        if not is_json and _DAMAGED.search(without_begun(body, END)):
             return []
         header = _json.encode(fields).decode()
         whole = f"{header}]]{without_begun(body, END)}{END}"
         call = read_call(SentinelReader(), whole, self._schemas)
         if call is None:
             return []
-        return [Mended(call.name, call.arguments, repairs or ["closed the segment"])]
+        notes = repairs or ["closed the segment"]
+        return [Mended(call.name, call.arguments, notes, written=text if is_json else "")]
 
     def _mended_header(self, text: str) -> tuple[dict[str, Any], str, list[str]]:
         """Give what the header says, what stands behind it, and what was mended in it."""
         if self._header.ended:
             return self._header.fields, text[self._header.size :], []
         written, closing, body = text.partition("]]")
-        mended = rjson.repair(written)
+        mended = rjson.repair(written, guess=False)
         if not closing or not isinstance(mended.value, dict):
             raise NoCallError("a header that cannot be mended")
         return mended.value, body, mended.repairs

@@ -331,10 +331,12 @@ class NamedCalls:
 
     def close(self, calls: Calls) -> None:
         """Write the calls; raise `NoCallError`, or `JSONParseError`, where there are none."""
+        relaxed = self._json.take_relaxed()
         for name, arguments in find_calls(self._json.value, calls.schemas):
             writer = calls.open(name)
+            calls.note(*relaxed)
             for key, value in arguments.items():
-                writer.put(key, value)
+                writer.put_typed(key, value)
             calls.close()
 
     def run(self) -> None:

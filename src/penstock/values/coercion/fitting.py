@@ -68,6 +68,19 @@ def coerce(value: Any, schema: object = None, *, typed: bool = False) -> Any:
         return value
 
 
+def describe_change(key: str, value: object, fitted: object) -> str:
+    """Say in words that coercion made *fitted* of the argument *key*, which was *value*."""
+    before, after = type_of(value), type_of(fitted)
+    name = key if len(key) <= _LONGEST_KEY else key[:_LONGEST_KEY] + "\u2026"
+    if before == after:
+        return f"coerced values inside {name}" if before in _NESTED else f"coerced {name}"
+    return f"coerced {name} from {before or 'another type'} to {after}"
+
+
+_LONGEST_KEY: Final = 64
+_NESTED: Final = ("array", "object")
+
+
 class _Coercion:
     """One round of coercion, with what was tried in it."""
 

@@ -89,7 +89,8 @@ _BLANK: Final[Steps] = _SPACE | {"/": words.comment, "#": words.line_comment}
 _RELAXED_VALUE: Final[Steps] = (
     _NO_VALUE
     | _CONTAINERS
-    | dict.fromkeys(CLOSING_QUOTES, strings.open_text)
+    | dict.fromkeys(CLOSING_QUOTES, strings.open_odd_text)
+    | {'"': strings.open_text}
     | dict.fromkeys(_WORD_CHARACTERS, words.word)
     | _BLANK
     | {"/": words.comment_or_word, BYTE_ORDER_MARK: _skip_byte_order_mark}
@@ -97,7 +98,8 @@ _RELAXED_VALUE: Final[Steps] = (
 _RELAXED_KEY: Final[Steps] = (
     _NO_KEY
     | _CLOSE_OBJECT
-    | dict.fromkeys(CLOSING_QUOTES, strings.open_key)
+    | dict.fromkeys(CLOSING_QUOTES, strings.open_odd_key)
+    | {'"': strings.open_key}
     | dict.fromkeys(_WORD_CHARACTERS, words.word_key)
     | _BLANK
     | {"/": words.comment_or_word_key}
@@ -106,9 +108,9 @@ _RELAXED_KEY: Final[Steps] = (
 RELAXED: Final = Dialect(
     value=State(_RELAXED_VALUE),
     first_item=State(_RELAXED_VALUE | _CLOSE_ARRAY),
-    next_item=State(_RELAXED_VALUE | _CLOSE_ARRAY),
+    next_item=State(_RELAXED_VALUE | {"]": steps.close_after_comma}),
     first_key=State(_RELAXED_KEY),
-    next_key=State(_RELAXED_KEY),
+    next_key=State(_RELAXED_KEY | {"}": steps.close_after_comma}),
     colon=State(_NO_COLON | _BLANK | _COLON),
     after_item=State(_NO_COMMA | _BLANK | _NEXT_ITEM | _CLOSE_ARRAY),
     after_member=State(_NO_COMMA | _BLANK | _NEXT_KEY | _CLOSE_OBJECT),

@@ -17,6 +17,7 @@ from typing import Any, Final
 from penstock.values.incremental.dialects import RECOVERING, RELAXED, STRICT
 from penstock.values.incremental.draft import Change, Watch, copy_tree
 from penstock.values.incremental.reading import Reading
+from penstock.values.incremental.words import IN_LINE_COMMENT, line_comment
 
 _FINISHED: Final = "this reader has finished and reads no more"
 
@@ -102,6 +103,12 @@ class IncrementalJSON:
         reading = self._reading
         return (reading.gate, reading.parts) if reading.gate and reading.text_open else None
 
+    @property
+    def in_line_comment(self) -> bool:
+        """Whether a comment is open that ends with its line."""
+        reading = self._reading
+        return reading.resume is line_comment or reading.state is IN_LINE_COMMENT
+
     def finish(self) -> list[Change]:
         """Say that the text has ended; a number at the root is whole only now.
 
@@ -147,6 +154,14 @@ class IncrementalJSON:
     def problems(self) -> tuple[str, ...]:
         """What a recovering reader skipped or mended, in words, with offsets; the first few."""
         return tuple(self._reading.problems)
+
+    def take_relaxed(self) -> list[str]:
+        """Take what a lenient reader has met so far that strict JSON has not, in words."""
+        relaxed = self._reading.relaxed
+        if not relaxed:
+            return []
+        self._reading.relaxed = {}
+        return [f"relaxed JSON: {what}" for what in relaxed]
 
     def watch(self, *path: str | int) -> Watch:
         """Follow the text of the string at *path*, from its beginning, while it arrives."""

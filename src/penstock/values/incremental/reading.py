@@ -73,6 +73,7 @@ class Reading(Draft):
         self.stopped = ""  # why no more is read
         self.problems: list[str] = []
         self.problem_end = -1
+        self.relaxed: dict[str, None] = {}  # what strict JSON has not, in words
 
     def refuse(self, message: str, text: str, at: int) -> int:
         """Raise an error at *at* in the piece *text*; a recovering reading notes it and skips."""
@@ -111,6 +112,7 @@ class Reading(Draft):
         twin.changes = []
         twin.parts = self.parts.copy()
         twin.problems = self.problems.copy()
+        twin.relaxed = self.relaxed.copy()
         twin.watching = [watch.twin(memo) for watch in self.watching]
         twin.watches = {
             path: [watch.twin(memo) for watch in waiting] for path, waiting in self.watches.items()
@@ -165,6 +167,12 @@ def close(reading: Reading, _text: str, at: int) -> int:
         state = reading.dialect.after_item
     reading.after = reading.state = state
     return at + 1
+
+
+def close_after_comma(reading: Reading, text: str, at: int) -> int:
+    """Leave the innermost container behind a comma that nothing follows."""
+    reading.relaxed["a trailing comma"] = None
+    return close(reading, text, at)
 
 
 def to_item(reading: Reading, text: str, at: int) -> int:

@@ -42,6 +42,22 @@ def open_text(reading: Reading, text: str, at: int) -> int:
     return at
 
 
+def open_odd_text(reading: Reading, text: str, at: int) -> int:
+    """Read a string that is a value, in quotes that strict JSON has not."""
+    reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
+    return open_text(reading, text, at)
+
+
+def open_odd_key(reading: Reading, text: str, at: int) -> int:
+    """Read a key in quotes that strict JSON has not."""
+    reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
+    return open_key(reading, text, at)
+
+
+_ODD_QUOTES: Final = {"'": "single-quoted strings"}
+_SMART_QUOTES: Final = "strings in smart quotes"
+
+
 def more_text(reading: Reading, text: str, at: int) -> int:
     """Read on in a string that is a value; all its text in this piece is one change."""
     end = text.find(reading.awaits, at)

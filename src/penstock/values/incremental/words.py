@@ -18,6 +18,7 @@ from penstock.values.grammar import (
     read_number,
 )
 from penstock.values.incremental.draft import Change
+from penstock.values.incremental.reading import State
 
 if TYPE_CHECKING:
     from penstock.values.incremental.reading import Reading, Search, Step
@@ -101,17 +102,43 @@ def more_word(reading: Reading, text: str, at: int) -> int:
     token = _join(reading, text, at, end)
     head, comment = _split_comment(token)
     if head in RELAXED_LITERALS:
+        if head not in LITERALS:
+            reading.relaxed["Python literals"] = None
         value = RELAXED_LITERALS[head]
         reading.place(value, Change(reading.path, "value", "", value))
         reading.state = reading.after
     elif RELAXED_NUMBER.fullmatch(head):
+        if not (head.isdigit() and head[0] != "0") and not NUMBER.fullmatch(head):
+            reading.relaxed["unusual numbers"] = None
         _put_number(reading, head, text, end - len(token) + len(head))
     else:
         _put_word(reading, token, text, end)
         return end
+    # What is left of a comment is another step: where a value ends must not depend on how much
+    # of the comment is there.
     if comment == "/*":
-        return block_comment(reading, text, end)
-    return line_comment(reading, text, end) if comment else end
+        reading.awaits = "*/"
+        reading.state = IN_BLOCK_COMMENT
+    elif comment:
+        reading.state = IN_LINE_COMMENT
+    return end
+
+
+def _leave_line_comment(reading: Reading, text: str, at: int) -> int:
+    reading.state = reading.after
+    return line_comment(reading, text, at)
+
+
+def _leave_block_comment(reading: Reading, text: str, at: int) -> int:
+    reading.state = reading.after
+    return block_comment(reading, text, at)
+
+
+IN_LINE_COMMENT: Final = State({"": _leave_line_comment})
+"""Behind a number or a literal whose token a comment begins in."""
+
+IN_BLOCK_COMMENT: Final = State({"": _leave_block_comment})
+"""The same, for a comment that has an end mark."""
 
 
 def _split_comment(token: str) -> tuple[str, str]:
@@ -155,6 +182,7 @@ def _put_word(reading: Reading, token: str, text: str, end: int) -> None:
         # Prose or a fence in front of the value, most likely; skipped, so that the value is found.
         reading.refuse("a word outside the value", text, end - len(token))
         return
+    reading.relaxed["unquoted strings"] = None
     reading.put_text(token)
     reading.state = reading.after
 
@@ -173,6 +201,7 @@ def more_word_key(reading: Reading, text: str, at: int) -> int:
     key = _join(reading, text, at, end)
     if key in RELAXED_LITERALS or RELAXED_NUMBER.match(key):
         reading.refuse("a key must be a string or a word", text, end - len(key))
+    reading.relaxed["unquoted keys"] = None
     reading.name(key)
     reading.state = reading.dialect.colon
     return end
@@ -232,6 +261,7 @@ def _comment_or(other: Step, reading: Reading, text: str, at: int) -> int:
 
 def line_comment(reading: Reading, text: str, at: int) -> int:
     """Skip a comment that ends with its line."""
+    reading.relaxed["comments"] = None
     found = _find_line_end(text, at)
     if found is None:
         reading.resume = line_comment
@@ -241,6 +271,7 @@ def line_comment(reading: Reading, text: str, at: int) -> int:
 
 def block_comment(reading: Reading, text: str, at: int) -> int:
     """Skip the rest of a comment that has an end mark."""
+    reading.relaxed["comments"] = None
     reading.awaits = "*/"
     end = text.find("*/", at)
     if end != -1:

@@ -26,6 +26,11 @@ class Atom:
         self._pieces: list[str] = []
         self._size = 0
 
+    @property
+    def room(self) -> int:
+        """How many characters it may still take."""
+        return MAX_ATOM - self._size
+
     def extend(self, text: str, at: int) -> int:
         """Take what belongs to it; return where it ends, the end of *text* if it may go on.
 

@@ -24,14 +24,16 @@ _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 class LiteralReader:
     """Reads one literal; *depth* is how deep it stands in containers already."""
 
-    __slots__ = ("_atom", "_depth", "_gap", "_open", "_pieces", "_sign", "complete", "quoting",
-                 "value")  # fmt: skip
+    __slots__ = ("_atom", "_depth", "_gap", "_open", "_pieces", "_sign", "broken_at", "complete",
+                 "quoting", "value")  # fmt: skip
 
     def __init__(self, depth: int = 0) -> None:
         self.complete = False
         self.value: Any = None
         self.quoting: Quoting | None = None
         """How the string is quoted that is open."""
+        self.broken_at: int | None = None
+        """Where the number or word ends that is none, in the text of the last step."""
         self._depth = depth
         self._gap = Gap()
         self._pieces: list[str] | None = None  # what the string says, with those next to it
@@ -106,14 +108,18 @@ class LiteralReader:
         return end
 
     def _step_in_atom(self, atom: Atom, text: str, at: int) -> int:
+        room = atom.room
         try:
             end = atom.extend(text, at)
         except ValueError as exc:
+            self.broken_at = at + room
             raise ParseError(str(exc)) from None
         if end == len(text):
             return end if end > at else MORE
         self._atom = None
+        self.broken_at = end
         self._take_atom(atom)
+        self.broken_at = None
         return end
 
     def _take_atom(self, atom: Atom) -> None:

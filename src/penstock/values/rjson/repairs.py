@@ -7,6 +7,7 @@ thing that a kind met stands in its line as the example.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Final
 
@@ -99,6 +100,14 @@ class Repair(Enum):
         "read a list of keys and values as an object",
         "read {count} lists of keys and values as objects",
     )
+    CONTROL_TOKEN = (
+        "dropped the token `{example}`",
+        "dropped {count} tokens, `{example}` first",
+    )
+    FOREIGN_WORDS = (
+        "dropped the words `{example}` between two values",
+        "dropped words in {count} places, `{example}` first",
+    )
     JUNK = ("dropped `{example}`", "dropped {count} words out of place, `{example}` first")
 
     # Strings and words.
@@ -109,6 +118,7 @@ class Repair(Enum):
         "kept an unescaped quote in a string",
         "kept {count} unescaped quotes in strings",
     )
+    DOUBLED_QUOTE = ("dropped a doubled quote", "dropped {count} doubled quotes")
     MIXED_QUOTES = (
         "closed a string with another kind of quote",
         "closed {count} strings with another kind of quote",
@@ -138,10 +148,23 @@ class Repair(Enum):
     )
 
 
+GUESSES: Final = (
+    Repair.MISSING_KEY,
+    Repair.MISSING_VALUE,
+    Repair.LIST_AS_OBJECT,
+    Repair.UNQUOTED_TEXT,
+    Repair.CUT_NUMBER,
+    Repair.CUT_ESCAPE,
+)
+"""Repairs that drop a part of the value, or make one up: what was meant is not certain."""
+
+
 class Repairs:
     """Counts repairs by kind; `lines` tells them in words."""
 
     def __init__(self) -> None:
+        self.doubts: list[str] = []
+        """Why what was read may not be what was meant; see `doubt`."""
         self._counts: dict[Repair, int] = {}
         self._examples: dict[Repair, str] = {}
 
@@ -155,6 +178,16 @@ class Repairs:
         """Count everything that *other* counted, after what is here."""
         for kind, count in other._counts.items():
             self.note(kind, other._examples[kind], count=count)
+        self.doubts += other.doubts
+
+    def doubt(self, why: str) -> None:
+        """Note that a string or a container may be misread, and *why*."""
+        self.doubts.append(why)
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the value was guessed in part: then no tool may run with it."""
+        return bool(self.doubts) or self.has(*GUESSES)
 
     def has(self, *kinds: Repair) -> bool:
         """Tell whether any of *kinds* was counted."""
@@ -166,6 +199,21 @@ class Repairs:
             kind.value[count > 1].format(count=count, example=self._examples[kind])
             for kind, count in self._counts.items()
         ]
+
+
+_CLOSING: Final = re.compile(
+    "|".join(
+        re.escape(said).replace(r"\{count\}", r"\d+").replace(r"\{example\}", ".*")
+        for kind in (Repair.UNCLOSED, Repair.UNCLOSED_STRING, Repair.CUT_LITERAL, Repair.CUT_NUMBER)
+        for said in kind.value
+    ),
+    re.DOTALL,
+)
+
+
+def closes_text(repairs: list[str]) -> bool:
+    """Return whether one of *repairs*, as `lines` tells them, closed what the text left open."""
+    return any(map(_CLOSING.fullmatch, repairs))
 
 
 def _shortened(example: str) -> str:

@@ -74,19 +74,28 @@ def loads(text: str | bytes, *, duplicates: Duplicates = "error") -> Any:
     return RelaxedReader(text, last_wins=last_wins).read()
 
 
-def repair(text: str | bytes) -> Repaired:
+def repair(text: str | bytes, *, guess: bool = True, closes: bool = True) -> Repaired:
     r"""Read the JSON value in *text*, mending what is broken, and say what was mended.
 
     Text that `loads` can read gives the value that it gives there. Inside strings nothing is ever
     lost: an unescaped quote, a raw newline and the backslash of ``\d`` are data. A string at the
     root that holds an object or a list is decoded; strings elsewhere stay strings.
 
+    Without *guess* a value is refused of which a part was dropped or made up, or a string of which
+    may end elsewhere: what a tool is to be called with. Without *closes* that holds for a string,
+    too, that only the end of the text ends: something else stood there.
+
     Raises `JSONParseError` where there is no JSON value at all, or one nested too deep.
     """
     notes = Repairs()
-    value = _repaired(_as_text(text), notes)
+    text = _as_text(text)
+    value = _repaired(text, notes)
     if isinstance(value, str):
         value = _decoded(value, notes, _ENCODED_LEVELS)
+    is_cut = not closes and notes.has(Repair.UNCLOSED_STRING)
+    if not guess and (is_cut or notes.is_guess):
+        why = next(iter(notes.doubts), "a part of it was dropped or made up")
+        raise JSONParseError(f"what was meant is not certain: {why}", text=text, position=0)
     return Repaired(value, notes.lines())
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -24,10 +25,20 @@ from penstock.agent.session.entries import (
     MessageEntry,
     ModelEntry,
     TitleEntry,
+    ToolEndEntry,
+    ToolStartEntry,
 )
 from penstock.agent.session.tree import Tree
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult, Usage
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.requests import Image, Message, Source, SystemMessage, UserMessage
+
+_SPEAKERS: Final[dict[Source, str]] = {
+    "": "User",
+    "rule": "Reminder of a rule",
+    "guard": "Reminder of a guard",
+    "summary": "Summary",
+}
+"""Who speaks in a user's message."""
 
 Kind = Literal["text", "thinking", "call", "result", "error", "summary", "data"]
 """What a part is: it decides how it looks, and whether it is folded."""
@@ -97,8 +108,21 @@ def _heading(way: list[Entry], own: list[Entry], label: str) -> str:
     return f"Branch behind {way[before - 1].id}{name}" if before else f"Branch from nothing{name}"
 
 
-def _passages(entries: Iterable[Entry]) -> list[Passage]:
-    return [_passage(entry) for entry in entries]
+def _passages(entries: Sequence[Entry]) -> list[Passage]:
+    return [_passage(entry) for entry in reversed(list(_told_once(entries)))]
+
+
+def _told_once(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Give *entries* from the last to the first, without results that a later message tells."""
+    later: Counter[str] = Counter()
+    for entry in reversed(entries):
+        match entry:
+            case MessageEntry(message=ToolResult(id=id_)):
+                later[id_] += 1
+            case ToolEndEntry(result=ToolResult(id=id_)) if later[id_]:
+                later[id_] -= 1
+                continue
+        yield entry
 
 
 def _passage(entry: Entry) -> Passage:
@@ -111,6 +135,8 @@ def _told(entry: Entry) -> tuple[str, list[str], list[Part]]:
         case MessageEntry():
             who, notes, parts = _said(entry.message)
             return who, notes if entry.kept else [*notes, "left out of the context"], parts
+        case ToolStartEntry() | ToolEndEntry():
+            return _ran(entry)
         case CompactionEntry():
             notes = [f"{entry.tokens:,} tokens before"] if entry.tokens else []
             return "Summed up", notes, [Part("summary", entry.summary)]
@@ -131,12 +157,19 @@ def _told(entry: Entry) -> tuple[str, list[str], list[Part]]:
             return entry.type, [], []
 
 
+def _ran(entry: ToolStartEntry | ToolEndEntry) -> tuple[str, list[str], list[Part]]:
+    if isinstance(entry, ToolEndEntry):
+        return _said(entry.result)
+    part = Part("call", _json_text(entry.arguments), entry.name)
+    return "Tool started", [entry.call, entry.approval], [part]
+
+
 def _said(message: Message) -> tuple[str, list[str], list[Part]]:
     match message:
         case SystemMessage():
             return "System", [], [Part("text", message.text)]
         case UserMessage():
-            return "User", [], list(_parts(message.content))
+            return _SPEAKERS[message.source], [], list(_parts(message.content))
         case AssistantMessage():
             reason = message.stop_reason
             notes = [message.model, used(message.usage)]

@@ -44,8 +44,9 @@ class MCPServer:
 
     *settings* are those of an entry under `mcpServers`, as many clients keep them. Each name gets
     *prefix* before it. A call takes at most *call_seconds*, the start *start_seconds*. A tool of a
-    server does what its owner likes, so each call *asks* unless told otherwise. *on_change* is
-    called with the new `tools` when the server says that they are others.
+    server does what its owner likes, so each call *asks* unless told otherwise, and is denied
+    where nobody can approve. *on_change* is called with the new `tools` when the server says that
+    they are others.
     """
 
     def __init__(

@@ -136,6 +136,8 @@ class _Grammar:
     call_end = "</atem:invoke>"
     argument = RawTag("<atem:parameter", ">")
     argument_end = "</atem:parameter>"
+    tokens = ("<atem:", "</atem:", START, MESSAGE, *ENDS)
+    separator = ""
 
     def name_of(self, attributes: Mapping[str, str]) -> str:
         return attributes.get("name", "")

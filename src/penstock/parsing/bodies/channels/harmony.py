@@ -12,6 +12,7 @@ Where a server has stripped the special tokens, their words are left, glued to t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ from penstock.parsing.bodies.channels.messages import (
 from penstock.parsing.bodies.channels.verbatim import CODE, CodeReader, VerbatimReader
 from penstock.parsing.calls import Calls
 from penstock.parsing.reasoning import Channel
+from penstock.values.schema import Schema
 
 START: Final = "<|start|>"
 CHANNEL: Final = "<|channel|>"
@@ -40,6 +42,7 @@ ENDS: Final = (CALL, END, "<|return|>")
 
 _NAMESPACE: Final = "functions."
 _PYTHON: Final = "python"
+_CHANNELS: Final = ("commentary", "analysis", "final")
 _NO_TOOLS: Final = frozenset({"", "assistant", "user", "system", "developer", "all"})
 """Recipients that are no tools."""
 
@@ -122,21 +125,22 @@ class HarmonyMessage(Message):
             glued = self._judge_glued(header)
             if glued is not None:
                 return glued
-        return self._judge_tokens(header)
+        return self._judge_tokens(header, calls)
 
     def _is_first_header(self, header: str) -> bool:
         """Tell whether the answer has a header of its own: the role in the prompt says no more."""
         given = self._given
         return header[:given] == "assistant" and header.startswith((START, CHANNEL), given)
 
-    def _judge_tokens(self, header: str) -> Opened | Verdict:
+    def _judge_tokens(self, header: str, calls: Calls) -> Opened | Verdict:
         """Follow the tokens of the header up to its last."""
         begin, in_role = 0, self._marker != CHANNEL
         for token in _TOKEN.finditer(header):
             if in_role and _ROLE.fullmatch(header, begin, token.start()) is None:
                 return Verdict.PROSE
             if token[0] == MESSAGE:
-                return Opened(token.end(), self._open(header[begin : token.start()]))
+                opened = self._open(header[begin : token.start()], calls)
+                return Opened(token.end(), opened)
             if token[0] == START and in_role:
                 begin = token.end()  # a header that begins again
             elif token[0] not in _INSIDE:
@@ -153,7 +157,7 @@ class HarmonyMessage(Message):
         is_role = _ROLE.fullmatch(header, begin, end) is not None
         return Verdict.MORE if is_token and is_role else Verdict.PROSE
 
-    def _open(self, header: str) -> Channel | MessageCall:
+    def _open(self, header: str, calls: Calls) -> Channel | MessageCall:
         """Tell what *header*, without its marks, opens."""
         role, found, channel = header.rpartition(CHANNEL)
         if self._marker == CHANNEL and not found:
@@ -161,7 +165,7 @@ class HarmonyMessage(Message):
         elif not found:
             role, channel = header, header.strip().removeprefix("assistant")
         recipient = _RECIPIENT.search(role) or _RECIPIENT.search(channel)
-        name = recipient[1].removeprefix(_NAMESPACE) if recipient else ""
+        name = _clean_name(recipient[1], calls.schemas) if recipient else ""
         if name not in _NO_TOOLS:
             return self._open_call(name)
         word = _WORD.match(channel)
@@ -187,3 +191,15 @@ class HarmonyMessage(Message):
             return Opened(call.end(), _BARE_TEXT)
         name = call[1].removeprefix(_NAMESPACE)
         return Opened(call.end(), NamedJSONReader(name, (), _BARE_TEXT))
+
+
+def _clean_name(recipient: str, schemas: Mapping[str, Schema]) -> str:
+    """Give the name of the tool that *recipient* is, without what a damaged header glued to it."""
+    name = recipient.removeprefix(_NAMESPACE)
+    if name in schemas:
+        return name
+    bare = recipient.removeprefix(_NAMESPACE.rstrip(".")).strip(".:")
+    for channel in ("", *_CHANNELS):
+        if bare.removesuffix(channel) in schemas:
+            return bare.removesuffix(channel)
+    return name.strip(".:") or name

@@ -14,10 +14,10 @@ from penstock.errors import JSONParseError
 from penstock.parsing.bodies.base import Verdict
 from penstock.parsing.bodies.envelope import Envelope
 from penstock.parsing.bodies.json_calls import MAX_BLANK, JSONCallReader
+from penstock.parsing.bodies.json_mending import repair_body
 from penstock.parsing.calls import Calls, Mended
 from penstock.parsing.reasoning import Channel
 from penstock.parsing.scanner import Scanner
-from penstock.values import rjson
 from penstock.values.incremental import Change
 
 _BLANK: Final = re.compile(rf"[ \t\r\n]{{0,{MAX_BLANK + 1}}}")
@@ -111,12 +111,12 @@ class NamedJSONReader(JSONMessageReader):
         """Make a call of *text*, which holds JSON that is broken, or not whole."""
         del ended
         try:
-            value, repairs = rjson.repair(text)
+            value, repairs, text = repair_body(text, *self._ends)
         except JSONParseError:
             return []
         if not isinstance(value, dict):
             return []
-        mended, envelope = Mended(self._name, value, repairs), self._envelope
+        mended, envelope = Mended(self._name, value, repairs, written=text), self._envelope
         is_same = envelope is None or envelope.agrees_with(mended, self.open_text())
         return [mended] if is_same else []
 
@@ -152,6 +152,7 @@ class NamedJSONReader(JSONMessageReader):
         ]
         super()._follow(inside, begin, scanner, calls)
         if self._steps.complete and inside:
+            calls.note(*self._steps.take_relaxed())
             self._close(calls)
 
     def _close(self, calls: Calls) -> None:

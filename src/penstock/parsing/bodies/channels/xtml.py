@@ -27,11 +27,13 @@ from penstock.parsing.bodies.channels.messages import (
 )
 from penstock.parsing.bodies.channels.raw_calls import RawCalls
 from penstock.parsing.bodies.channels.raw_tags import RawTag, attributes_of
-from penstock.parsing.bodies.parameters.values import typed
+from penstock.parsing.bodies.parameters.values import UnreadableError, typed
 from penstock.parsing.calls import Calls
 from penstock.parsing.reasoning import Channel
 from penstock.values import rjson
+from penstock.values.coercion import coerce
 from penstock.values.coercion.reading import UNREAD, read_boolean, read_number
+from penstock.values.rxml.fields import is_list
 from penstock.values.schema import Schema
 
 OPEN: Final = "<|open|>"
@@ -125,10 +127,12 @@ class _Grammar:
 
     section = f"{OPEN}tools{SEPARATOR}"
     section_end = closing("tools")
-    call = RawTag(f"{OPEN}call", SEPARATOR)
+    call = RawTag(f"{OPEN}call", SEPARATOR, loose=True)
     call_end = closing("call")
-    argument = RawTag(f"{OPEN}argument", SEPARATOR)
+    argument = RawTag(f"{OPEN}argument", SEPARATOR, loose=True)
     argument_end = closing("argument")
+    tokens = (OPEN, "<|close|>", SEPARATOR, "<|end_of_msg|>")
+    separator = SEPARATOR
 
     def name_of(self, attributes: Mapping[str, str]) -> str:
         return _decoded(attributes.get("tool", ""))
@@ -148,9 +152,18 @@ class _Grammar:
         if read is None:
             return typed(text, schema)
         found = read(text)
-        return text if found is UNREAD else found
+        if found is not UNREAD:
+            return coerce(found, schema, typed=True) if is_list(schema) else found
+        if is_list(schema):
+            return typed(text, schema)
+        kind = attributes["type"]
+        found = typed(text, _WIRE.get(kind))
+        if kind == "object" and isinstance(found, list):
+            raise UnreadableError("a list in the place of an object")
+        return found
 
 
+_WIRE: Final = {kind: Schema({"type": kind}) for kind in ("array", "object")}
 _GRAMMAR: Final = _Grammar()
 
 

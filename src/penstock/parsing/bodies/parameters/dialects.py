@@ -7,8 +7,9 @@ value that is raw text. A `Dialect` says how each of these looks, and how freely
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -35,10 +36,10 @@ class Dialect(Struct, frozen=True):
     before the tag of a call, piece by piece, and *trail* behind its end. Where the key stands
     apart, *value* opens the value. *trims* says what is no part of a value.
 
-    *unclosed*: a value may lack its end. *cdata*: a value may be a CDATA section. *nests*: a value
-    may hold elements, and a parameter that comes again makes a list. *json* tells where an object
-    may stand instead: for the parameters of a call, or also for the calls of a section. *unwraps*:
-    a sole parameter ``arguments`` or ``input`` may hold all of them.
+    *special*: tags are tokens that the model cannot write as data, so no value holds one. *cdata*:
+    a value may be a CDATA section. *nests*: a value may hold elements. *json* tells where an object
+    may be instead: for the parameters of a call, or also for the calls of a section. *unwraps*: a
+    sole parameter ``arguments`` or ``input`` may hold all of them.
     """
 
     starts: tuple[str, ...]
@@ -53,7 +54,7 @@ class Dialect(Struct, frozen=True):
     trail: tuple[str, ...] = ()
     trims: Trim = "nothing"
     spelling: Spelling = Spelling()
-    unclosed: bool = False
+    special: bool = False
     cdata: bool = False
     nests: bool = False
     json: Literal["nowhere", "in calls", "in sections"] = "nowhere"
@@ -66,6 +67,29 @@ class Opening(Struct, frozen=True):
     name: str
     end: int
     is_whole: bool
+
+
+class Kind(Enum):
+    """What a tag of a dialect is."""
+
+    SECTION = "the beginning of a section"
+    SECTION_END = "the end of a section"
+    CALL = "the beginning of a call"
+    CALL_END = "the end of a call"
+    TRAIL = "what may follow a call"
+    PARAMETER = "a parameter"
+    KEY = "a piece of the tag of a key"
+    VALUE = "the beginning of a value whose key comes before it"
+    VALUE_END = "the end of a value"
+    TURN_END = "the end of the turn"
+
+
+class Token(NamedTuple):
+    """A tag that was found in a text, and where it ends."""
+
+    kind: Kind
+    end: int
+    found: re.Match[str]
 
 
 class Grammar:
@@ -84,16 +108,61 @@ class Grammar:
         self._value_end = tag(dialect.parameter_end, spelling)
         self.trail = tuple(tag(piece, bare) for piece in dialect.trail)
         self.section_ends = (tag(dialect.section_end, spelling),) if dialect.section_end else ()
-        next_parameter = dialect.parameter.partition("KEY")[0] if self.value else dialect.parameter
-        self.behind_value = (
-            tag(next_parameter, spelling), self.call_end, *self.trail, *self.section_ends
-        )  # fmt: skip
-        next_call = tag(dialect.call.partition("NAME")[0], spelling)
-        self.behind_call = (*self.section_ends, next_call)
+        has_attributes = 'name="NAME"' in dialect.call
+        begins = dialect.call if has_attributes else dialect.call.partition("NAME")[0]
+        self._next_call = tag(begins, spelling)
         self._turn_ends = tuple(tag(token, Spelling()) for token in TURN_ENDS)
         self._last_end = tag(LAST_TURN_END, Spelling())
+        self._tokens = self._all_tokens()
+        self._after_call = tuple(
+            each for kind, each in self._tokens
+            if kind in (Kind.SECTION, Kind.SECTION_END, Kind.CALL, Kind.TRAIL, Kind.TURN_END)
+        )  # fmt: skip
         gap = r"(?:\s|\\n)" if spelling.escaped else r"\s"
         self._gap = re.compile(rf"{gap}{{0,{MAX_GAP + 1}}}")
+
+    def _all_tokens(self) -> tuple[tuple[Kind, Tag], ...]:
+        """Return the tags of the dialect; of two that match at one place the first counts."""
+        dialect, bare = self.dialect, self.dialect.spelling._replace(prefix="")
+        tokens = [(Kind.CALL_END, self.call_end)]
+        tokens += [(Kind.SECTION_END, each) for each in self.section_ends]
+        if self.section is not None:
+            tokens.append((Kind.SECTION, self.section))
+        tokens.append((Kind.CALL, self._next_call))
+        tokens += [(Kind.CALL, tag(piece, bare)) for piece in dialect.lead if "<" in piece]
+        tokens += [(Kind.TRAIL, each) for each in self.trail]
+        tokens += [(Kind.VALUE_END, self._value_end), (Kind.PARAMETER, self.parameter)]
+        if self.value is not None:
+            tokens.append((Kind.VALUE, self.value))
+            key_tags = dialect.parameter.split("KEY")
+            tokens += [(Kind.KEY, tag(piece, dialect.spelling)) for piece in key_tags]
+        after_name = dialect.call.partition("NAME")[2]
+        if after_name.startswith("<"):
+            tokens.append((Kind.TRAIL, tag(after_name, dialect.spelling)))
+        tokens += [(Kind.TURN_END, each) for each in self._turn_ends]
+        return tuple(tokens)
+
+    def token(self, text: str, at: int) -> Token | None:
+        """Return the tag at *at*, if there is one."""
+        for kind, each in self._tokens:
+            found = each.match(text, at)
+            if found is not None:
+                if kind is Kind.KEY and self.parameter.is_begun(text, at):
+                    return None  # It may be a whole parameter.
+                return Token(kind, found.end(), found)
+        return None
+
+    def may_become_token(self, text: str, at: int) -> bool:
+        """Return whether *text* ends inside what may become a tag, from *at* on."""
+        return any(each.is_begun(text, at) for _, each in self._tokens)
+
+    def may_become_end(self, text: str, at: int) -> bool:
+        """Return whether *text* ends inside the end of a call, of its section or of the turn."""
+        ends = (self.call_end, *self.section_ends, *self.trail, *self._turn_ends, self._last_end)
+        last = self._last_end.match(text, at)
+        if last is not None and self.skip_gap(text, last.end()) == len(text):
+            return True
+        return any(each.is_begun(text, at) for each in ends)
 
     def open_call(self, text: str, at: int = 0) -> Opening | None:
         """Give the call whose opening tag stands at *at*, if it has a name that may be one."""
@@ -106,23 +175,32 @@ class Grammar:
             return None
         return Opening(name, found.end(), is_self_closing(found))
 
-    def value_end(self, key: str) -> Tag:
-        """Give the tag that ends the value of *key*."""
-        if "KEY" not in self.dialect.parameter_end:
-            return self._value_end
-        return tag(self.dialect.parameter_end.replace("KEY", key), self.dialect.spelling)
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What may end a value: a grammar for the model's text keeps it out of values."""
+        prefix = self.dialect.spelling.prefix
+        if prefix:
+            return (prefix,)
+        tags = (self.dialect.parameter_end, self.dialect.parameter, self.dialect.call_end)
+        return tuple(re.split("[>= ]", each)[0] for each in tags)
 
     def _marks(self) -> Markers:
-        """Give what the end of a value may begin with, or what tells that it was forgotten."""
-        dialect = self.dialect
-        if dialect.spelling.prefix:
-            return markers(dialect.spelling.prefix)
-        forgotten = (dialect.parameter, dialect.call_end) if dialect.unclosed else ()
-        begins = [re.split("[>=]", end)[0] for end in (dialect.parameter_end, *forgotten)]
-        if dialect.spelling.spaced:
+        """Return what the tags of the dialect begin with, and those that end a turn."""
+        dialect, spelling = self.dialect, self.dialect.spelling
+        if spelling.prefix:
+            return markers(spelling.prefix, *TURN_ENDS)
+        tags = [dialect.parameter, dialect.parameter_end, dialect.value, dialect.call]
+        tags += [dialect.call_end, dialect.section, dialect.section_end]
+        begins = [re.split("[>= ]", each)[0] for each in tags if each]
+        if dialect.value:
+            begins.append(dialect.parameter.split("KEY")[1].removesuffix(">"))
+        after_name = dialect.call.partition("NAME")[2]
+        begins += [after_name] if after_name.startswith("<") else []
+        begins += [piece for piece in (*dialect.lead, *dialect.trail) if "<" in piece]
+        if spelling.spaced:
             begins += [begin.replace("<", "< ") for begin in begins]
             begins += [begin.replace("/", "/ ") for begin in begins]
-        return markers(*begins)
+        return markers(*begins, *TURN_ENDS)
 
     def skip_gap(self, text: str, at: int) -> int | None:
         """Skip white space from *at* on; None where there is too much of it."""
@@ -132,23 +210,24 @@ class Grammar:
             return len(text)  # half a newline: more text will tell
         return None if end - at > MAX_GAP else end
 
-    def follows(self, tags: tuple[Tag, ...], text: str, at: int, *, final: bool) -> bool | None:
-        """Tell whether one of *tags*, or the end of the answer, follows *at*; None for not yet.
+    def ends_call(self, text: str, at: int, *, final: bool) -> bool | None:
+        """Return whether what follows *at* can follow the end of a call; None for not yet.
 
-        *final* tells that no more text will come: then what has begun counts.
+        That is another call, the end of the section or of the turn, or the end of the text. *final*
+        tells that no more text will come: then what has begun counts.
         """
         at_tag = self.skip_gap(text, at)
         if at_tag is None:
             return False
         if at_tag == len(text):
             return True if final else None
-        if any(each.match(text, at_tag) for each in (*tags, *self._turn_ends)):
+        if any(each.match(text, at_tag) for each in self._after_call):
             return True
         last = self._last_end.match(text, at_tag)
         if last is not None:
             is_last = self.skip_gap(text, last.end()) == len(text)
             return is_last if final or not is_last else None
-        if any(each.is_begun(text, at_tag) for each in (*tags, *self._turn_ends, self._last_end)):
+        if any(each.is_begun(text, at_tag) for each in (*self._after_call, self._last_end)):
             return True if final else None
         return False
 

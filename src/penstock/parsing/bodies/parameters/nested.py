@@ -2,8 +2,8 @@
 
 Only tags with the prefix of the dialect are elements; any other tag is text. Child elements make an
 object, ``item`` elements a list, and an element that comes again a list under its name. Where text
-stands beside elements, or tags do not match, the value is no tree but the text that it was. The
-elements that are open stand in a list: no depth of the text is a depth of the reader.
+is beside elements, or tags do not match, there is no value: `UnreadableError`. The elements that
+are open are in a list: no depth of the text is a depth of the reader.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from penstock.parsing.bodies.parameters.tags import MAX_GAP, MAX_NAME
-from penstock.parsing.bodies.parameters.values import typed
+from penstock.parsing.bodies.parameters.values import UnreadableError, typed
 from penstock.values.grammar import MAX_DEPTH
 from penstock.values.rxml.fields import empty_value, is_list, is_string_field
 from penstock.values.schema import Schema
@@ -28,8 +28,9 @@ def nested_value(text: str, schema: Schema | None, prefix: str) -> Any:
         return empty_value(schema)
     if prefix in text and not is_string_field(schema):
         root = _read_tree(text, schema, _tag(prefix))
-        if root is not None:
-            return root.value("")
+        if root is None:
+            raise UnreadableError("text beside elements, or elements that do not match")
+        return root.value("")
     return typed(text, schema)
 
 

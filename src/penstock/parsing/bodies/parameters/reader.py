@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from penstock.errors import JSONParseError, ParseError
+from penstock.events import ToolCallEnd
 from penstock.parsing.bodies.base import Run, Verdict
 from penstock.parsing.bodies.json_calls import JSONCallReader
 from penstock.parsing.bodies.parameters.arguments import Parameters
@@ -20,9 +21,9 @@ from penstock.parsing.bodies.parameters.dialects import (
     grammar_of,
 )
 from penstock.parsing.bodies.parameters.tags import MAX_TAG
-from penstock.parsing.bodies.rereading import read_call, without_begun
 from penstock.parsing.bodies.turn_ends import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.output import Output
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
 from penstock.values.schema import Schema
@@ -31,15 +32,16 @@ from penstock.values.schema import Schema
 class ParameterCallReader:
     """Reads what *marker*, which begins a section or a call of *dialect*, leads.
 
-    Without a marker it reads on in a section.
+    Without a marker it reads on in a section. With *repairs*, it reads text that was refused.
     """
 
-    def __init__(self, dialect: Dialect, marker: str) -> None:
+    def __init__(self, dialect: Dialect, marker: str, *, repairs: bool = False) -> None:
         self.error: str | ParseError = ""
         self.end = _literal(dialect, dialect.section_end or dialect.call_end)
         self._grammar = grammar_of(dialect)
         self._dialect = dialect
         self._marker = marker
+        self._repairs = repairs
         self._lead = marker  # what was read of the first tag
         self._in_section = not marker
         self._calls = 0  # that have come to their end
@@ -167,7 +169,7 @@ class ParameterCallReader:
             self._end_call(calls)
         else:
             schema = calls.schemas.get(opening.name)
-            self._inside = Parameters(self._grammar, opening.name, schema)
+            self._inside = Parameters(self._grammar, opening.name, schema, repairs=self._repairs)
 
     def _read_inside(self, inside: Parameters, scanner: Scanner, calls: Calls) -> Verdict | None:
         verdict = inside.read(scanner, calls)
@@ -203,48 +205,36 @@ class ParameterCallReader:
         """Make the call of *text*: close what was left open, or mend its JSON."""
         if self._json is not None:
             return self._json.mend(text, ended=ended)
-        if self._inside is None:
+        inside = self._inside
+        if inside is None or inside.is_unclear:
             return []
-        text = _without_turn_end(text)
         marker = "" if self._calls else self._marker
-        if self._inside.is_json:
-            return self._mend_json(marker, text)
-        return self._mend_tags(marker, text)
+        if inside.is_json:
+            return self._mend_json(marker, _without_turn_end(text))
+        return ParameterCallReader(self._dialect, marker, repairs=True).read_again(
+            text, self._schemas
+        )
 
-    def _mend_tags(self, marker: str, text: str) -> list[Mended]:
-        """Add what ends the value that is open, if any, and the end of the call."""
-        dialect = self._dialect
-        like = (marker + text).partition(">")[0]
-        closing = self._inside.closing if self._inside is not None else ""
-        closing = closing and closing.removesuffix(">") + _suffix(dialect, like) + ">"
-        call_end = _literal(dialect, dialect.call_end, like)
-        section_end = _literal(dialect, dialect.section_end, like) if dialect.section_end else ""
-        text = self._without_begun_tag(text, closing)
-        for ending in filter(None, (closing, call_end, section_end)):
-            bare = without_begun(text, ending)
-            if bare != text:
-                text = bare
-                break
-        for end in dict.fromkeys((closing, "")):
-            body = ParameterCallReader(dialect, marker)
-            call = read_call(body, text + end + call_end + section_end, self._schemas)
-            if call is not None:
-                return [Mended(call.name, call.arguments, ["closed the call"])]
-        return []
-
-    def _without_begun_tag(self, text: str, closing: str) -> str:
-        """Give *text* without what is begun of the tag behind the last *closing*.
-
-        Only that tag would have told that the value had ended there.
-        """
-        if not closing or closing not in text:
-            return text
-        at = text.rfind(closing) + len(closing)
-        begun = self._grammar.skip_gap(text, at)
-        if begun is None:
-            return text
-        is_begun = any(tag.is_begun(text, begun) for tag in self._grammar.behind_value)
-        return text[:at] if is_begun or begun == len(text) else text
+    def read_again(self, text: str, schemas: Mapping[str, Schema]) -> list[Mended]:
+        """Read the one call of *text*, which was refused, with what is clear added to it."""
+        scanner = Scanner()
+        output = Output(scanner)
+        calls = Calls(output, schemas, lambda: "", lambda _: None, live=False)
+        scanner.push(text)
+        verdict = self.read(scanner, calls)
+        inside, notes = self._inside, []
+        if verdict is Verdict.MORE and inside is not None:
+            if not inside.close_early(scanner, calls):
+                return []
+            self._end_call(calls)
+            notes = ["closed the call"]
+        elif verdict in (Verdict.BROKEN, Verdict.PROSE):
+            return []
+        found = [event.call for event in output.take() if isinstance(event, ToolCallEnd)]
+        if len(found) != 1:
+            return []
+        call, rest = found[0], scanner.unread
+        return [Mended(call.name, call.arguments, [*call.repairs, *notes], rest=rest)]
 
     def _mend_json(self, marker: str, text: str) -> list[Mended]:
         """Mend the object that stands for the parameters."""

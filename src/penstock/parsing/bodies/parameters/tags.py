@@ -108,6 +108,13 @@ def attributes_of(found: re.Match[str]) -> dict[str, str]:
     return attributes
 
 
+def key_of(found: re.Match[str]) -> str:
+    """Return the key that the tag of a parameter names; empty where it names none."""
+    if "attributes" in found.groupdict():
+        return attributes_of(found).get("name", "")
+    return found["key"].strip()
+
+
 def is_self_closing(found: re.Match[str]) -> bool:
     """Tell whether the opening tag closes itself: nothing follows that belongs to it."""
     groups = found.groupdict()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.bodies.base import Run, Translated
@@ -17,19 +17,35 @@ from penstock.parsing.bodies.open_strings import MAX_TAIL, Tail
 from penstock.parsing.bodies.parameters.dialects import Trim
 from penstock.parsing.scanner import Markers
 
+MAX_LINE: Final = 256
+"""How much of a line is looked at for a quote before a tag: a line of code is shorter."""
+
 
 class OpenText(Protocol):
     """Takes the raw text of a value."""
 
     @property
-    def begins_line(self) -> bool:
-        """Whether what follows stands at the beginning of a line."""
+    def is_blank(self) -> bool:
+        """Whether the text so far is white space."""
+
+    @property
+    def ends_with_newline(self) -> bool:
+        """Whether the text ends with a newline that a forgotten tag would not take along."""
+
+    def restart(self) -> bool:
+        """Forget white space, because the opening tag came again; return whether that can be."""
+
+    def line(self) -> str:
+        """Return the last line of the text so far, at most `MAX_LINE` characters of it."""
+
+    def count_waiting(self, piece: str) -> int:
+        """Return how many characters at the end of *piece*, the next one, will wait."""
 
     def add(self, piece: str) -> None:
         """Take more of the text, at least a character."""
 
-    def close(self) -> None:
-        """End the value: a tag follows."""
+    def close(self, *, forgotten: bool = False) -> None:
+        """End the value: a tag follows. A newline before a *forgotten* one was not its own."""
 
     def gone_out(self) -> str | None:
         """Give what was written so far of a string that streams."""
@@ -41,19 +57,37 @@ class OpenText(Protocol):
 class StreamedText:
     """A string that goes out as it comes, but for what *trims* cuts off; *marks* may end it."""
 
-    __slots__ = ("_edges", "_first", "_marks", "_pieces", "_writer")
+    __slots__ = ("_edges", "_firsts", "_marks", "_pieces", "_writer")
 
     def __init__(self, marks: Markers, writer: ArgumentWriter, trims: Trim) -> None:
         self._pieces: list[str] = []
         self._marks = marks
-        self._first = marks.literals[0][0]  # all of them begin alike
+        self._firsts = {literal[0] for literal in marks.literals}
         self._writer = writer
         self._edges = _EDGES[trims]()
 
     @property
-    def begins_line(self) -> bool:
-        """Whether what follows stands at the beginning of a line."""
-        return self._edges.begins_line(has_text=bool(self._pieces))
+    def is_blank(self) -> bool:
+        """Whether the text so far is white space."""
+        return all(map(str.isspace, self._pieces))
+
+    @property
+    def ends_with_newline(self) -> bool:
+        """Whether the text ends with a newline that a forgotten tag would not take along."""
+        return bool(self._pieces) and self._pieces[-1].endswith("\n")
+
+    def restart(self) -> bool:
+        """Forget white space; none may have gone out."""
+        self._edges = type(self._edges)()
+        return not self._pieces
+
+    def line(self) -> str:
+        """Return the last line of the text so far."""
+        return "" if self._edges.is_after_newline else _last_line(self._pieces)
+
+    def count_waiting(self, piece: str) -> int:
+        """Return how many characters at the end of *piece*, the next one, will wait."""
+        return len(piece) - self._edges.find(piece, len(piece))
 
     def add(self, piece: str) -> None:
         """Take more of the text."""
@@ -62,8 +96,12 @@ class StreamedText:
             self._pieces.append(shown)
             self._writer.add_text(shown)
 
-    def close(self) -> None:
+    def close(self, *, forgotten: bool = False) -> None:
         """End the string."""
+        held = "" if forgotten else self._edges.held_text
+        if held:
+            self._pieces.append(held)
+            self._writer.add_text(held)
         self._writer.close_text("".join(self._pieces))
 
     def gone_out(self) -> str:
@@ -79,7 +117,7 @@ class StreamedText:
     def _translate(self, text: str) -> Translated | None:
         """Read a piece without any mark; what may begin one, or may be cut off, is left."""
         size = len(text)
-        if self._first in text:
+        if any(first in text for first in self._firsts):
             if self._marks.find(text) is not None:
                 return None
             size = self._marks.find_held(text)
@@ -103,17 +141,38 @@ class CollectedText:
         self._trims = trims
 
     @property
-    def begins_line(self) -> bool:
-        """Whether what follows stands at the beginning of a line."""
-        return bool(self._pieces) and self._pieces[-1].endswith("\n")
+    def is_blank(self) -> bool:
+        """Whether the text so far is white space."""
+        return all(map(str.isspace, self._pieces))
+
+    @property
+    def ends_with_newline(self) -> bool:
+        """Whether it matters: white space around a value that waits says nothing."""
+        return False
+
+    def restart(self) -> bool:
+        """Forget white space."""
+        self._pieces.clear()
+        return True
+
+    def line(self) -> str:
+        """Return the last line of the text so far."""
+        return _last_line(self._pieces)
+
+    def count_waiting(self, piece: str) -> int:
+        """Return 0: all of it waits, and no event comes."""
+        del piece
+        return 0
 
     def add(self, piece: str) -> None:
         """Take more of the text."""
         self._pieces.append(piece)
 
-    def close(self) -> None:
+    def close(self, *, forgotten: bool = False) -> None:
         """End the text."""
         text = "".join(self._pieces)
+        if forgotten and self._trims == "nothing":
+            text = text.removesuffix("\n")
         if self._trims == "newlines":
             text = text.removeprefix("\n").removesuffix("\n")
         self.text = text.strip() if self._trims == "blanks" else text
@@ -125,32 +184,50 @@ class CollectedText:
         """Give nothing: the text waits."""
 
 
+def _last_line(pieces: list[str]) -> str:
+    """Return the end of the text that *pieces* are, from its last newline on."""
+    line = ""
+    for piece in reversed(pieces):
+        _, newline, end = piece[-MAX_LINE:].rpartition("\n")
+        line = end + line
+        if newline or len(line) >= MAX_LINE:
+            break
+    return line[-MAX_LINE:]
+
+
 class _Nothing:
-    """No edge: all of the text is the value."""
+    """All of the text is the value; a newline at its end waits, a forgotten tag may follow it."""
 
     gate = ""
-    is_clear = True
+
+    def __init__(self) -> None:
+        self.held_text = ""
+
+    @property
+    def is_clear(self) -> bool:
+        return not self.held_text
+
+    @property
+    def is_after_newline(self) -> bool:
+        return bool(self.held_text)
 
     def push(self, piece: str) -> str:
-        return piece
+        text = self.held_text + piece
+        self.held_text = "\n" if text.endswith("\n") else ""
+        return text.removesuffix("\n")
 
     def find(self, text: str, size: int) -> int:
-        del text
-        return size
-
-    def begins_line(self, *, has_text: bool) -> bool:
-        del has_text
-        return False
+        return size - text.endswith("\n", 0, size)
 
 
 class _Newlines:
     """One newline at either end is no part of the value."""
 
     gate = ""
+    held_text = ""  # what waits is no part of the value
 
     def __init__(self) -> None:
         self._begun = False
-        self._led = False  # by a newline
         self._held = ""
 
     @property
@@ -160,7 +237,6 @@ class _Newlines:
     def push(self, piece: str) -> str:
         if not self._begun:
             self._begun = True
-            self._led = piece.startswith("\n")
             piece = piece.removeprefix("\n")
         text = self._held + piece
         self._held = "\n" if text.endswith("\n") else ""
@@ -169,14 +245,16 @@ class _Newlines:
     def find(self, text: str, size: int) -> int:
         return size - text.endswith("\n", 0, size)
 
-    def begins_line(self, *, has_text: bool) -> bool:
-        return self._held == "\n" or (self._led and not has_text)
+    @property
+    def is_after_newline(self) -> bool:
+        return bool(self._held)
 
 
 class _Blanks:
     """No white space at either end is part of the value."""
 
     gate = r"\s"
+    held_text = ""
 
     def __init__(self) -> None:
         self._begun = False
@@ -195,9 +273,9 @@ class _Blanks:
     def find(self, text: str, size: int) -> int:
         return len(text[:size].rstrip())
 
-    def begins_line(self, *, has_text: bool) -> bool:
-        del has_text
-        return False
+    @property
+    def is_after_newline(self) -> bool:
+        return "\n" in self._tail.held
 
 
 _EDGES: dict[Trim, type[_Nothing | _Newlines | _Blanks]] = {

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from penstock.errors import JSONParseError
 from penstock.values.grammar import MAX_DEPTH
-from penstock.values.rjson.mending.blanks import skip_blank
+from penstock.values.rjson.mending.blanks import find_sentence_end, skip_blank
 from penstock.values.rjson.mending.lookahead import QUOTES, LookAhead, Role
 from penstock.values.rjson.mending.strings import StringMender
 from penstock.values.rjson.mending.words import find_key, take_word
@@ -67,6 +67,7 @@ class _Frame:
         key = self.key or ""
         if key in self.members:
             notes.note(Repair.DUPLICATE_KEY, key)
+            notes.doubt("a repeated key in broken JSON")
         self.members[key] = value
         self.last_key = key
         self.key = None
@@ -76,6 +77,10 @@ class _Frame:
             self.items[-1] = value
         else:
             self.members[self.last_key] = value
+
+
+def _is_leaf(value: Any) -> bool:
+    return not isinstance(value, (dict, list))
 
 
 class Mender:
@@ -135,10 +140,21 @@ class Mender:
             self._comma(frame, mark)
         elif mark == ":":
             self._colon(frame)
+        elif self._skip_prose(frame):
+            pass
         elif frame.is_list or frame.key is not None:
             self._value(frame, mark)
         else:
             self._key(frame, mark)
+
+    def _skip_prose(self, frame: _Frame) -> bool:
+        """Skip a sentence in front of a value, a key, a comma or the end of the container."""
+        end = find_sentence_end(self._text, self.at, self._end)
+        if end < 0 or not self._ahead.resumes(end, is_done=not self._awaits_value(frame)):
+            return False
+        self._notes.note(Repair.FOREIGN_WORDS, self._text[self.at : end])
+        self.at = end
+        return True
 
     def _awaits_value(self, frame: _Frame) -> bool:
         return frame.key is not None or (frame.is_list and frame.after_comma)
@@ -211,10 +227,19 @@ class Mender:
             frame.key = word
             self._colon_after(word)
         else:
-            self._notes.note(Repair.JUNK, self._text[start : start + max(len(word), 1)])
+            self._drop(self._text[start : start + max(len(word), 1)])
 
     def _colon_after(self, key: str) -> None:
         mark = self._skip()
+        if mark == '"' and self._ahead.ends_bare_key(self.at):
+            self._notes.note(Repair.DOUBLED_QUOTE)
+            self.at += 1
+            mark = self._skip()
+        prose_end = find_sentence_end(self._text, self.at, self._end) if mark.isalpha() else -1
+        if prose_end >= 0 and self._ahead.has_colon(prose_end):
+            self._notes.note(Repair.FOREIGN_WORDS, self._text[self.at : prose_end])
+            self.at = prose_end
+            mark = self._skip()
         colon = _COLON.match(self._text, self.at, self._end)
         if colon:
             self.at = colon.end()
@@ -261,7 +286,7 @@ class Mender:
     def _bare_value(self, frame: _Frame, role: Role) -> None:
         word = take_word(self._text, self.at, self._end, self._notes)
         if word is None:  # a closing quote of another kind, and the like
-            self._notes.note(Repair.JUNK, self._text[self.at])
+            self._drop(self._text[self.at])
             self.at += 1
             return
         self.at = word.end
@@ -277,6 +302,12 @@ class Mender:
         if frame.value and not frame.after_comma and frame.key is None:
             self._notes.note(Repair.MISSING_COMMA)
         frame.after_comma = False
+
+    def _drop(self, junk: str) -> None:
+        """Note that *junk* is dropped; of punctuation alone nothing is lost."""
+        self._notes.note(Repair.JUNK, junk)
+        if junk in QUOTES or any(map(str.isalnum, junk)):
+            self._notes.doubt("a word out of place")
 
     def _drop_key(self, frame: _Frame) -> None:
         if frame.key is not None:
@@ -322,8 +353,11 @@ class Mender:
         return levels
 
     def _close_all(self) -> None:
-        if self._open[-1].after_comma:
+        last = self._open[-1]
+        if last.after_comma:
             self._notes.note(Repair.TRAILING_COMMA)
+        if last.after_comma or not last.value or (last.is_list and _is_leaf(last.items[-1])):
+            self._notes.doubt("a container that may lack its end")
         for frame in self._open:
             self._drop_key(frame)
         self._pop(len(self._open))

@@ -8,6 +8,27 @@ of the code. An opening one in that place is believed: code may well be cut in i
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
+_BEFORE_QUOTATION: Final = re.compile(
+    r"(?:\A|[\s(\[{<=:,;+\-*/|&>!?@%~^`'\\]|\b[fFrRbBuULN]{1,2})\Z"
+)
+
+
+def are_quotations(text: str, start: int, end: int) -> bool:
+    """Tell whether the quotes between *start* and *end* come in pairs, as quotations do.
+
+    A quotation begins behind a space, a bracket or an operator, never glued to a word: in ``alpha",
+    "b`` the first quote ended a string, and what stands behind it was meant to be JSON.
+    """
+    quotes = [found.start() for found in _QUOTE.finditer(text, start, end) if found[0] == '"']
+    if len(quotes) % 2:
+        return False
+    befores = (text[max(start, at - 3) : at] for at in quotes[::2])
+    return all(map(_BEFORE_QUOTATION.search, befores))
+
 
 class InnerQuotes:
     """The quotes inside the string that begins at *start*, as far as it has been read."""

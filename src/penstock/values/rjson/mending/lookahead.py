@@ -26,6 +26,8 @@ import re
 from enum import Enum
 from typing import Final
 
+from penstock.values.rjson.mending.blanks import CONTROL_TOKEN, SENTENCE
+
 LOOK_AHEAD: Final = 256
 """How far one question looks: a key of any sane length with the white space around it."""
 
@@ -45,12 +47,15 @@ QUOTES: Final = "\"'`\u201c\u2018\u201e\u201a"
 _PAIRS: Final = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u201e\u201c", "\u201a\u2018")
 
 # A comment that nothing ends is one only if it holds no quote: that may be the string's own.
-_GAP: Final = r"(?:\s++|(?://|\#)(?:[^\n]*+\n|[^\n\"]*+\Z)|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*"
+_GAP: Final = (
+    r"(?:\s++|(?://|\#)(?:[^\n]*+\n|[^\n\"]*+\Z)|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
+    rf"|{CONTROL_TOKEN})*"
+)
 _QUOTED: Final = "(?:" + "|".join(rf"{a}(?:[^{b}\\\n]++|\\.)*{b}" for a, b in _PAIRS) + ")"
 _CUT_QUOTED: Final = "(?:" + "|".join(rf"{a}(?:[^{b}\\\n]++|\\.)*\\?\Z" for a, b in _PAIRS) + ")"
 _WORD: Final = r"[\w$.\-/]++"
 
-_KEY: Final = rf"(?:{_QUOTED}|{_WORD}){_GAP}:"
+_KEY: Final = rf"(?:\"?{_QUOTED}\"?|{_WORD}){_GAP}:"  # a quote may be doubled
 _CUT_KEY: Final = rf"(?:{_QUOTED}{_GAP}\Z|{_CUT_QUOTED}|[\w$.\-/]*+\Z)"
 _NUMBER: Final = r"[-+]?[0-9.]*+(?:[eE][-+]?[0-9]*+)?"
 _LITERAL: Final = r"(?:true|false|null|True|False|None)"
@@ -58,9 +63,12 @@ _VALUE: Final = rf"(?:[{QUOTES}{{\[]|(?:{_NUMBER}|{_LITERAL}){_GAP}(?:[,;}}\]]|\
 
 _STOP: Final = r"(?:(?<=\s)```|</[\w:.\-]++>\s*+\Z)"
 
+# A sentence may stand between two tokens, see `words`.
+_ASIDE: Final = rf"{_GAP}(?:{SENTENCE}{_GAP})?"
+
 _MEMBER_FOLLOWS: Final = re.compile(
-    rf"""{_GAP}(?:\Z
-      | , {_GAP} (?:\Z | [,}}\]] | {_KEY} | {_CUT_KEY})
+    rf"""{_ASIDE}(?:\Z
+      | , {_ASIDE} (?:\Z | [,}}\]] | {_KEY} | {_CUT_KEY})
       | ; {_GAP} (?:\Z | [,}}\]] | {_QUOTED} {_GAP} :)
       | {_QUOTED} {_GAP} :
       | {_STOP}
@@ -69,8 +77,8 @@ _MEMBER_FOLLOWS: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ELEMENT_FOLLOWS: Final = re.compile(
-    rf"""{_GAP}(?:\Z
-      | [,;] {_GAP} (?:\Z | [,}}\]] | {_VALUE})
+    rf"""{_ASIDE}(?:\Z
+      | [,;] {_ASIDE} (?:\Z | [,}}\]] | {_VALUE})
       | (?<=\s) {_QUOTED} {_GAP} (?:[,;}}\]{QUOTES}] | \Z)
       | (?<=\s) \{{ \s*+ [}}{QUOTES}]
       | : {_GAP} {_VALUE}
@@ -79,6 +87,7 @@ _ELEMENT_FOLLOWS: Final = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_PROSE: Final = re.compile(SENTENCE)
 # Most inner quotes have a word behind them, and need no look further.
 _GLUED: Final = re.compile(rf"[^\s,;:}}\]{{/\#<{QUOTES}]")
 _CLOSERS: Final = re.compile(r"[\s}\]]*+")
@@ -86,13 +95,18 @@ _COMMA_AND_CLOSERS: Final = re.compile(r"\s*+,?[\s}\]]*+")
 _CLOSED: Final = re.compile(r"\s*+[}\]][\s}\]]*+\Z")
 _NEXT_VALUE: Final = re.compile(rf"[\s,]*+(?:</?[\w:.\-]++>\s*+)*[{{\[]\s*+[{QUOTES}]")
 _AFTER_CLOSERS: Final = re.compile(
-    rf"{_GAP}(?:\Z|[,;]{_GAP}(?:\Z|[,}}\]]|{_VALUE}|{_KEY}|{_CUT_KEY})|{_QUOTED}{_GAP}:|\{{|{_STOP})",
+    rf"{_ASIDE}(?:\Z|[,;]{_ASIDE}(?:\Z|[,}}\]]|{_VALUE}|{_KEY}|{_CUT_KEY})|{_QUOTED}{_GAP}:|\{{|{_STOP})",
     re.DOTALL,
 )
 _AFTER_ROOT: Final = re.compile(rf"\Z|[\s,;`<|*{{\[]|[.)](?:[;\s]|\Z)|[{QUOTES}]\s*+\Z")
 _KEY_FOLLOWS: Final = re.compile(rf"{_GAP}(?:\Z|[:,}}\]=])")
 _REST_OF_KEY: Final = re.compile(rf"\w[^\n{QUOTES}]*+[{QUOTES}]\s*+:")
-_COMMA_AND_KEY: Final = re.compile(rf"{_GAP},{_GAP}{_KEY}", re.DOTALL)
+_COMMA_AND_KEY: Final = re.compile(rf"{_GAP},{_ASIDE}{_KEY}", re.DOTALL)
+_MORE: Final = re.compile(
+    rf"{_GAP}(?:[{QUOTES}{{\[]|(?:{_NUMBER}|{_LITERAL}){_GAP}[,;}}\]])", re.DOTALL
+)
+_COMMA_OR_MORE: Final = re.compile(rf"{_GAP}[{QUOTES}{{\[,}}\]]", re.DOTALL)
+_COLON_AND_VALUE: Final = re.compile(rf"{_GAP}:{_GAP}{_VALUE}", re.DOTALL)
 _QUOTE_AND_COLON: Final = re.compile(r"[\"']\s*+:")
 _KEY_AND_COLON: Final = re.compile(rf"{_QUOTED}{_GAP}:", re.DOTALL)
 
@@ -114,7 +128,7 @@ class LookAhead:
             case Role.ROOT:
                 return at >= self._end_of_words()
             case Role.MEMBER | Role.ELEMENT:
-                if _GLUED.match(self._text, at, self._end):
+                if _GLUED.match(self._text, at, self._end) and not self._match(_PROSE, at):
                     return False
                 pattern = _MEMBER_FOLLOWS if role is Role.MEMBER else _ELEMENT_FOLLOWS
                 follows = self._match(pattern, at)
@@ -138,6 +152,17 @@ class LookAhead:
         ends_root = run.count("}") + run.count("]") >= depth
         after = at + len(run)
         return ends_root and after <= self._last_quote() and not self._match(_NEXT_VALUE, after)
+
+    def resumes(self, at: int, *, is_done: bool) -> bool:
+        """Tell whether JSON goes on at *at*, behind words that are none of it.
+
+        A value or a key begins, or, where the value *is_done*, a comma or a bracket follows.
+        """
+        return self._match(_COMMA_OR_MORE if is_done else _MORE, at) is not None
+
+    def has_colon(self, at: int) -> bool:
+        """Tell whether a colon and a value stand at *at*."""
+        return self._match(_COLON_AND_VALUE, at) is not None
 
     def begins_member(self, at: int) -> bool:
         """Tell whether a quoted key and its colon stand at *at*."""

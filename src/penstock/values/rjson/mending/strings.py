@@ -20,7 +20,8 @@ import re
 from typing import Final, NamedTuple
 
 from penstock.values.rjson.escapes import drop_cut_escape, looks_like_path, mend_escapes
-from penstock.values.rjson.mending.inner_quotes import InnerQuotes
+from penstock.values.rjson.mending.blanks import CONTROL_TOKEN
+from penstock.values.rjson.mending.inner_quotes import InnerQuotes, are_quotations
 from penstock.values.rjson.mending.lookahead import LOOK_AHEAD, LookAhead, Role
 from penstock.values.rjson.repairs import Repair, Repairs
 
@@ -44,6 +45,9 @@ _BODIES: Final = {
 }
 _KINDS: Final = {'"': None, "'": Repair.SINGLE_QUOTES, "`": Repair.BACKTICKS}
 _CONTROL: Final = re.compile("[\x00-\x1f]")
+_LAST_CLOSERS: Final = re.compile(r"[\s}\]]++\Z")
+_MARKUP: Final = re.compile(rf"{CONTROL_TOKEN}|</[\w:.\-]++>\s*+\Z|\[/?[A-Z_]{{3,}}\]")
+"""What an open string does not hold: a special token anywhere, a closing tag at its end."""
 _LINE_END: Final = re.compile(r"[ \t]*+\n")
 _PATH_END: Final = re.compile(r'\\"(?=[\s}\]]*+\Z)')
 
@@ -85,7 +89,7 @@ class StringMender:
             run = body.match(self._text, at, self._end)
             at = run.end() if run else at
             if self._text[at : min(at + 1, self._end)] in ("", "\\"):
-                return self._take_cut(start, inner)
+                return self._take_cut(start, inner, role, depth)
             fits = self._ahead.closes_string(at + 1, role, depth)
             if fits and not (self._second_looks and self._is_inside(at, inner, depth)):
                 break
@@ -97,7 +101,17 @@ class StringMender:
             return self._take_before_member(start, inner.boundary)
         if self._text[at] != CLOSING[opening][0]:
             self._notes.note(Repair.MIXED_QUOTES)
+        if inner.is_odd:
+            # One quote too many, beside the one that opens the string or the one that ends it.
+            if self._text[start] == opening:
+                return self._take_doubled(start + 1, at, inner.count - 1, at + 1)
+            if self._text[at - 1] == self._text[at]:
+                return self._take_doubled(start, at - 1, inner.count - 1, at + 1)
         return self._take_closed(start, at, inner.count)
+
+    def _take_doubled(self, start: int, at: int, inner: int, behind: int) -> Taken:
+        self._notes.note(Repair.DOUBLED_QUOTE)
+        return Taken(self._take_closed(start, at, inner).value, behind)
 
     def _is_inside(self, at: int, inner: InnerQuotes, depth: int) -> bool:
         """Tell whether the quote at *at* fits but is one of many: in code, or before more code."""
@@ -106,9 +120,11 @@ class StringMender:
     def _take_closed(self, start: int, at: int, inner: int) -> Taken:
         if inner:
             self._notes.note(Repair.INNER_QUOTE, count=inner)
+            if not are_quotations(self._text, start, at):
+                self._notes.doubt("quotes in a string that may be its end")
         return Taken(self._content(start, at, cut=False), at + 1)
 
-    def _take_cut(self, start: int, inner: InnerQuotes) -> Taken:
+    def _take_cut(self, start: int, inner: InnerQuotes, role: Role, depth: int) -> Taken:
         """Take a string that nothing ends."""
         looks_back = self._second_looks > 0 and not inner.is_code_cut(self._end)
         if looks_back and inner.boundary >= 0:
@@ -124,8 +140,36 @@ class StringMender:
         path_end = _PATH_END.search(self._text, tail, self._end)
         if path_end and looks_like_path(self._text[start : path_end.start()] + "/"):
             return self._take_closed(start, path_end.start() + 1, 0)
-        self._notes.note(Repair.UNCLOSED_STRING)
-        return Taken(self._content(start, self._end, cut=True), self._end)
+        end = self._find_content_end(start, depth)
+        is_cut = end == self._end
+        self._notes.note(Repair.UNCLOSED_STRING if is_cut else Repair.MISSING_QUOTE)
+        content = self._text[start:end]
+        if not content.strip() or role is not Role.MEMBER:
+            self._notes.doubt("an open string, which may be cut")
+        elif not are_quotations(self._text, start, end) or _MARKUP.search(content):
+            self._notes.doubt("an open string that may hold markup")
+        return Taken(self._content(start, end, cut=is_cut), end)
+
+    def _find_content_end(self, start: int, depth: int) -> int:
+        """Return where an open string ends whose quote alone is missing: before the brackets.
+
+        The brackets are not its own if it has none that they close, and if they are just as many
+        as are open around it: ``{"a": {"b": "ls -la}}``.
+        """
+        content = self._text[start : self._end]
+        surplus = sum(map(content.count, "}]")) - sum(map(content.count, "{["))
+        if surplus <= 0:
+            return self._end
+        closers = _LAST_CLOSERS.search(content)
+        run = closers[0] if closers else ""
+        if surplus != depth or len(run) - sum(map(str.isspace, run)) < depth:
+            self._notes.doubt("an open string with brackets that may not be its own")
+            return self._end
+        at = len(content)
+        for _ in range(depth):
+            at = max(content.rfind("}", 0, at), content.rfind("]", 0, at))
+        bare = content[:at].rstrip()
+        return start + (len(bare) if "\n" in content[len(bare) : at] else at)
 
     def _take_before_member(self, start: int, boundary: int) -> Taken:
         """Take a string without a closing quote: it ends before the key at *boundary*."""
@@ -138,6 +182,10 @@ class StringMender:
         if self._text.endswith('\\"', start, end) and looks_like_path(self._text[start:end]):
             return Taken(self._content(start, end - 1, cut=False), end)
         self._notes.note(Repair.MISSING_QUOTE)
+        content = self._text[start:end]
+        has_surplus = sum(map(content.count, "}]")) > sum(map(content.count, "{["))
+        if has_surplus or not are_quotations(self._text, start, end) or _MARKUP.search(content):
+            self._notes.doubt("a string whose end may be elsewhere")
         return Taken(self._content(start, end, cut=False), end)
 
     def _begins_member(self, start: int, at: int) -> bool:

@@ -23,12 +23,12 @@ from penstock.values.grammar import (
 )
 from penstock.values.rjson.repairs import Repair, Repairs
 
-_WORD: Final = r"(?:[^\s,;:{}\[\]\"'`]|(?<=\w)'(?=\w)|:(?=//|[0-9\\]))"
+_WORD: Final = r"(?:[^\s,;:{}\[\]\"'`<]|<(?![|\uff5c])|(?<=\w)'(?=\w)|:(?=//|[0-9\\]))"
 _FIRST: Final = re.compile(rf"{_WORD}+")
 _NEXT: Final = rf"[ \t]++(?!//|/\*|\#|=)(?![\w$.\-]++\s*+:)({_WORD}+)"
 _MORE: Final = re.compile(_NEXT)
 _TEXT: Final = re.compile(rf"{_WORD}+(?:{_NEXT})+")
-_KEY: Final = re.compile(r"[^\s,;:={}\[\]\"'`]++")
+_KEY: Final = re.compile(r"(?:[^\s,;:={}\[\]\"'`<]|<(?![|\uff5c]))++")
 _COMMENT_OPENS: Final = re.compile(r"//|/\*|\#")
 _HEX: Final = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]{1,1000})")
 _CUT_NUMBER: Final = re.compile(rf"({RELAXED_NUMBER.pattern}|[+-])(?:[eE][+-]?)?")

@@ -1,0 +1,186 @@
+"""Law 11 over every format: no damaged call becomes a complete call with wrong arguments.
+
+`laws.damage` renders calls with plain values and damages each text in every single place. A
+sample of them is read once, in one of the settings (named format and `auto`, `whole` and `live`,
+repair on and off), so that a format is tried in all of them for the price of one.
+
+`BARS` records per format the share read exactly as meant, which must not fall, and what is still
+allowed to be corrupted or altered. After an improvement, print the new lines of a format with
+
+    PYTHONPATH=src:tests python -m formats.test_law_11 hermes glm45
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Final, NamedTuple
+
+import pytest
+
+from laws.damage import (
+    SETTINGS,
+    Damaged,
+    Outcome,
+    Setting,
+    damaged_texts,
+    outcome,
+    read_damaged,
+    twice_damaged,
+)
+from penstock.formats import Format
+from penstock.formats.registry import BUILT_IN
+from penstock.messages import ToolCall
+
+TEXTS: Final = 240
+"""How many damaged texts are read per format, at most; `bench/damage.py` reads all of them."""
+
+TWICE: Final = 24
+"""How many texts with two damages are read per format."""
+
+FORMATS: Final = {fmt.name: fmt for fmt in BUILT_IN if fmt.name not in {"auto", "none"}}
+
+
+class Bar(NamedTuple):
+    """Percentages: *exact* is a minimum, *corrupted* and *altered* are maxima."""
+
+    exact: int
+    corrupted: int = 0
+    altered: int = 0
+
+
+class Reading(NamedTuple):
+    """A damaged text, how it was read, and what came of it."""
+
+    damaged: Damaged
+    setting: Setting
+    calls: list[ToolCall]
+    outcome: Outcome
+
+
+BARS: Final[dict[str, Bar]] = {
+    "hermes": Bar(19, 6, 1),
+    "gemma": Bar(16, 6, 1),
+    "morph_xml": Bar(23, 18, 1),
+    "qwen_web": Bar(22, 18, 1),
+    "tool_tag": Bar(34, 31, 4),
+    "file_tags": Bar(39, 24, 0),
+    "sentinel": Bar(14, 7, 1),
+    "json_tool": Bar(15, 4, 1),
+    "json_tool_openai": Bar(15, 2, 1),
+    "json_tool_gemini": Bar(10, 4, 1),
+    "bare_json": Bar(8, 4, 1),
+    "qwen25": Bar(19, 5, 1),
+    "granite4": Bar(19, 5, 1),
+    "trinity": Bar(19, 7, 1),
+    "ernie45": Bar(20, 6, 1),
+    "longcat": Bar(19, 6, 1),
+    "internlm": Bar(15, 5, 0),
+    "jamba": Bar(21, 5, 1),
+    "hunyuan_a13b": Bar(19, 5, 1),
+    "minimax_m1": Bar(15, 7, 2),
+    "phi4_mini_json": Bar(16, 6, 1),
+    "firefunction_v2": Bar(16, 6, 1),
+    "granite_20b_fc": Bar(13, 6, 2),
+    "gigachat3": Bar(12, 7, 2),
+    "nemotron_toolcall": Bar(19, 6, 1),
+    "apertus": Bar(25, 5, 1),
+    "cohere_command": Bar(19, 4, 0),
+    "command_r7b": Bar(20, 4, 0),
+    "command_r_plus": Bar(17, 5, 1),
+    "llama3_json": Bar(7, 5, 1),
+    "xlam": Bar(10, 5, 1),
+    "granite": Bar(12, 4, 1),
+    "generic_json": Bar(11, 5, 1),
+    "mistral_array": Bar(17, 4, 1),
+    "mistral_args": Bar(16, 8, 4),
+    "magistral": Bar(16, 10, 4),
+    "mistral_v11": Bar(14, 12, 6),
+    "deepseek_v3": Bar(30, 8, 4),
+    "deepseek_v31": Bar(27, 7, 4),
+    "kimi_k2": Bar(24, 8, 6),
+    "functionary_v3_1": Bar(22, 8, 5),
+    "harmony": Bar(16, 7, 4),
+    "inkling": Bar(18, 5, 1),
+    "kimi_k3": Bar(42),
+    "muse_glimmer": Bar(44, 0, 1),
+    "functionary_v3_2": Bar(8, 9, 1),
+    "pythonic": Bar(11, 5, 1),
+    "llama4_pythonic": Bar(18, 4, 1),
+    "olmo3": Bar(20, 4, 1),
+    "lfm2": Bar(17, 5, 1),
+    "qwen3_coder": Bar(42, 0, 2),
+    "seed_oss": Bar(50, 0, 2),
+    "nemotron_v3": Bar(46, 0, 2),
+    "step3p5": Bar(43, 0, 2),
+    "mimo": Bar(43, 0, 2),
+    "glm45": Bar(44, 0, 3),
+    "glm47": Bar(48, 0, 4),
+    "ling3": Bar(45, 0, 3),
+    "poolside_v1": Bar(47, 0, 3),
+    "hy_v3": Bar(44, 0, 2),
+    "minimax_m2": Bar(46, 0, 3),
+    "dots": Bar(48, 0, 3),
+    "deepseek_v32": Bar(48, 0, 3),
+    "deepseek_v4": Bar(49, 0, 3),
+    "step3": Bar(58, 0, 3),
+    "minicpm5": Bar(51, 0, 3),
+    "minimax_m3": Bar(62, 0, 1),
+    "gemma4": Bar(20, 9, 2),
+    "functiongemma": Bar(20, 9, 2),
+}
+
+
+def read_all(fmt: Format) -> list[Reading]:
+    """Read the damaged texts of *fmt*, an even sample of them, each in the next of the settings."""
+    once = damaged_texts(fmt)
+    found = []
+    for at, damaged in enumerate([*once[:: -(-len(once) // TEXTS)], *twice_damaged(fmt, TWICE)]):
+        setting = SETTINGS[(at + at // len(SETTINGS)) % len(SETTINGS)]
+        calls = read_damaged(fmt, damaged.text, setting)
+        found.append(Reading(damaged, setting, calls, outcome(calls, damaged.calls)))
+    return found
+
+
+def shown(readings: list[Reading], kind: Outcome) -> str:
+    """Write the first texts that had the outcome *kind*."""
+    lines = [
+        f"{each.setting.name}: {each.damaged.text!r}\n    "
+        + "\n    ".join(f"{c.name} {c.arguments!r} complete={c.complete}" for c in each.calls)
+        for each in readings
+        if each.outcome == kind
+    ]
+    return f"{len(lines)} of {len(readings)} {kind}:\n" + "\n".join(lines[:5])
+
+
+def test_every_format_has_a_bar() -> None:
+    assert BARS.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_damaged_call_is_what_was_meant_or_no_complete_call(name: str) -> None:
+    readings = read_all(FORMATS[name])
+    share = {kind: number / len(readings) for kind, number in _count(readings).items()}
+    bar = BARS[name]
+    assert share.get("corrupted", 0) * 100 <= bar.corrupted, shown(readings, "corrupted")
+    assert share.get("altered", 0) * 100 <= bar.altered, shown(readings, "altered")
+    assert share.get("exact", 0) * 100 >= bar.exact, shown(readings, "none")
+
+
+def _count(readings: list[Reading]) -> Counter[Outcome]:
+    return Counter(each.outcome for each in readings)
+
+
+def _main(names: list[str]) -> None:
+    """Print the lines of `BARS` as they would be now."""
+    for name in names or FORMATS:
+        readings = read_all(FORMATS[name])
+        found = _count(readings)
+        exact = found["exact"] * 100 // len(readings)
+        wrong = [-(-found[kind] * 100 // len(readings)) for kind in ("corrupted", "altered")]
+        bar = ", ".join(map(str, [exact, *wrong] if any(wrong) else [exact]))
+        sys.stdout.write(f'    "{name}": Bar({bar}),\n')
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
