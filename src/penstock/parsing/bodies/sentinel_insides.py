@@ -27,6 +27,9 @@ from penstock.values.incremental import IncrementalJSON
 END: Final = "[[seg_end]]"
 """What ends a segment, in any case."""
 
+HALF_END: Final = END.removesuffix("]]")
+"""What a damaged end marker leaves before the whole one."""
+
 END_MARKERS: Final = markers(END, fold=True)
 
 MAX_BLANK: Final = 256
@@ -110,9 +113,15 @@ class StringInside:
         if found is None:
             return Verdict.MORE
         self._end(calls)
+        if self._text.rstrip("] \r\n").lower().endswith(HALF_END):
+            calls.doubt("it is not clear where the content ends")
         scanner.at = found.end()
         calls.close()
         return Verdict.DONE
+
+    @property
+    def _text(self) -> str:
+        return "".join(self._pieces) if self._string is None else self._string.gone_out()
 
     def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
         """Say that the text has ended: the string takes what was held back."""
