@@ -131,6 +131,12 @@ def test_a_template_that_does_not_work_leaves_it_to_auto(source: str) -> None:
 
 
 LOOP = "{% set ns = namespace(x='xy') %}{% for i in range(9999) %}@{% endfor %}"
+AGAIN = "{% set x = $ %}{% for i in range(9999) %}{% set y = @ %}{% endfor %}"
+TWINS = (
+    "{% set a = namespace(x=[1]) %}{% set b = namespace(x=[1]) %}{% for i in range(40) %}"
+    "{% set a.x = [a.x, a.x] %}{% set b.x = [b.x, b.x] %}{% endfor %}{{ @ }}"
+)
+
 HOSTILE = {
     "loops in loops": "{% for a in range(9999) %}" * 4 + "{% endfor %}" * 4,
     "a loop that counts far": "{% for a in range(10 ** 12) %}{% endfor %}",
@@ -169,6 +175,19 @@ HOSTILE = {
     "a replacement": "{{ ('x' * 9999) | replace('x', 'y' * 99999) }}",
     "a join": "{{ ('x' * 99999) | join('y' * 99999) }}",
     "an indent": "{{ ('x\n' * 60000) | indent(9999) }}",
+    "a search in text": AGAIN.replace("$", "'x' * 99999").replace("@", "'y' in x"),
+    "a search in a list": AGAIN.replace("$", "range(9999) | list").replace("@", "-1 in x"),
+    "a test in a list": AGAIN.replace("$", "range(9999) | list").replace("@", "-1 is in(x)"),
+    "a search by a method": AGAIN.replace("$", "range(9999) | list").replace("@", "x.count(-1)"),
+    "sums of lists": AGAIN.replace("$", "[[1]] * 9999").replace("@", "x | sum(start=[])"),
+    "slices": AGAIN.replace("$", "range(9999) | list").replace("@", "x[1:]"),
+    "sorting": AGAIN.replace("$", "range(9999) | list").replace("@", "x | sort"),
+    "lists that hold each other, compared": TWINS.replace("@", "a.x == b.x"),
+    "lists that hold each other, in order": TWINS.replace("@", "a.x < b.x"),
+    "lists that hold each other, sorted": TWINS.replace("@", "[a.x, b.x] | sort"),
+    "a list that holds itself": (
+        "{% set a = [] %}{% set b = [] %}{% set _ = (a.append(a), b.append(b)) %}{{ a == b }}"
+    ),
     "too long": " " * 200_000,
     "the insides of Python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
 }

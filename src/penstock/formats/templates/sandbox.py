@@ -9,9 +9,13 @@ for ever and filling the memory; that is done here:
   what could make far too much of little (a product, a width, ``replace``) is asked before;
 * a template, and what it writes, have a limit each; writing stops when it is reached.
 
+Comparisons, tests, slices and the arguments of calls are measured by what they look at: ``x in
+text`` costs as many steps as the text is long, and lists that hold each other many times over are
+larger than the limit.
+
 One step takes a bounded time and a template has a bounded number of them, so all of it ends: a
-hostile one may take a second or two and some hundred megabytes before it is given up. Not measured
-are comparisons and slices, which make nothing larger, and what Jinja needs to compile a template.
+hostile one may take a second and some hundred megabytes before it is given up. Not measured is what
+Jinja needs to compile a template.
 """
 
 from __future__ import annotations
@@ -48,7 +52,9 @@ MAX_PRODUCT: Final = 16_777_216
 """How much a filter or a method of text may make before it is measured: the two largest of what it
 is given, multiplied."""
 
-_STEP_SIZE: Final = 64  # So much of a text or a list is one more step.
+_STEP_SIZE: Final = 64  # So much of a text is one more step.
+_STEP_ITEMS: Final = 16  # So much of a list is one more step: each item is looked at by itself.
+_REPEATING: Final = ("do_sum", "sync_do_sum")  # Each list is added to a copy of those before it.
 
 
 class RunawayError(TemplateError):
@@ -72,6 +78,8 @@ class Sandbox(SandboxedEnvironment):
         self.filters.update(tojson=_to_json, fromjson=json.loads, from_json=json.loads)
         self.filters = {name: self._measured(made) for name, made in self.filters.items()}
         self.filters.update(counted=self._counted, measured=self._measure)
+        tests: dict[str, Any] = dict(self.tests)
+        self.tests = {name: self._measured(made) for name, made in tests.items()}
         self.globals = {
             "range": _range,
             "dict": dict,
@@ -92,6 +100,13 @@ class Sandbox(SandboxedEnvironment):
         for block in tree.find_all(nodes.AssignBlock):
             block.filter = _piped(block.filter, "measured")
         _measure_joins(tree)
+        for comparison in tree.find_all(nodes.Compare):
+            comparison.expr = _piped(comparison.expr, "measured")
+            for operand in comparison.ops:
+                operand.expr = _piped(operand.expr, "measured")
+        for part in tree.find_all(nodes.Getitem):
+            if isinstance(part.arg, nodes.Slice):  # It is a copy.
+                part.node = _piped(part.node, "measured")
         tree.set_environment(self)
         return Template.from_code(self, self.compile(tree), {**self.globals})
 
@@ -113,7 +128,8 @@ class Sandbox(SandboxedEnvironment):
         _check_numbers(args, kwargs)
         if isinstance(owner, str):
             _check_product(owner, *args[2:], *kwargs.values())
-        self._measure(owner)
+        for value in (owner, *args[2:], *kwargs.values()):
+            self._measure(value)
         return self._measure(super().call(*args, **kwargs))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -150,6 +166,8 @@ class Sandbox(SandboxedEnvironment):
                 self._measure(value)
                 if made.__name__ == "do_format":
                     _check_width(value)
+                elif isinstance(value, list) and made.__name__ in _REPEATING:
+                    self._step(len(value) * _weight(value) // _STEP_SIZE**2)
             return self._measure(made(*args, **kwargs))
 
         return measured
@@ -163,7 +181,7 @@ class Sandbox(SandboxedEnvironment):
         size = _weight(value)
         if size > MAX_VALUE:
             raise RunawayError("the template makes too much of something")
-        self._step(1 + size // _STEP_SIZE)
+        self._step(1 + size // (_STEP_SIZE if isinstance(value, str) else _STEP_ITEMS))
         return value
 
     def _step(self, cost: int) -> None:
