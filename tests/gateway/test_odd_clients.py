@@ -191,6 +191,21 @@ def test_deep_bodies_are_refused_in_no_more_time_than_flat_ones_are_read(depth: 
     assert refused < 5 * read
 
 
+@pytest.mark.parametrize("what", ["tool", "property"])
+def test_a_name_of_a_tool_or_property_has_256_characters_at_most(served: Served, what: str) -> None:
+    (tool,) = tools_of("openai-chat")
+    for size, status in ((256, 200), (257, 400), (1_500_000, 400)):
+        named = {**tool["function"], "name": "n" * size} if what == "tool" else tool["function"]
+        if what == "property":
+            schema = {"type": "object", "properties": {"n" * size: {"type": "string"}}}
+            named = {**named, "parameters": {"type": "array", "items": schema}}
+        answer = ask(served, CHAT, {**HELLO, "tools": [{**tool, "function": named}]})
+        assert answer.status == status
+        if status == 400:
+            assert b"at most 256 characters" in answer.body
+            assert len(answer.body) < 1_000
+
+
 def test_a_request_has_1024_tools_at_most(served: Served) -> None:
     (tool,) = tools_of("openai-chat")
     tools = [{**tool, "function": {**tool["function"], "name": f"t{n}"}} for n in range(1025)]

@@ -27,6 +27,7 @@ from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches
 from penstock.requests import Request
 from penstock.store import RequestStarted
+from penstock.tools import Tool
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -41,6 +42,9 @@ MAX_NAME: Final = 64
 
 MAX_NAMES: Final = 24
 """How many fields that were omitted are named in a header: servers limit its length."""
+
+MAX_TOOL_NAME: Final = 256
+"""How many characters the name of a tool, or of a property of its schema, may have."""
 
 _NOT_IN_HEADERS: Final = re.compile(r"[^ -:<-~]")
 _COUNT: Final = re.compile(r"\d+ ")  # what differs from one request to the next
@@ -165,6 +169,8 @@ class Asked:
         limits = self._gateway.limits
         if len(request.tools) > limits.tools:
             raise Refusal(400, f"a request has at most {limits.tools} tools here")
+        for tool in request.tools:
+            _check_names(tool)
         if request.n is not None and request.n > limits.choices:
             raise Refusal(400, f"a request has at most {limits.choices} choices (`n`) here")
 
@@ -223,6 +229,31 @@ class Asked:
             stream=request.stream,
             request=self._secrets.body(self._data) if self._gateway.bodies else b"",
         )
+
+
+def _check_names(tool: Tool) -> None:
+    """Raise `Refusal` for a tool, or a property of it, whose name is too long.
+
+    Parsers look for each name in the model's text: a name of a megabyte would cost seconds.
+    """
+    if len(tool.name) > MAX_TOOL_NAME:
+        raise Refusal(400, _too_long(f"tool {tool.name[:MAX_NAME] + '…'!r}"))
+    waiting: list[Any] = [tool.parameters]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            named = value.get("properties")
+            for name in named if isinstance(named, dict) else ():
+                if len(name) > MAX_TOOL_NAME:
+                    shown = f"property {name[:MAX_NAME] + '…'!r} of tool {tool.name!r}"
+                    raise Refusal(400, _too_long(shown))
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def _too_long(what: str) -> str:
+    return f"The name of {what} is too long: names have at most {MAX_TOOL_NAME} characters here."
 
 
 def _headers(way: Way, journal: Journal | None = None) -> list[tuple[bytes, bytes]]:

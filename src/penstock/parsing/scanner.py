@@ -188,12 +188,31 @@ def _gate_behind(rests: Sequence[str], unless: str, depth: int = GATE_DEPTH) -> 
     return rf"(?:\Z|{'|'.join(branches)})"
 
 
-@lru_cache(maxsize=512)
+MAX_CACHED: Final = 16_384
+"""How many characters a set of markers may have to be kept among the many: 8 MB in all.
+
+A request chooses the names of its tools, so larger sets are kept only a few at a time."""
+
+
 def markers(
     *literals: str, fold: bool = False, unless: str = "", guarded: tuple[str, ...] = ()
 ) -> Markers:
     """Give the compiled set of *literals*; the same set is compiled once."""
+    compile_ = _compile_small if sum(map(len, literals)) <= MAX_CACHED else _compile_large
+    return compile_(literals, fold, unless, guarded)
+
+
+def _compile(
+    literals: tuple[str, ...],
+    fold: bool,  # noqa: FBT001 - a cache tells calls with keywords from those without
+    unless: str,
+    guarded: tuple[str, ...],
+) -> Markers:
     return Markers(literals, fold=fold, unless=unless, guarded=guarded)
+
+
+_compile_small: Final = lru_cache(maxsize=512)(_compile)
+_compile_large: Final = lru_cache(maxsize=8)(_compile)
 
 
 class Scanner:
