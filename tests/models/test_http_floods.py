@@ -21,7 +21,7 @@ from penstock.events import Event, Failed, TextDelta, ThinkingDelta, ToolCallDel
 from penstock.frames import MAX_LINE
 from penstock.messages import Text
 from penstock.models.http import HTTPCall, decompression
-from penstock.models.http.attempt import MAX_TURN, parts_of
+from penstock.models.http.attempt import MAX_PART, MAX_TURN, parts_of
 from penstock.models.http.decompression import decompressor_for
 from penstock.models.http.transport import UnreadableError
 from penstock.requests import UserMessage
@@ -143,8 +143,8 @@ def test_a_giant_delta_comes_in_pieces_that_say_the_same(field: str) -> None:
     deltas = [event for batch in batches for event in batch if hasattr(event, "text")]
     said = [event.text for event in deltas if isinstance(event, TextDelta | ThinkingDelta)]
     assert "".join(said) == text
-    assert max(map(len, said)) <= MAX_TURN
-    assert turns >= len(text) // MAX_TURN
+    assert max(map(len, said)) <= MAX_PART
+    assert turns >= len(text) // MAX_PART
 
 
 def test_a_whole_body_of_one_long_line_is_read() -> None:
@@ -154,7 +154,7 @@ def test_a_whole_body_of_one_long_line_is_read() -> None:
     )
     batches, turns = asyncio.run(turns_of(Flood(cut(body.encode()))))
     assert batches[-1][-1].message.text == text  # type: ignore[union-attr]
-    assert turns >= len(text) // MAX_TURN
+    assert turns >= len(text) // MAX_PART
 
 
 def test_events_are_cut_where_they_say_too_much() -> None:

@@ -16,7 +16,7 @@ from penstock.parsing.output import DELTAS, Kind, Output
 from penstock.parsing.reasoning import Reasoning
 from penstock.parsing.refusals import Refusals
 from penstock.parsing.runs import TextRun
-from penstock.parsing.scanner import Scanner
+from penstock.parsing.scanner import Markers, Scanner
 
 MAX_BLANK: Final = 4096
 """How much white space is held back before a possible call, or a first thought."""
@@ -39,8 +39,8 @@ class Opening(NamedTuple):
 class Prose:
     """Reads text outside of calls."""
 
-    __slots__ = ("_calls", "_lookout", "_newlines", "_output", "_preface", "_refusals", "_scanner",
-                 "_trim", "follows_call")  # fmt: skip
+    __slots__ = ("_blank", "_calls", "_clear", "_lookout", "_newlines", "_output", "_preface",
+                 "_refusals", "_scanner", "_trim", "follows_call")  # fmt: skip
 
     def __init__(
         self,
@@ -60,6 +60,10 @@ class Prose:
         self._refusals = refusals
         self._trim = trim
         self._newlines = 0  # how many may still be dropped
+        # White space is held back character by character: what is known of it is not looked at
+        # again. Both are places in the whole answer.
+        self._clear: tuple[Markers, int] | None = None  # up to here begins none of these
+        self._blank = (0, 0)  # where white space begins and ends
         reasoning = lookout.reasoning
         self._preface = reasoning.preface if reasoning is not None else ""
 
@@ -78,9 +82,13 @@ class Prose:
             if has_begun is not False:
                 return has_begun is True
         text, markers = scanner.text, lookout.markers
-        found = markers.find(text, scanner.at)
+        start = scanner.at
+        if self._clear is not None and self._clear[0] is markers:
+            start = max(start, self._clear[1] - scanner.offset)
+        found = markers.find(text, start)
         if found is None:
-            end = len(text) if final else markers.find_held(text, scanner.at)
+            end = len(text) if final else markers.find_held(text, start)
+            self._clear = (markers, scanner.offset + end)
             self.show(end if final else self._before_blank(end))
             return False
         if not final and markers.may_grow(text, found.start()):
@@ -95,6 +103,7 @@ class Prose:
         """Let the answer begin here: what was read stood in the prompt."""
         self._calls.is_first = True
         self._preface = ""
+        self._clear, self._blank = None, (0, 0)
 
     def show(self, end: int) -> None:
         """Show the text up to *end*."""
@@ -241,9 +250,13 @@ class Prose:
         """Where the white space begins that `trim` keeps for a call that may follow."""
         if not self._trim or not self._lookout.may_call:
             return end
-        at = self._scanner.at
-        blank = end - len(self._scanner.text[at:end].rstrip()) - at
-        return end - blank if blank <= MAX_BLANK else end
+        scanner = self._scanner
+        at, offset = scanner.at, scanner.offset
+        start, seen = (place - offset for place in self._blank)
+        if not (at <= start <= seen <= end) or scanner.text[seen:end].strip():
+            start = at + len(scanner.text[at:end].rstrip())
+        self._blank = (offset + start, offset + end)
+        return start if end - start <= MAX_BLANK else end
 
     def _skip_newlines(self) -> None:
         """Drop the newlines that belong to a marker; the first other character ends that."""
@@ -258,5 +271,10 @@ class Prose:
         self._skip(self._find_blank_end())
 
     def _find_blank_end(self) -> int:
-        found = _LEADING_BLANK.match(self._scanner.text, self._scanner.at)
-        return found.end() if found else self._scanner.at
+        scanner = self._scanner
+        at, offset = scanner.at, scanner.offset
+        start, seen = (place - offset for place in self._blank)
+        found = _LEADING_BLANK.match(scanner.text, seen if at == start <= seen else at)
+        end = found.end() if found else at
+        self._blank = (offset + at, offset + end)
+        return end

@@ -173,6 +173,7 @@ def unless(names: Iterable[str]) -> str:
     firsts = re.escape("".join(sorted({name[0] for name in names} | {"T"})))
     in_object = rf"\s{{0,99}}(?:[^\s\"']|[\"'][^{_KEYS}])"
     in_list = rf"\s{{0,99}}[^\s{{\[{firsts}]|\s{{1,99}}\[|\[[^Ss]"  # two are of the sentinel
+    in_list = rf"{in_list}|\s{{0,99}}\{{{in_object}"
     return rf"(?<=\{{){in_object}|(?<=\[)(?:{in_list})"
 
 

@@ -42,10 +42,15 @@ MAX_REMAINDER: Final = 65_536
 """How many bytes behind the end of an answer are read, to keep its connection."""
 
 MAX_TURN: Final = 16_384
-"""How many bytes are read, and characters given, before everything else in the loop has its turn.
+"""How many bytes are read before everything else in the loop has its turn.
 
 A server that sends faster than it is read would otherwise be the only one that is served. So many
 bytes of the shortest lines and frames take some 5 ms."""
+
+MAX_PART: Final = 4_096
+"""How many characters of one delta go out before everything else in the loop has its turn.
+
+Whoever reads calls in them may need 20 µs for each, if they are all markers."""
 
 GRACE: Final = 0.05
 """How many seconds the end of a body may come later than the end of the answer in it."""
@@ -152,7 +157,7 @@ class Attempt:
         read, self._unread = self._unread, 0
         if read <= MAX_TURN:
             return events
-        self._waiting = parts_of(events, MAX_TURN)
+        self._waiting = parts_of(events, MAX_PART)
         return next(self._waiting, [])
 
     async def aclose(self) -> None:

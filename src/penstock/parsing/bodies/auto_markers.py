@@ -22,6 +22,16 @@ WINDOW: Final = 4096
 MAX_GAP: Final = 99
 """How much white space is held back behind a bracket."""
 
+_UNDECIDED: Final = {
+    "[": rf"(?:\[|\s{{0,{MAX_GAP}}}(?:\{{\s{{0,{MAX_GAP}}}[\"']?)?)\Z",
+    "{": rf"\s{{0,{MAX_GAP}}}[\"']?\Z",
+}
+"""What behind a bracket, at the end of the text, leaves open whether it counts.
+
+To open a body for each would cost some 40 µs, and models do write floods of brackets."""
+
+_MAX_UNDECIDED: Final = 2 * MAX_GAP + 3  # characters, with the bracket
+
 MANY: Final = 256
 """With more markers of one first character these are looked up, not compiled.
 
@@ -33,7 +43,7 @@ answer needs, and tries them one by one at each bracket of the text.
 class ScatteredMarkers(Markers):
     """A large set of markers; *unless* follows none of *guarded*."""
 
-    __slots__ = ("_bare", "_firsts", "_many", "_needles", "_overlap", "_search", "_sizes")
+    __slots__ = ("_firsts", "_many", "_needles", "_open", "_overlap", "_search", "_sizes")
 
     def _finder(self, unless: str, guarded: tuple[str, ...]) -> Callable[..., re.Match[str] | None]:
         groups: dict[str, list[str]] = {}
@@ -44,7 +54,10 @@ class ScatteredMarkers(Markers):
         self._search = re.compile(
             "|".join(_pattern_of(group, unless, guarded) for group in groups.values())
         ).search
-        self._bare = {group[0] for group in groups.values() if _is_bare(group, guarded)}
+        bare = [group[0] for group in groups.values() if _is_bare(group, guarded)]
+        self._open = re.compile(
+            "|".join(re.escape(one) + _UNDECIDED[one] for one in bare) or "(?!)"
+        )
         many = [group for group in groups.values() if len(group) > MANY]
         self._firsts = {group[0][0] for group in many}
         self._many = frozenset(literal for group in many for literal in group)
@@ -76,12 +89,11 @@ class ScatteredMarkers(Markers):
     def find_held(self, text: str, at: int = 0) -> int:
         """Find where the end of *text* begins that may become a marker.
 
-        A bracket is one, with the white space behind it: only what follows says whether it counts.
+        A bracket is one, with what leaves it undecided: only what follows says whether it counts.
         """
         held = super().find_held(text, at)
-        bracket = len(text.rstrip()) - 1
-        is_open = bracket >= at and text[bracket] in self._bare
-        return min(held, bracket) if is_open and len(text) - bracket <= MAX_GAP + 1 else held
+        found = self._open.search(text, max(at, len(text) - _MAX_UNDECIDED))
+        return held if found is None else min(held, found.start())
 
     def _is_in(self, text: str, at: int) -> bool:
         """Tell whether a marker may begin in the window at *at*."""
@@ -102,7 +114,7 @@ def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> 
     """
     first = re.escape(group[0][0])
     if _is_bare(group, guarded):
-        return rf"{first}(?!{unless}|\s{{0,{MAX_GAP}}}\Z)"
+        return f"{first}(?!{unless}|{_UNDECIDED[group[0]]})"
     if len(group) > MANY:
         return gate_of(group)
     rests = "|".join(re.escape(each[1:]) for each in sorted(group, key=len, reverse=True))
@@ -111,7 +123,7 @@ def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> 
 
 def _is_bare(group: Sequence[str], guarded: tuple[str, ...]) -> bool:
     """Tell whether all of *group* is one character: only what follows it says that it counts."""
-    return group == [group[0][0]] and group[0] in guarded
+    return group == [group[0][0]] and group[0] in guarded and group[0] in _UNDECIDED
 
 
 def _common_beginning(group: Sequence[str]) -> str:
