@@ -133,7 +133,7 @@ def test_the_arguments_of_a_complete_call_are_what_rxml_reads(body: str, mode: M
             _, start, inner = raw[index].partition("<write>")
             if start:
                 inner = inner[: inner.rindex("</write")]
-                assert event.call.arguments == rxml.loads(inner, WRITE.parameters)
+                assert event.call.arguments == rxml.loads(inner, WRITE.parameters, strict=True)
             else:
                 assert event.call.arguments == {}
 
