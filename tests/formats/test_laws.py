@@ -171,15 +171,17 @@ RARE = [
         '<atem:function_calls><atem:invoke name="e"><atem:parameter name="h">x'
         '<atem:parameter name="c">i',
     ),
+    ("auto", '<|tool_call>call:e{><|"|>'),
     ("generic_json", 'L {"tool_call":{"name":"log","arguments":{'),
 ]
 """What was read otherwise at another cut."""
 
 
-WAYS = [
+WAYS: list[dict[str, Any]] = [
     {"repair": True},
     {"repair": True, "trim": True},
     {"trim": True, "prompt_suffix": "<think>", "reasoning": "seed_oss"},
+    {"reasoning": "minimax_append_think"},
 ]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from penstock.events import TextStart, ThinkingStart
 from penstock.parsing.calls import Calls
 from penstock.parsing.code_spans import FENCE, CodeSpans
 from penstock.parsing.lookout import Lookout, Role
@@ -40,7 +39,7 @@ class Opening(NamedTuple):
 class Prose:
     """Reads text outside of calls."""
 
-    __slots__ = ("_calls", "_code", "_lookout", "_newlines", "_output", "_preface", "_refusals",
+    __slots__ = ("_calls", "_code", "_lookout", "_newlines", "_output", "_refusals",
                  "_scanner", "_trim", "follows_call")  # fmt: skip
 
     def __init__(
@@ -64,7 +63,7 @@ class Prose:
         self._trim = trim
         self._newlines = 0  # how many may still be dropped
         reasoning = lookout.reasoning
-        self._preface = reasoning.preface if reasoning is not None else ""
+        output.preface = reasoning.preface if reasoning is not None else ""
 
     def read(self, *, final: bool) -> Opening | bool:
         """Show text up to the next marker and pass it.
@@ -97,7 +96,7 @@ class Prose:
     def forget(self) -> None:
         """Let the answer begin here: what was read stood in the prompt."""
         self._calls.is_first = True
-        self._preface = ""
+        self._output.preface = ""
 
     def show(self, end: int) -> None:
         """Show the text up to *end*."""
@@ -108,9 +107,6 @@ class Prose:
         text, kind = scanner.text[scanner.at : end], lookout.kind
         if self._refusals.is_open:
             self._refusals.add(text)
-        if self._preface and kind == "text":
-            self._output.prefix(self._preface)
-            self._preface = ""
         self._output.show(end, kind)
         self._note(text, kind)
 
@@ -123,15 +119,7 @@ class Prose:
         self.follows_call = False
         if self._refusals.is_open:
             self._refusals.add(text)
-        if output.kind != kind:
-            output.close_text()
-            output.kind = kind
-        if output.pieces is None:
-            output.pieces = []
-            start = TextStart if kind == "text" else ThinkingStart
-            output.events.append(start(output.index))
-        output.pieces.append(text)
-        output.events.append(DELTAS[kind](output.index, text, scanner.take_raw()))
+        output.say(text, kind)
         scanner.forget()
         self._note(text, kind)
 
