@@ -173,6 +173,7 @@ RARE = [
             '<atem:parameter name="c">i'
         ),
     ),
+    ("auto", '<|tool_call>call:e{><|"|>'),
     ("generic_json", 'L {"tool_call":{"name":"log","arguments":{'),
 ]
 """What was read otherwise at another cut."""
@@ -182,6 +183,7 @@ WAYS: list[dict[str, Any]] = [
     {"repair": True},
     {"repair": True, "trim": True},
     {"trim": True, "prompt_suffix": "<think>", "reasoning": "seed_oss"},
+    {"reasoning": "minimax_append_think"},
 ]
 
 

@@ -52,6 +52,7 @@ class Output:
         "index",
         "kind",
         "pieces",
+        "preface",
     )
 
     def __init__(self, scanner: Scanner) -> None:
@@ -62,6 +63,7 @@ class Output:
         self.calls = 0  # that have come out
         self._held = ""  # text that belongs to the next event of the open call
         self._scanner = scanner
+        self.preface = ""  # text that the answer lacks, before any other text of it
         self._line = ""  # the last of the open text
         self._seen = 0  # how many of its pieces were looked at for that
 
@@ -79,10 +81,10 @@ class Output:
         pieces.append(text)
         self.events.append(DELTAS[kind](self.index, text, scanner.take_raw()))
 
-    def say(self, text: str) -> None:
-        """Put out *text* that the answer says in other words: those that were read claim it."""
-        self._open_text("text", claims=False).append(text)
-        self.events.append(TextDelta(self.index, text, self._scanner.take_raw()))
+    def say(self, text: str, kind: Kind = "text") -> None:
+        """Put out *text* in a block of *kind*, with all text that was read and not claimed."""
+        self._open_text(kind, claims=False).append(text)
+        self.events.append(DELTAS[kind](self.index, text, self._scanner.take_raw()))
 
     def _open_text(self, kind: Kind, *, claims: bool) -> list[str]:
         """Give the pieces of the open block of *kind*, or of a new one, which may claim text."""
@@ -92,14 +94,13 @@ class Output:
         if self.pieces is None:
             self.pieces = []
             self._line, self._seen = "", 0
-            raw = self._scanner.take_raw() if claims else ""
+            preface, self.preface = ("", self.preface) if kind != "text" else (self.preface, "")
+            raw = self._scanner.take_raw() if claims and not preface else ""
             self.events.append(_STARTS[kind](self.index, raw))
+            if preface:
+                self.pieces.append(preface)
+                self.events.append(TextDelta(self.index, preface))
         return self.pieces
-
-    def prefix(self, text: str) -> None:
-        """Put out *text* that the answer lacks, before any other text of it."""
-        self.pieces = [text]
-        self.events += [TextStart(self.index), TextDelta(self.index, text)]
 
     def close_text(self) -> None:
         """Close the open block of text or thinking."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from penstock.events import TextStart, ThinkingStart
 from penstock.parsing.calls import Calls
 from penstock.parsing.code_spans import FENCE, CodeSpans
 from penstock.parsing.lookout import Lookout, Role
@@ -41,7 +40,7 @@ class Prose:
     """Reads text outside of calls."""
 
     __slots__ = ("_blank", "_calls", "_clear", "_code", "_lookout", "_newlines", "_output",
-                 "_preface", "_refusals", "_scanner", "_trim", "follows_call")  # fmt: skip
+                 "_refusals", "_scanner", "_trim", "follows_call")  # fmt: skip
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Prose:
         self._clear: tuple[Markers, int] | None = None  # up to here begins none of these
         self._blank = (0, 0)  # where white space begins and ends
         reasoning = lookout.reasoning
-        self._preface = reasoning.preface if reasoning is not None else ""
+        output.preface = reasoning.preface if reasoning is not None else ""
 
     def read(self, *, final: bool) -> Opening | bool:
         """Show text up to the next marker and pass it.
@@ -105,7 +104,7 @@ class Prose:
     def forget(self) -> None:
         """Let the answer begin here: what was read stood in the prompt."""
         self._calls.is_first = True
-        self._preface = ""
+        self._output.preface = ""
         self._clear, self._blank = None, (0, 0)
 
     def show(self, end: int) -> None:
@@ -117,9 +116,6 @@ class Prose:
         text, kind = scanner.text[scanner.at : end], lookout.kind
         if self._refusals.is_open:
             self._refusals.add(text)
-        if self._preface and kind == "text":
-            self._output.prefix(self._preface)
-            self._preface = ""
         self._output.show(end, kind)
         self._note(text, kind)
 
@@ -132,15 +128,7 @@ class Prose:
         self.follows_call = False
         if self._refusals.is_open:
             self._refusals.add(text)
-        if output.kind != kind:
-            output.close_text()
-            output.kind = kind
-        if output.pieces is None:
-            output.pieces = []
-            start = TextStart if kind == "text" else ThinkingStart
-            output.events.append(start(output.index))
-        output.pieces.append(text)
-        output.events.append(DELTAS[kind](output.index, text, scanner.take_raw()))
+        output.say(text, kind)
         scanner.forget()
         self._note(text, kind)
 
