@@ -128,7 +128,12 @@ class Parameters:
         if tail and not is_tag:
             value.add(tail)
         scanner.at = len(scanner.text)
-        if value.is_blank or ending.has_markup or isinstance(ending, TreeEnding | AnyClosingTag):
+        is_clear = isinstance(ending, ValueEnding) and ending.is_clear
+        if (
+            value.is_blank
+            or (ending.has_markup and not is_clear)
+            or isinstance(ending, TreeEnding | AnyClosingTag)
+        ):
             raise UnclearError("an open value")
         value.close(forgotten=True)
         self._take_value(value, calls)

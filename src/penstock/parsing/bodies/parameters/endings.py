@@ -137,6 +137,7 @@ class ValueEnding:
         self._is_missing = is_missing
         self._repairs = repairs
         self._is_special = grammar.dialect.special
+        self._has_calls = False  # a call or a parameter inside the value is data
         self._open: list[Kind] = []  # tags inside the value whose closing tags have not come
         self._sections = 0  # the same for sections: text may name one without its end
 
@@ -173,10 +174,20 @@ class ValueEnding:
         if self._is_special or token.kind in (Kind.KEY, Kind.TRAIL):
             raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
         if token.kind is Kind.CALL:
+            self._has_calls = True
             self._open.append(Kind.CALL)
         else:
             self._sections += 1
         return self._keep()
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the value may end without its closing tag.
+
+        It may hold tags that are quoted, and sections that have come to their end: files about calls
+        have both. A call in it may be the next one.
+        """
+        return not (self._has_calls or self._open or self._sections)
 
     def _keep(self) -> Judgement:
         self.has_markup = True
@@ -211,6 +222,7 @@ class ValueEnding:
             raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
         if token.kind is Kind.VALUE or not self._grammar.dialect.value:
             self._open.append(token.kind)
+        self._has_calls = True
         return self._keep()
 
     def _judge_outer_end(
@@ -224,7 +236,7 @@ class ValueEnding:
         follows = self._grammar.ends_call(text, token.end, final=final or self._repairs)
         if follows is None:
             return _MORE
-        if not follows or self.has_markup:
+        if not follows or not self.is_clear:
             raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
         if is_section and not self._repairs:
             raise NoCallError(f"{token.found[0]} inside the value of {self._key}")
