@@ -184,8 +184,8 @@ class ValueEnding:
     def is_clear(self) -> bool:
         """Whether the value may end without its closing tag.
 
-        It may hold tags that are quoted, and sections that have come to their end: files about calls
-        have both. A call in it may be the next one.
+        It may hold tags that are quoted, and sections that have come to their end: files about
+        calls have both. A call in it may be the next one.
         """
         return not (self._has_calls or self._open or self._sections)
 
