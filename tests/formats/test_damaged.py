@@ -13,12 +13,16 @@ from typing import Any, Final
 import pytest
 
 from laws import Ending, check_readings
+from laws.damage import SETTINGS, TOOLS, Setting, damaged_texts, twice_damaged
 from penstock import Parser
+from penstock.formats import Format
 from penstock.formats.base import message_of
+from penstock.formats.registry import BUILT_IN
 from penstock.parsing import Arguments
 from penstock.tools import read_tools
 
 HERE: Final = Path(__file__).parents[1] / "vectors"
+FORMATS: Final = {fmt.name: fmt for fmt in BUILT_IN}
 TOOLSETS: Final = json.loads((HERE / "toolsets.json").read_text("utf-8"))
 VECTORS: Final = [
     pytest.param(vector, id=vector["id"])
@@ -50,3 +54,25 @@ def test_a_damaged_call_is_read_as_meant_or_not_at_all(
         if len(complete) == len(message.tool_calls):  # What an incomplete one took is no text.
             content = expect["content"]
             assert message.text == content or (content is None and not message.text.strip())
+
+
+RAW: Final = (
+    *("qwen3_coder", "seed_oss", "glm45", "glm47", "hy_v3", "minimax_m2", "minimax_m3", "dots"),
+    *("deepseek_v32", "step3", "minicpm5", "muse_glimmer", "kimi_k3"),
+)
+"""Formats whose values are raw text between tags."""
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_a_damaged_text_reads_the_same_by_characters(name: str) -> None:
+    fmt = FORMATS[name]
+    once = damaged_texts(fmt)
+    for at, damaged in enumerate([*once[:: len(once) // 12], *twice_damaged(fmt, 6)]):
+        setting = SETTINGS[at % len(SETTINGS)]
+        make = partial(ended_parser, setting.reader or fmt, setting)
+        check_readings(make, damaged.text, [[*damaged.text]])
+
+
+def ended_parser(fmt: Format | str, setting: Setting) -> Ending:
+    parser = Parser(fmt, TOOLS, arguments=setting.arguments, repair=setting.repair)
+    return Ending(parser, cut=False)

@@ -335,8 +335,8 @@ class RawArguments:
                 return Verdict.MORE
             surplus = self._find_surplus(text, at) if at == start else 0
             if surplus:
-                start = at = surplus
-                continue
+                scanner.at = surplus
+                return None
             end = self._find_next(text, at)
             if end is None:
                 return Verdict.MORE
@@ -346,7 +346,9 @@ class RawArguments:
     def _may_come(self, text: str, at: int) -> bool:
         """Return whether more text may make a tag or a token of what is at *at*."""
         grammar = self._grammar
-        expected = (grammar.call_end, grammar.section_end, *grammar.tokens, *TURN_ENDS)
+        ends = (grammar.argument_end, grammar.call_end, grammar.section_end)
+        doubled = (token * 2 for token in grammar.tokens)
+        expected = (*ends, grammar.call.opening, *grammar.tokens, *doubled, *TURN_ENDS)
         rest = text[at : at + max(map(len, expected))]
         return begins_any(expected, rest) or grammar.argument.is_begun(text, at)
 
