@@ -42,7 +42,8 @@ def index_of(data: Mapping[str, Any], key: str = "index") -> int | None:
 
 def is_counted(usage: Usage) -> bool:
     """Return whether a provider has counted anything."""
-    return any((usage.input, usage.output, usage.cache_read, usage.cache_write, usage.total))
+    counts = (usage.input, usage.output, usage.cache_read, usage.cache_write)
+    return any((*counts, usage.reasoning, usage.total))
 
 
 def estimated_usage(message: AssistantMessage, input_tokens: int) -> Usage:
