@@ -20,7 +20,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.formats.proof import schema_of
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 from penstock.values import Schema, coerce

@@ -10,13 +10,13 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock import json_array, ndjson, sse
-from penstock.frames import Frame
+from penstock.framing import json_array, ndjson, sse
+from penstock.framing.base import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.frames import FrameDecoder
+    from penstock.framing.base import FrameDecoder
 
 Row = tuple[str, str, str, str]
 """What was measured, the figure, the bar, and the verdict."""

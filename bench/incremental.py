@@ -18,7 +18,8 @@ import jiter
 import jsonriver
 import partial_json_parser
 
-from penstock.values.incremental import Change, IncrementalJSON
+from penstock.values.incremental import IncrementalJSON
+from penstock.values.incremental_state import Change
 
 DELTA = 4
 SIZES = (1_000, 10_000, 100_000)

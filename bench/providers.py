@@ -14,14 +14,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 
 from penstock import apis
-from penstock.events import (
-    Event,
-    MessageStart,
-    TextDelta,
-    TextStart,
-    ToolCallDelta,
-    ToolCallStart,
-)
+from penstock.events import Event, MessageStart, TextDelta, TextStart, ToolCallDelta, ToolCallStart
 
 Row = tuple[str, str, str, str]
 

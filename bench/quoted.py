@@ -21,8 +21,8 @@ from typing import Any
 from penstock import apis
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.gateway.app import Gateway
-from penstock.gateway.building import build
 from penstock.gateway.config import load
+from penstock.gateway.factory import build
 from penstock.messages import AssistantMessage
 from penstock.models.untrusted import untrusted_in
 

@@ -28,7 +28,7 @@ from penstock.errors import UsageError
 from penstock.formats import Format
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.parsing import Arguments, Machine
+from penstock.parsing import Arguments, Engine
 
 FORMATS = {fmt.name: fmt for fmt in BUILT_IN}
 MODES: tuple[Arguments, ...] = ("whole", "live")
@@ -137,7 +137,7 @@ def cut(text: str, random: Random) -> list[str]:
     return [text[start:end] for start, end in pairwise(edges)]
 
 
-def read(parser: Machine, pieces: list[str]) -> AssistantMessage:
+def read(parser: Engine, pieces: list[str]) -> AssistantMessage:
     """Read an answer that the model ended by itself."""
     builder = MessageBuilder()
     for piece in pieces:

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from penstock import apis, messages
 from penstock.errors import UsageError
 from penstock.events import Event
-from penstock.formats import Format, models
+from penstock.formats import Format, model_names
 from penstock.formats.registry import BUILT_IN
 from penstock.gateway import config
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, ToolCall
@@ -74,7 +74,7 @@ def format_list() -> str:
 def model_table() -> str:
     """List the models that are known by name, and what each writes."""
     rows = ["| name | format | reasoning | the prompt ends with |", "|---|---|---|---|"]
-    for names, found in models.table():
+    for names, found in model_names.table():
         cells = [
             ", ".join(f"`{name}`" for name in names.split(", ")),
             f"`{found.format}`",

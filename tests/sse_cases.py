@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.frames import Frame
+from penstock.framing.base import Frame
 
 
 class Case(NamedTuple):

@@ -11,15 +11,7 @@ from hypothesis import given
 from laws.strategies import event_sequences
 from penstock import events
 from penstock.errors import JSONParseError
-from penstock.events import (
-    Done,
-    Event,
-    MessageStart,
-    Part,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-)
+from penstock.events import Done, Event, MessageStart, Part, TextDelta, ToolCallDelta, ToolCallEnd
 from penstock.messages import AssistantMessage, Opaque, Text, ToolCall
 
 WIRE_NAMES = {

@@ -1,4 +1,4 @@
-"""`penstock.frames`: what all framings have in common."""
+"""`penstock.framing.base`: what all framings have in common."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frame_checks import Outcome, check_every_cut
-from penstock import json_array, ndjson, sse
 from penstock.errors import LimitError, UsageError
-from penstock.frames import Frame, as_utf8, check_limit
+from penstock.framing import json_array, ndjson, sse
+from penstock.framing.base import Frame, as_utf8, check_limit
 
 if TYPE_CHECKING:
-    from penstock.frames import FrameDecoder
+    from penstock.framing.base import FrameDecoder
 
 DECODERS = [
     pytest.param(sse.Decoder, id="sse"),

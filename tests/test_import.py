@@ -30,8 +30,8 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_a_floor_above_loads_on_first_use() -> None:
-    assert "penstock.sse" not in modules_after("import penstock")
-    assert "penstock.sse" in modules_after("import penstock; penstock.sse")
+    assert "penstock.framing.sse" not in modules_after("import penstock")
+    assert "penstock.framing.sse" in modules_after("import penstock; penstock.sse")
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,4 +1,4 @@
-"""`penstock.json_array`: elements as soon as they end, at any cut, and nothing lost."""
+"""`penstock.framing.json_array`: elements as soon as they end, at any cut, and nothing lost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from frame_checks import Outcome, check_every_cut, decode
 from laws.checks import check_linear
 from laws.cutting import chunkings, cut_at, one_by_one
 from laws.strategies import JSON_VALUES
-from penstock import json_array
 from penstock.errors import LimitError, UsageError
-from penstock.json_array import Frame
+from penstock.framing import json_array
+from penstock.framing.json_array import Frame
 
 CUTS = st.lists(st.integers(0, 400), max_size=8)
 PIECES = [b"[", b"]", b"{", b"}", b'"', b"\\", b",", b" ", b"\n", b"1", b"null", b'"a":', b"\xc3"]

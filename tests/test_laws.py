@@ -27,7 +27,6 @@ from laws import (
     one_by_one,
 )
 from laws.strategies import CUTS, soup
-from penstock import ndjson, sse
 from penstock.errors import UsageError
 from penstock.events import (
     Done,
@@ -40,6 +39,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from penstock.framing import ndjson, sse
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall
 
 SAMPLE = "before <call>ping</call> after <cal <call>x"

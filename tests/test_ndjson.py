@@ -1,4 +1,4 @@
-"""`penstock.ndjson`: a line is a frame, at any cut."""
+"""`penstock.framing.ndjson`: a line is a frame, at any cut."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from frame_checks import Outcome, check_every_cut, decode
 from laws.checks import check_linear
 from laws.cutting import cut_at, one_by_one
-from penstock import ndjson
 from penstock.errors import LimitError, UsageError
-from penstock.ndjson import Frame
+from penstock.framing import ndjson
+from penstock.framing.ndjson import Frame
 
 CUTS = st.lists(st.integers(0, 200), max_size=8)
 PIECES = [b"{", b"}", b'"a"', b" ", b"\t", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", b"\xc3", b"\xa9"]

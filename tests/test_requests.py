@@ -11,7 +11,7 @@ from penstock import DemoModel, ToolMiddleware
 from penstock.agent import Agent
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult
-from penstock.requests import (
+from penstock.request import (
     Image,
     Message,
     Request,

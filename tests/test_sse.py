@@ -1,4 +1,4 @@
-"""`penstock.sse`: the standard to the letter, at any cut, and back again."""
+"""`penstock.framing.sse`: the standard to the letter, at any cut, and back again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from frame_checks import Outcome, check_every_cut, decode
 from laws.checks import check_linear
 from laws.cutting import chunkings, cut_at, one_by_one
-from penstock import sse
 from penstock.errors import LimitError, UsageError
-from penstock.sse import Frame
+from penstock.framing import sse
+from penstock.framing.sse import Frame
 from sse_cases import CASES, Case
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """Tool calls from any model, streamed correctly, to any client.
 
-The public names, and nothing else. The contract (events, messages, tools, errors) is loaded at
-once; what stands on higher floors is loaded when it is first used, so ``import penstock`` stays
-cheap and brings no asyncio.
+The public names. The contract (events, messages, tools, errors) is imported eagerly, everything
+else on first use, so ``import penstock`` is cheap and does not import asyncio.
 """
 
 from __future__ import annotations
@@ -57,22 +56,12 @@ from penstock.messages import (
 from penstock.tools import Tool, read_tools
 
 if TYPE_CHECKING:
-    from penstock import (
-        agent,
-        apis,
-        formats,
-        json_array,
-        models,
-        ndjson,
-        requests,
-        sse,
-        streams,
-        views,
-    )
+    from penstock import agent, apis, conformance, formats, framing, models, request, streams, views
     from penstock.agent import Agent, Session
     from penstock.formats import EventParser, Format, Parser, parse, parse_events
+    from penstock.framing import json_array, ndjson, sse
     from penstock.models import DemoModel, HTTPModel, LocalModel, Model, ToolMiddleware
-    from penstock.requests import Request
+    from penstock.request import Request
     from penstock.streams import EventStream
 
 __all__ = [
@@ -128,8 +117,10 @@ __all__ = [
     "XMLParseError",
     "agent",
     "apis",
+    "conformance",
     "events",
     "formats",
+    "framing",
     "json_array",
     "messages",
     "models",
@@ -137,7 +128,7 @@ __all__ = [
     "parse",
     "parse_events",
     "read_tools",
-    "requests",
+    "request",
     "sse",
     "streams",
     "tools",
@@ -145,18 +136,21 @@ __all__ = [
     "views",
 ]
 
-_ROOMS = {
-    "agent",
-    "apis",
-    "formats",
-    "json_array",
-    "models",
-    "ndjson",
-    "requests",
-    "sse",
-    "streams",
-    "views",
+_MODULES = {
+    "agent": "agent",
+    "apis": "apis",
+    "conformance": "conformance",
+    "formats": "formats",
+    "framing": "framing",
+    "json_array": "framing.json_array",
+    "models": "models",
+    "ndjson": "framing.ndjson",
+    "request": "request",
+    "sse": "framing.sse",
+    "streams": "streams",
+    "views": "views",
 }
+"""Public modules that are imported on first use."""
 _NAMES = {
     "Agent": "agent",
     "DemoModel": "models",
@@ -167,18 +161,18 @@ _NAMES = {
     "LocalModel": "models",
     "Model": "models",
     "Parser": "formats",
-    "Request": "requests",
+    "Request": "request",
     "Session": "agent",
     "ToolMiddleware": "models",
     "parse": "formats",
     "parse_events": "formats",
 }
-"""What is found in which room, and loaded with it."""
+"""Public names and the module that is imported on first use of each."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"penstock.{name}")
+    if name in _MODULES:
+        return import_module(f"penstock.{_MODULES[name]}")
     if name in _NAMES:
         return getattr(import_module(f"penstock.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

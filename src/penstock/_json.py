@@ -234,3 +234,22 @@ def _has_unwritable_float(value: object) -> bool:
         elif isinstance(item, (list, tuple)):
             waiting.extend(item)
     return False
+
+
+# Halves of surrogate pairs, which models do stream, and which no strict reader of JSON takes.
+
+
+_LONE_SURROGATES: Final = re.compile(r"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
+
+
+def without_lone_surrogates(value: dict[str, Any]) -> dict[str, Any]:
+    """Give *value* with pairs joined and halves left out, wherever in it they are.
+
+    They show as escapes in its JSON, and nothing else does but for backslashes: most values are
+    cleared by a search.
+    """
+    text = encode(value).decode()
+    if "\\ud" not in text:
+        return value
+    cleaned: dict[str, Any] = decode(_LONE_SURROGATES.sub(lambda match: match[1] or "", text))
+    return cleaned

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from penstock import _json
 from penstock.events import Event, ToolCallEnd
 from penstock.messages import ToolCall
-from penstock.parsing import Segment
+from penstock.parsing import BrokenCall
 
 MAX_KEPT: Final = 16 * 1024 * 1024
 """How many characters of the text are kept for the summary: as many as a call may have."""
@@ -153,7 +153,7 @@ class Traced:
                 self._sum_up()
         return events
 
-    def note(self, why: str, segment: Segment) -> None:
+    def note(self, why: str, segment: BrokenCall) -> None:
         """Take what `on_error` is told: *segment* looks like a call, and why it is none."""
         named = f"{why} ({segment.tool_name})" if segment.tool_name else why
         if self._sums_up:

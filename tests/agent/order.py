@@ -13,7 +13,7 @@ from penstock.agent.events import (
     CallDenied,
     CompactionEnded,
     CompactionStarted,
-    Complained,
+    ExtensionErrorEvent,
     FindingMade,
     MessageEnded,
     MessageStarted,
@@ -30,7 +30,7 @@ from penstock.agent.events import (
 )
 from penstock.builder import MessageBuilder
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 Approval = ApprovalRequested | CallApproved | CallDenied
 Note = FindingMade | RetryStarted | RetryEnded | CompactionStarted | CompactionEnded
@@ -57,7 +57,7 @@ class Order:
     def add(self, event: AgentEvent) -> None:
         assert not self.has_ended, f"{event.type} after the end"
         check_json(event)
-        if isinstance(event, Complained):
+        if isinstance(event, ExtensionErrorEvent):
             return
         if isinstance(event, AgentStarted):
             assert not self.is_running

@@ -30,7 +30,7 @@ from penstock.agent.events import (
 from penstock.errors import ToolError, UsageError
 from penstock.events import TextDelta
 from penstock.messages import AssistantMessage, ErrorInfo, ToolResult
-from penstock.requests import Message, ToolChoice, UserMessage
+from penstock.request import Message, ToolChoice, UserMessage
 
 SWIFT = AgentRetry(base=0.0)
 

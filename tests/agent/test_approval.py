@@ -11,7 +11,7 @@ import pytest
 from agent.scenes import calls, of, talk, talking, text
 from models.loopback_servers import run
 from penstock.agent import Agent, Allow, Defer, Deny, Retry, ToolOutput, tool
-from penstock.agent.events import CallDenied, Complained, ToolEnded
+from penstock.agent.events import CallDenied, ExtensionErrorEvent, ToolEnded
 from penstock.agent.tools import MCPServer
 from penstock.agent.workspace import workspace_tools
 from penstock.errors import UsageError
@@ -97,7 +97,7 @@ def test_who_may_run_what(asks: bool | None, approve: Any, result: str) -> None:
             events = await talk(agent, "Go.")
             (content,) = given(agent)
             assert result in content
-            assert bool(of(Complained, events)) == ("nobody could" in result)
+            assert bool(of(ExtensionErrorEvent, events)) == ("nobody could" in result)
 
     run(main())
 

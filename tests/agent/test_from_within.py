@@ -26,7 +26,7 @@ from penstock.agent import (
 from penstock.agent.events import (
     AgentEnded,
     CompactionEnded,
-    Complained,
+    ExtensionErrorEvent,
     RetryEnded,
     RetryStarted,
     ToolEnded,
@@ -35,7 +35,7 @@ from penstock.apis.replay import events_of
 from penstock.events import TextDelta
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.base import Batches, Tap
-from penstock.requests import Message, ToolChoice, UserMessage
+from penstock.request import Message, ToolChoice, UserMessage
 
 
 @tool
@@ -327,7 +327,7 @@ def test_a_watch_that_raises_is_a_complaint() -> None:
             agent = Agent(model, [add], watches=[Broken("x"), Spotter("y")])
             events = await talk(agent, "Go.")
             assert given(agent) == [3]
-            assert len(of(Complained, events)) > 5
+            assert len(of(ExtensionErrorEvent, events)) > 5
 
     run(main())
 

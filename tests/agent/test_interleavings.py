@@ -43,16 +43,9 @@ from penstock.agent import (
 from penstock.apis.replay import events_of
 from penstock.errors import ToolError
 from penstock.events import Event, Failed
-from penstock.messages import (
-    AssistantMessage,
-    Content,
-    ErrorInfo,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, ToolCall, ToolResult
 from penstock.models.base import Batches, Tap
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 EXAMPLES = int(os.environ.get("INTERLEAVINGS", "100"))
 """How many interleavings are tried: a thousand in `make e2e`."""

@@ -14,7 +14,7 @@ from penstock.agent.events import (
     RetryStarted,
 )
 from penstock.messages import AssistantMessage, Text, ToolResult
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 SWIFT = AgentRetry(base=0.0)
 OVERLOADED = refusal(529, {"error": {"message": "Overloaded", "type": "overloaded_error"}})

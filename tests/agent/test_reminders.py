@@ -12,14 +12,14 @@ from agent.session.records import agent, run
 from cli.chat.test_telling import page_of
 from penstock.agent import Agent, Finding
 from penstock.agent.events import MessageEnded
-from penstock.agent.recovery.rendering import pieces_of
+from penstock.agent.recovery.summarize import pieces_of
 from penstock.agent.rules import Rule, RuleWatch
 from penstock.agent.session import Session, SessionDatabase, SessionFolder, read_session
 from penstock.agent.views import UIStream, read_ui_messages
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.messages import ToolResult
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 WATCH = [Rule("no-hello", ("hello",), "Say no hello.")]
 

@@ -16,7 +16,7 @@ from models.loopback_servers import CUT, STALL, Reply, run, stream_of
 from penstock.agent import Agent, AgentRetry, AgentRun, AgentTool, Defer, ToolContext, tool
 from penstock.agent.events import AgentEnded, AgentEvent, ToolEnded, TurnEnded
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 
 @tool

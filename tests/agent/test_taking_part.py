@@ -31,14 +31,14 @@ from penstock.agent.events import (
     ApprovalRequested,
     CallApproved,
     CallDenied,
-    Complained,
+    ExtensionErrorEvent,
     FindingMade,
     MessageEnded,
 )
 from penstock.errors import UsageError
 from penstock.events import Event, TextDelta, ToolCallEnd
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 
 @tool(asks=True)
@@ -111,7 +111,9 @@ def test_where_nobody_can_be_asked_the_answer_is_no() -> None:
             agent = Agent(model, [add], approve=approve)
             events = await talk(agent, "Go.")
             assert given(agent) == ["The call was denied: nobody could be asked"]
-            assert of(Complained, events) == [Complained("approval", "OSError: nobody there")]
+            assert of(ExtensionErrorEvent, events) == [
+                ExtensionErrorEvent("approval", "OSError: nobody there")
+            ]
 
     run(main())
 
@@ -205,7 +207,7 @@ def test_a_hook_that_fails_is_a_complaint_and_a_check_that_fails_is_a_no() -> No
                 agent.hooks.add("inputs", fails)
             events = await talk(agent, "Go.")
             assert given(agent) == ["The call was denied: a check of this call failed: oh"]
-            assert len(of(Complained, events)) == 6
+            assert len(of(ExtensionErrorEvent, events)) == 6
 
     run(main())
 
@@ -425,7 +427,10 @@ def test_a_record_that_fails_is_a_complaint_and_the_run_goes_on() -> None:
             agent.recorder = paper = Paper()
             paper.fails = True
             events = await talk(agent, "Go.")
-            assert of(Complained, events) == [Complained("record", "OSError: no space left")] * 2
+            assert (
+                of(ExtensionErrorEvent, events)
+                == [ExtensionErrorEvent("record", "OSError: no space left")] * 2
+            )
             assert len(agent.messages) == 2
 
     run(main())

@@ -18,11 +18,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import (
-    AssistantMessage,
-    ErrorInfo,
-    ToolCall,
-)
+from penstock.messages import AssistantMessage, ErrorInfo, ToolCall
 
 API = apis.get("anthropic")
 

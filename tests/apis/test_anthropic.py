@@ -25,9 +25,7 @@ from apis.anthropic_cases import (
 from laws import check_monotone
 from laws.checks import read
 from penstock.errors import UsageError
-from penstock.events import (
-    Done,
-)
+from penstock.events import Done
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking, ToolCall
 
 

@@ -20,7 +20,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.requests import (
+from penstock.request import (
     Image,
     Message,
     ReasoningOptions,

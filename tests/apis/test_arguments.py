@@ -11,7 +11,7 @@ from laws import one_by_one
 from laws.checks import read
 from penstock import apis
 from penstock.apis import Api
-from penstock.apis.arguments import ArgumentsOut, strict_object
+from penstock.apis.encoder import GuardedArguments, strict_object
 from penstock.apis.replay import events_of
 from penstock.events import Done, Event, Failed, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import AssistantMessage, ToolCall
@@ -32,7 +32,7 @@ def test_a_number_without_end_makes_no_whole_object(text: str, number: str) -> N
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_leaves_as_it_was_understood_is_json(number: float) -> None:
-    out = ArgumentsOut()
+    out = GuardedArguments()
     assert out.add("call me with ") == ""
     written = out.end(ToolCall("c", "f", {"a": number, "b": "\ud83d"}))
     assert json.loads(written, parse_constant=pytest.fail) == {"a": None, "b": "\ufffd"}
@@ -157,6 +157,6 @@ def test_an_escape_of_half_a_pair_leaves_as_a_replacement_at_any_cut(text: str) 
     call = ToolCall("c", "f", json.loads(text))
     cuts = [[text], one_by_one(text), *([text[:at], text[at:]] for at in range(1, len(text)))]
     for pieces in cuts:
-        out = ArgumentsOut()
+        out = GuardedArguments()
         written = "".join([*map(out.add, pieces), out.end(call)])
         assert strict_object(written) == HALVES[text], pieces

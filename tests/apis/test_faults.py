@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.apis.faults import (
+from penstock.apis.errors import (
     body_of,
     delay_of,
     error_info,

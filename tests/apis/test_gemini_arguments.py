@@ -13,7 +13,7 @@ from laws import cut_at
 from laws.checks import read
 from laws.strategies import CUTS, TEXT
 from penstock import MessageBuilder, apis
-from penstock.apis.gemini.json_paths import MAX_DEPTH, MAX_GAP, read_path
+from penstock.apis.gemini.partial_arguments import MAX_DEPTH, MAX_GAP, read_path
 from penstock.events import Event, ToolCallDelta
 from penstock.messages import AssistantMessage, ToolCall
 

@@ -14,7 +14,7 @@ from laws import cut_at
 from laws.checks import read
 from laws.strategies import CUTS, TEXT
 from penstock import UsageError
-from penstock.apis.gemini.signatures import returned, sealed, unsealed
+from penstock.apis.gemini.response import returned, sealed, unsealed
 from penstock.apis.replay import events_of
 from penstock.events import (
     Done,
@@ -27,15 +27,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import (
-    AssistantMessage,
-    ErrorInfo,
-    Opaque,
-    Text,
-    Thinking,
-    ToolCall,
-    Usage,
-)
+from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall, Usage
 
 
 def written(events: list[Event]) -> list[dict[str, Any]]:

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from laws.strategies import ARGUMENTS, JSON_VALUES, NAMES, TEXT
 from penstock import UsageError, apis
 from penstock.apis.gemini.schemas import fits
-from penstock.messages import (
-    AssistantMessage,
-    Opaque,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
-from penstock.requests import (
+from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult
+from penstock.request import (
     Image,
     Message,
     ReasoningOptions,

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from penstock import apis
+from penstock.apis.encoder import Ids, SentIds
 from penstock.apis.history import MISSING, lost_content, repaired, replayable, text_of
-from penstock.apis.ids import Ids, SentIds
 from penstock.messages import (
     AssistantMessage,
     Content,
@@ -18,7 +18,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.requests import Image, Message, Request, UserContent, UserMessage
+from penstock.request import Image, Message, Request, UserContent, UserMessage
 
 
 def asks(*ids: str, complete: bool = True) -> AssistantMessage:

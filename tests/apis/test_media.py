@@ -10,7 +10,7 @@ import pytest
 from penstock import apis
 from penstock.apis.media import PDF, File, file_of, media_type_of
 from penstock.messages import AssistantMessage, Opaque, Text, ToolCall, ToolResult
-from penstock.requests import Image, Request, UserMessage
+from penstock.request import Image, Request, UserMessage
 
 BYTES = "JVBERi0="
 ADDRESS = "https://e.test/a.pdf"

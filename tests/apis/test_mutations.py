@@ -30,7 +30,7 @@ from penstock.messages import (
     ToolResult,
     Usage,
 )
-from penstock.requests import (
+from penstock.request import (
     Image,
     ReasoningOptions,
     Request,

@@ -25,7 +25,7 @@ from penstock.messages import (
     ToolResult,
     Usage,
 )
-from penstock.requests import (
+from penstock.request import (
     Image,
     Message,
     ReasoningOptions,

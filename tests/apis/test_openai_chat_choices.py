@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.apis.openai_chat.choices import ChoicesEncoder, write_choices
+from penstock.apis.openai_chat.encode import ChoicesEncoder, write_choices
 from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Usage

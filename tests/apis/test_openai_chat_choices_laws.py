@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laws.strategies import event_sequences
 from penstock import apis
-from penstock.apis.openai_chat.choices import ChoicesEncoder
+from penstock.apis.openai_chat.encode import ChoicesEncoder
 from penstock.apis.openai_chat.tables import write_usage
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, Usage, summed

@@ -18,15 +18,8 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import (
-    AssistantMessage,
-    ErrorInfo,
-    Opaque,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from penstock.requests import (
+from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, ToolCall, ToolResult
+from penstock.request import (
     Image,
     Message,
     ReasoningOptions,

@@ -29,7 +29,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall, Usage
-from penstock.requests import Request
+from penstock.request import Request
 
 API = apis.get("openai-responses")
 NAME = "openai-responses"

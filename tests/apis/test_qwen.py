@@ -11,10 +11,10 @@ import pytest
 from laws import check_bytes_chunk_free, one_by_one
 from laws.checks import read
 from penstock import MessageBuilder, UsageError, apis, parse_events
-from penstock.apis.qwen.decode import Decoder
+from penstock.apis.qwen.stream import Decoder
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, ToolResult
-from penstock.requests import Image, Message, ReasoningOptions, Request, UserMessage
+from penstock.request import Image, Message, ReasoningOptions, Request, UserMessage
 
 API = apis.get("qwen")
 LINES = (Path(__file__).parents[1] / "vectors" / "qwen_sse.jsonl").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from penstock.events import (
     ThinkingStart,
 )
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, ToolCall, Usage
-from penstock.requests import Image, ReasoningOptions, Request, ToolChoice, UserMessage
+from penstock.request import Image, ReasoningOptions, Request, ToolChoice, UserMessage
 
 anthropic = pytest.importorskip("anthropic")
 

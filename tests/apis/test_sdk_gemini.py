@@ -20,7 +20,7 @@ from penstock.messages import (
     ToolResult,
     Usage,
 )
-from penstock.requests import Image, ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
+from penstock.request import Image, ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
 
 genai = pytest.importorskip("google.genai")
 errors: Any = pytest.importorskip("google.genai.errors")

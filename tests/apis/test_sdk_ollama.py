@@ -10,7 +10,7 @@ import pytest
 from apis.loopback import Server, serving
 from penstock import apis
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall, Usage
-from penstock.requests import ReasoningOptions
+from penstock.request import ReasoningOptions
 
 ollama = pytest.importorskip("ollama")
 

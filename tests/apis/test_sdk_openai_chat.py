@@ -10,7 +10,7 @@ import pytest
 from apis.loopback import Server, serving
 from penstock import apis
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall, Usage
-from penstock.requests import Image, ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
+from penstock.request import Image, ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
 
 openai = pytest.importorskip("openai")
 

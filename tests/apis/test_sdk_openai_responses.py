@@ -17,9 +17,10 @@ from openai.lib.streaming.responses import _responses as streaming  # noqa: E402
 from openai.types.responses import ResponseStreamEvent  # noqa: E402
 
 from laws.sequences import sequences  # noqa: E402
-from penstock import apis, sse  # noqa: E402
+from penstock import apis  # noqa: E402
 from penstock.apis.replay import events_of  # noqa: E402
 from penstock.events import Event, MessageStart  # noqa: E402
+from penstock.framing import sse  # noqa: E402
 from penstock.messages import (  # noqa: E402
     AssistantMessage,
     ErrorInfo,
@@ -30,7 +31,7 @@ from penstock.messages import (  # noqa: E402
     ToolResult,
     Usage,
 )
-from penstock.requests import Image, UserMessage  # noqa: E402
+from penstock.request import Image, UserMessage  # noqa: E402
 
 API = apis.get("openai-responses")
 STREAM_EVENT: Any = pydantic.TypeAdapter(ResponseStreamEvent)

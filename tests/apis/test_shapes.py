@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from laws.checks import read
 from laws.merging import merged
 from penstock import apis
-from penstock.apis.passages import Passage
-from penstock.apis.shapes import Shape
-from penstock.apis.transcript import Transcript
+from penstock.apis.frame_cache import FrameTemplate
+from penstock.apis.transcript import TextBlock, Transcript
 from penstock.errors import UsageError
 from penstock.events import Done, Failed, TextDelta
 
@@ -97,20 +96,20 @@ def test_a_finished_decoder_reads_no_more() -> None:
         decoder.feed(chunk("a"))
 
 
-def passage() -> Passage:
+def passage() -> TextBlock:
     return Transcript().text()
 
 
 @pytest.mark.parametrize("text", ["é", "a\\b", "", "content"])
 def test_a_text_that_may_stand_elsewhere_is_not_learnt(text: str) -> None:
-    shape = Shape()
+    shape = FrameTemplate()
     data = json.dumps({"content": text})
     shape.learn(data, text, passage())
     assert shape.match(json.dumps({"content": "b"})) == (None, "")
 
 
 def test_a_passage_that_has_ended_takes_no_more() -> None:
-    shape, ended = Shape(), passage()
+    shape, ended = FrameTemplate(), passage()
     shape.learn('{"content":"a"}', "a", ended)
     assert shape.match('{"content":"b"}') == (ended, "b")
     ended.close()
@@ -212,7 +211,7 @@ def test_the_hot_path_gives_the_events_of_the_long_way(
     chance = Random(7)
     streams = [reads_of(chance, make, wire) for _ in range(rounds)]
     hot = [read(apis.get(api).decoder(), reads) for reads in streams]
-    monkeypatch.setattr(Shape, "learn", lambda shape, *_: shape.forget())
+    monkeypatch.setattr(FrameTemplate, "learn", lambda shape, *_: shape.forget())
     for reads, events in zip(streams, hot, strict=True):
         assert events == read(apis.get(api).decoder(), reads), reads
 

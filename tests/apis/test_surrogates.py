@@ -10,7 +10,7 @@ import pytest
 
 from laws.checks import read
 from penstock import _json, apis
-from penstock.apis.faults import error_info
+from penstock.apis.errors import error_info
 from penstock.apis.transcript import Transcript
 from penstock.events import (
     Done,
@@ -26,7 +26,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, ToolCall, ToolResult
-from penstock.requests import Request, UserMessage
+from penstock.request import Request, UserMessage
 from penstock.tools import Tool
 
 HALF = "a\ud83d"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import MessageBuilder
-from penstock.apis.passages import joined
-from penstock.apis.transcript import Transcript
+from penstock.apis.transcript import Transcript, joined
 from penstock.events import Event, ToolCallEnd
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall
 

@@ -26,7 +26,7 @@ from penstock.gateway.inspector.recording import TEXT, api_of, recording_of
 from penstock.gateway.inspector.replays import Changes, replayed
 from penstock.messages import AssistantMessage, Text
 from penstock.store import RequestDetail, RequestRow
-from penstock.store.packing import bodies_of, unpack
+from penstock.store.compression import bodies_of, unpack
 from penstock.tools import read_tools
 
 CALL = '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'

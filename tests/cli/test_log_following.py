@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.serving import DEADLINE
-from penstock.cli.log_following import Following
+from penstock.cli.logs import Following
 from penstock.store import RequestEnded, RequestQuery, RequestStarted, Store
 
 News = list[tuple[str, str]]

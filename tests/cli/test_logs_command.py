@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from cli.logged import HERMES, HOSTILE, Log, logging_to
 from gateway.serving import DEADLINE, until
 from penstock.cli import logs
-from penstock.cli.log_times import Clock, moment
+from penstock.cli.log_table import Clock, moment
 
 runner = CliRunner()
 

@@ -22,7 +22,7 @@ from penstock import Agent, LocalModel, Request, Session
 from penstock.agent.events import ToolEnded, ToolStarted
 from penstock.agent.workspace import workspace_tools
 from penstock.messages import ToolResult
-from penstock.requests import ToolChoice
+from penstock.request import ToolChoice
 
 RUNS = 2
 STEPS = ("write_file", "read_file", "")

@@ -21,7 +21,7 @@ from e2e.run import ASKED, FILE, WEATHER, check
 from penstock import LocalModel, Request, Tool
 from penstock.events import MessageStart, TextDelta, ToolCallDelta
 from penstock.messages import AssistantMessage, Text, ToolResult
-from penstock.requests import Message, ResponseFormat, ToolChoice, UserMessage
+from penstock.request import Message, ResponseFormat, ToolChoice, UserMessage
 
 RUNS = 20
 REQUIRED, NAMED = ToolChoice("required"), ToolChoice("tool", FILE.name)
@@ -43,7 +43,7 @@ ENDS_EARLY = """
 import time
 from penstock import LocalModel, Request
 from penstock.messages import Text
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 model = LocalModel()
 request = Request(messages=[UserMessage([Text("Tell a very long story.")])], max_tokens=1500)
 for event in model.stream(request).sync():

@@ -24,7 +24,7 @@ from e2e.upstream import Upstream
 from penstock import HTTPModel, Model, Request, ToolMiddleware
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.local.template import write_prompt
-from penstock.requests import Message, SystemMessage, ToolChoice
+from penstock.request import Message, SystemMessage, ToolChoice
 
 APIS = {"openai-chat": "/v1", "openai-responses": "/v1", "anthropic": ""}
 """The APIs that the server serves, and where."""

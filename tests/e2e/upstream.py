@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from penstock import sse
+from penstock.framing import sse
 
 START_SECONDS = 300
 ANSWER_SECONDS = 300

@@ -32,8 +32,8 @@ from penstock.events import TextDelta, ToolCallDelta, ToolCallStart
 from penstock.formats.auto import AUTO
 from penstock.formats.auto.syntax import FORMATS, rows_for
 from penstock.formats.base import message_of
+from penstock.formats.reasoning import STYLES
 from penstock.formats.registry import BUILT_IN
-from penstock.formats.thinking import STYLES
 from penstock.messages import AssistantMessage, ToolCall
 from penstock.tools import Tool
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from laws import check_chunk_free, check_linear, check_lossless, one_by_one
 from laws.checks import read
 from penstock import Parser
-from penstock.formats.auto.answer import TILDES
+from penstock.formats.auto.reader import TILDES
 from penstock.formats.auto.syntax import FORMATS, rows_for, with_starts
 from penstock.formats.auto.table import ALONE, NOT_MARKERS, SHARED, THOUGHTS, Row
 from penstock.formats.base import message_of
-from penstock.formats.thinking import STYLES
-from penstock.parsing.bodies.auto_markers import MANY, WINDOW, scattered
+from penstock.formats.reasoning import STYLES
+from penstock.parsing.scanner import MANY, WINDOW, scattered
 from penstock.tools import Tool
 
 # --- which markers there are ---

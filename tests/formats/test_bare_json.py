@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from laws import check_round_trip
 from laws.strategies import ARGUMENTS
 from penstock.errors import UsageError
-from penstock.formats.bare_json import BARE_JSON
+from penstock.formats.json_calls import BARE_JSON
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

@@ -25,9 +25,9 @@ from penstock.formats.channels import (
     KIMI_K3,
     MUSE_GLIMMER,
 )
-from penstock.formats.proof import schema_of
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import Machine
+from penstock.parsing import Engine
 from penstock.tools import Tool, read_tools
 
 _VECTORS = Path(__file__).parents[1] / "vectors"
@@ -58,7 +58,7 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     style: Any = BY_NAME[vector["format"]].calls
     tools = TOOLSETS[vector["tools"]] if vector["tools"] else []
     prompt = vector.get("options", {}).get("prompt_suffix", "")
-    make = partial(Machine, style, tools, arguments=mode, prompt_suffix=prompt)
+    make = partial(Engine, style, tools, arguments=mode, prompt_suffix=prompt)
     expect = vector["expect"]
     message = message_of(check_readings(make, vector["text"]))
     calls = [(call.name, call.arguments) for call in message.tool_calls if call.complete]

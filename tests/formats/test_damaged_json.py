@@ -18,7 +18,7 @@ from penstock.formats import Format
 from penstock.formats.base import message_of
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import ToolCall
-from penstock.parsing import Arguments, Machine
+from penstock.parsing import Arguments, Engine
 from penstock.tools import Tool, read_tools
 
 VECTORS: Final = [
@@ -66,7 +66,7 @@ class EndedParser:
     """Reads an answer that the model ended by itself, with repair."""
 
     def __init__(self, fmt: Format, tools: list[Tool], mode: Arguments) -> None:
-        self._parser: Machine = fmt.parser(tools, arguments=mode, repair=True)
+        self._parser: Engine = fmt.parser(tools, arguments=mode, repair=True)
 
     @property
     def rest(self) -> str:

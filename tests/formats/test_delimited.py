@@ -12,7 +12,7 @@ from laws import check_round_trip
 from laws.strategies import ARGUMENTS, NAMES
 from penstock.errors import UsageError
 from penstock.formats import Format
-from penstock.formats.delimited import FORMATS, FUNCTION_GEMMA, GEMMA4, DelimitedCalls
+from penstock.formats.gemma4 import FORMATS, FUNCTION_GEMMA, GEMMA4, DelimitedCalls
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

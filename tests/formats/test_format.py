@@ -14,10 +14,10 @@ from laws.strategies import ARGUMENTS, NAMES
 from penstock import formats, parse
 from penstock.errors import UsageError
 from penstock.formats import Format
-from penstock.formats.examples import example_call
-from penstock.formats.json_tags import GEMMA, HERMES
-from penstock.formats.none import NONE
-from penstock.formats.proof import proved, schema_of
+from penstock.formats.json_calls import GEMMA, HERMES
+from penstock.formats.prompts import example_call
+from penstock.formats.registry import NONE
+from penstock.formats.round_trip import checked_round_trip, schema_of
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.tools import Tool
 from penstock.values.schema import Schema
@@ -219,9 +219,9 @@ def test_a_schema_of_no_json_value_is_refused() -> None:
 def test_a_call_that_reads_as_another_is_refused() -> None:
     call = ToolCall("c", "f", {"a": 1})
     text = HERMES.calls.render_call(call)
-    assert proved(HERMES.calls, call, text) == text
+    assert checked_round_trip(HERMES.calls, call, text) == text
     with pytest.raises(UsageError, match="cannot express"):
-        proved(HERMES.calls, call, text + text)
+        checked_round_trip(HERMES.calls, call, text + text)
 
 
 def test_a_whole_answer_is_a_message() -> None:

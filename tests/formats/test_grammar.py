@@ -13,10 +13,9 @@ from penstock import Parser
 from penstock.errors import UsageError
 from penstock.events import TextEnd, ToolCallEnd
 from penstock.formats.base import Format
-from penstock.formats.json_tags import HERMES
-from penstock.formats.mixed import mixed
-from penstock.formats.none import NONE
-from penstock.formats.registry import BUILT_IN, get
+from penstock.formats.combined import mixed
+from penstock.formats.json_calls import HERMES
+from penstock.formats.registry import BUILT_IN, NONE, get
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 from penstock.values.schema import Schema

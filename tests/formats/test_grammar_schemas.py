@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from gbnf import Grammar
 from penstock.errors import UsageError
-from penstock.formats.grammar.notations import JSON
+from penstock.formats.grammar.outline import JSON
 from penstock.formats.grammar.rules import Rules
-from penstock.formats.grammar.schemas import Values
-from penstock.formats.grammar.texts import JSON_LETTERS, RAW, Marks, text
+from penstock.formats.grammar.schema import Values
+from penstock.formats.grammar.text_without import JSON_LETTERS, RAW, Marks, text
 from penstock.values.schema import Schema
 
 

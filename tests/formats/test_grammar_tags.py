@@ -9,7 +9,7 @@ import pytest
 from gbnf import Grammar
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.json_tags import HERMES
+from penstock.formats.json_calls import HERMES
 from penstock.formats.registry import BUILT_IN, get
 from penstock.tools import Tool
 

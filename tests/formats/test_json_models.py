@@ -22,8 +22,8 @@ from laws.checks import read
 from laws.strategies import ANY_TEXT, CUTS, JSON_VALUES, NAMES, soup
 from penstock.errors import UsageError
 from penstock.formats.base import Format, message_of
-from penstock.formats.json_leading import FORMATS as LEADING
 from penstock.formats.json_models import FORMATS as MARKED
+from penstock.formats.json_models import LEADING_FORMATS as LEADING
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.tools import Tool
 

@@ -13,10 +13,10 @@ from laws import check_round_trip
 from laws.strategies import ARGUMENTS
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.json_tool import JSON_TOOL, json_tool
+from penstock.formats.json_calls import JSON_TOOL, json_tool
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
-from penstock.values.grammar import MAX_DEPTH
+from penstock.values.json_grammar import MAX_DEPTH
 
 FORMATS = [JSON_TOOL, json_tool("openai"), json_tool("gemini")]
 WRITE = Tool("write", "Write a file", {"properties": {"path": {"type": "string"}}})

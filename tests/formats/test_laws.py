@@ -26,12 +26,12 @@ from penstock import Parser, formats
 from penstock.errors import UsageError
 from penstock.events import Event, TextDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats import Format
-from penstock.formats.json_tags import HERMES
-from penstock.formats.proof import schema_of
+from penstock.formats.json_calls import HERMES
+from penstock.formats.reasoning import STYLES
 from penstock.formats.registry import BUILT_IN
-from penstock.formats.thinking import STYLES
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import Segment
+from penstock.parsing import BrokenCall
 from penstock.tools import Tool
 from penstock.values import IncrementalJSON
 
@@ -201,7 +201,7 @@ def telling(told: list[list[tuple[str, str]]], name: str, **options: Any) -> End
     segments: list[tuple[str, str]] = []
     told.append(segments)
 
-    def note(why: str, segment: Segment) -> None:
+    def note(why: str, segment: BrokenCall) -> None:
         segments.append((why, segment.text))
 
     return Ending(Parser(name, TOOLS, on_error=note, **options), cut=False)
@@ -223,7 +223,7 @@ def test_what_is_told_is_text_of_the_answer_and_does_not_depend_on_the_cut(
     def told(chunks: list[str]) -> list[tuple[str, str, str]]:
         segments: list[tuple[str, str, str]] = []
 
-        def note(why: str, segment: Segment) -> None:
+        def note(why: str, segment: BrokenCall) -> None:
             segments.append((why, segment.text, segment.tool_name))
 
         read(Parser(fmt, TOOLS, arguments=mode, trim=trim, repair=repair, on_error=note), chunks)

@@ -18,10 +18,9 @@ from laws.checks import read
 from laws.strategies import CUTS, soup
 from penstock.errors import UsageError
 from penstock.formats.base import Format
+from penstock.formats.combined import mixed
 from penstock.formats.file_tags import FILE_TAGS
-from penstock.formats.json_tags import HERMES, json_mix
-from penstock.formats.json_tool import json_tool
-from penstock.formats.mixed import mixed
+from penstock.formats.json_calls import HERMES, json_mix, json_tool
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall, ToolResult

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from penstock import formats
 from penstock.errors import UsageError
-from penstock.formats import models
+from penstock.formats import model_names
 from penstock.formats.base import message_of
-from penstock.formats.models import ModelFormat, for_model
+from penstock.formats.model_names import ModelFormat, for_model
+from penstock.formats.reasoning import STYLES
 from penstock.formats.registry import BUILT_IN
-from penstock.formats.thinking import STYLES
 from penstock.messages import AssistantMessage, ToolCall
 
 KNOWN = {
@@ -216,18 +216,18 @@ def test_every_model_that_a_format_names_is_known(name: str) -> None:
 
 
 def test_every_format_that_has_models_is_reached() -> None:
-    reached = {row.format for _, row in models.table()}
+    reached = {row.format for _, row in model_names.table()}
     assert {own.name for own in BUILT_IN if own.models} <= reached
 
 
 def test_every_row_names_a_format_and_a_style_that_there_are() -> None:
-    for names, row in models.table():
-        assert row.format == models.UNKNOWN or row.format in formats.names(), names
+    for names, row in model_names.table():
+        assert row.format == model_names.UNKNOWN or row.format in formats.names(), names
         assert row.reasoning is None or row.reasoning in STYLES, names
 
 
 def test_every_pattern_is_found_by_its_own_row() -> None:
-    for names, row in models.table():
+    for names, row in model_names.table():
         for name in names.split(", "):
             found = for_model(name.replace("*", "-x-"))
             assert (found.format, found.prompt_suffix) == (row.format, row.prompt_suffix), name

@@ -21,7 +21,7 @@ from penstock.errors import UsageError
 from penstock.events import Event, ToolCallDelta
 from penstock.formats import Format
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB, ElementStyle
-from penstock.formats.proof import schema_of
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

@@ -15,7 +15,7 @@ from laws.strategies import ANY_TEXT, JSON_VALUES, NAMES
 from penstock.errors import UsageError
 from penstock.formats.base import Format
 from penstock.formats.named_json import FORMATS, NamedCalls
-from penstock.formats.proof import schema_of
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

@@ -12,8 +12,8 @@ from laws import check_round_trip
 from laws.strategies import ARGUMENTS, NAMES
 from parsing.parameter_samples import DISTINCT, FORMATS, NS
 from penstock.errors import UsageError
-from penstock.formats.proof import schema_of
 from penstock.formats.registry import get
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

@@ -16,12 +16,11 @@ from laws.strategies import CUTS, soup
 from penstock.errors import UsageError
 from penstock.formats import Format
 from penstock.formats.base import message_of
-from penstock.formats.json_tags import HERMES
-from penstock.formats.mixed import mixed
+from penstock.formats.combined import mixed
+from penstock.formats.json_calls import HERMES
 from penstock.formats.morph_xml import MORPH_XML
-from penstock.formats.none import NONE
-from penstock.formats.proof import schema_of
-from penstock.formats.registry import BUILT_IN
+from penstock.formats.registry import BUILT_IN, NONE
+from penstock.formats.round_trip import schema_of
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 

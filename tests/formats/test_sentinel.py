@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from laws import check_round_trip
 from laws.strategies import ANY_TEXT, ARGUMENTS
 from penstock.errors import UsageError
-from penstock.formats.proof import schema_of
+from penstock.formats.round_trip import schema_of
 from penstock.formats.sentinel import SENTINEL
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool

@@ -270,9 +270,9 @@ def test_what_is_no_text_is_refused() -> None:
 
 
 def test_a_missing_jinja_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "penstock.formats.templates.recognition", raising=False)
-    monkeypatch.delitem(sys.modules, "penstock.formats.templates.conversation", raising=False)
-    monkeypatch.delitem(sys.modules, "penstock.formats.templates.sandbox", raising=False)
+    monkeypatch.delitem(sys.modules, "penstock.formats.chat_template", raising=False)
+    monkeypatch.delitem(sys.modules, "penstock.formats.chat_template", raising=False)
+    monkeypatch.delitem(sys.modules, "penstock.formats.jinja_sandbox", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"penstock\[template\]"):
         from_template("")

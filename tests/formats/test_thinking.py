@@ -15,7 +15,7 @@ from laws import check_readings, cut_at, one_by_one
 from laws.strategies import CUTS, soup
 from penstock import Parser
 from penstock.formats.base import message_of
-from penstock.formats.thinking import STYLES
+from penstock.formats.reasoning import STYLES
 
 CHANNELS = {"harmony", "inkling", "kimi_k3", "muse_glimmer"}
 """Styles that are read by the formats of the same names."""

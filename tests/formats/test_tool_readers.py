@@ -8,14 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import ParseError, UsageError
-from penstock.formats.tool_readers import (
-    register_tool,
-    registered_tool,
-    unregister_tool,
-)
-from penstock.formats.tool_tag import TOOL_TAG
-from penstock.parsing import Body, Calls, Run, Scanner, Verdict
-from penstock.parsing.bodies.piped_tools import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
+from penstock.formats.tool_tag import TOOL_TAG, register_tool, registered_tool, unregister_tool
+from penstock.parsing import BodyReader, CallSink, OpenString, Scanner, Verdict
+from penstock.parsing.readers.tagged.tool_tag_values import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
 from penstock.tools import Tool
 
 TOOLS = [Tool("my_tool"), Tool("write_file")]
@@ -78,7 +73,7 @@ class Shout:
         self._name = name
         self._key = attributes.get("key", "text")
 
-    def read(self, scanner: Scanner, calls: Calls) -> Verdict:
+    def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         end = scanner.text.find(self.end, scanner.at)
         if end == -1:
             return Verdict.MORE
@@ -88,17 +83,17 @@ class Shout:
         calls.close()
         return Verdict.DONE
 
-    def finish(self, scanner: Scanner, calls: Calls) -> Verdict:
+    def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         del scanner, calls
         self.error = "cut"
-        return Verdict.TEXT
+        return Verdict.GIVE_UP
 
-    def run(self) -> Run | None:
+    def run(self) -> OpenString | None:
         return None
 
 
 def test_a_reader_may_be_a_body_of_ones_own() -> None:
-    def make(name: str, attributes: Mapping[str, str]) -> Body:
+    def make(name: str, attributes: Mapping[str, str]) -> BodyReader:
         return Shout(name, attributes)
 
     register_tool("my_tool", make)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from laws import check_round_trip
 from laws.strategies import ARGUMENTS, TEXT
 from penstock.errors import UsageError
-from penstock.formats.proof import schema_of
+from penstock.formats.round_trip import schema_of
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool

@@ -16,7 +16,7 @@ from laws import check_readings
 from penstock.formats.base import message_of
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage
-from penstock.parsing import Arguments, Machine
+from penstock.parsing import Arguments, Engine
 from penstock.tools import read_tools
 
 HERE: Final = Path(__file__).parents[1] / "vectors"
@@ -52,7 +52,7 @@ def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Argu
     text, known = vector["text"], TOOLSETS.get(vector["tools"], [])
     prompt = vector.get("options", {}).get("prompt_suffix", "")
 
-    def make() -> Machine:
+    def make() -> Engine:
         return FORMATS[vector["format"]].parser(known, arguments=mode, prompt_suffix=prompt)
 
     ways = None if mode == "live" else some_cuts(text)

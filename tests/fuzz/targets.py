@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 from laws import check_readings, one_by_one
-from penstock import MessageBuilder, Parser, ToolCall, _json, json_array, ndjson, sse
+from penstock import MessageBuilder, Parser, ToolCall, _json
 from penstock.errors import JSONParseError, ParseError
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.formats.registry import BUILT_IN
+from penstock.framing import json_array, ndjson, sse
 from penstock.tools import Tool
 from penstock.values import IncrementalJSON, coerce, rjson, rxml
 

@@ -25,9 +25,9 @@ from models.loopback_servers import Reply, Script, Seen, Upstream, script_for, s
 from penstock import apis
 from penstock.events import Done, Failed
 from penstock.gateway.app import Gateway
-from penstock.gateway.building import build
 from penstock.gateway.config import load
-from penstock.gateway.server import GatewayServer
+from penstock.gateway.factory import build
+from penstock.gateway.server.server import GatewayServer
 from penstock.messages import AssistantMessage
 
 T = TypeVar("T")

@@ -27,11 +27,11 @@ from gateway.serving import (
     upstream_table,
 )
 from models.loopback_servers import STALL, Reply, refusal, stream_of
-from penstock.gateway.admission import Allowance, Door, Guest
-from penstock.gateway.building import build
-from penstock.gateway.caller import Caller
+from penstock.gateway.auth import Authenticator, Client, Quota
 from penstock.gateway.config import hash_key, load
-from penstock.gateway.refusals import Refusal
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.factory import build
+from penstock.gateway.http_exchange import HTTPExchange
 
 ONE, TWO, NARROW = ("psk_one_" + "1" * 40, "psk_two_" + "2" * 40, "psk_nar_" + "3" * 40)
 UMLAUT = "schlüssel-für-drei-größen"
@@ -165,8 +165,8 @@ def test_the_log_is_shown_to_the_key_that_asked(served: Served, actor: Actor) ->
 # --- the door by itself ---
 
 
-def guest_of(**allowance: Any) -> tuple[Guest, list[float]]:
-    return Guest("one", Allowance(**allowance), 0.0), [0.0]
+def guest_of(**allowance: Any) -> tuple[Client, list[float]]:
+    return Client("one", Quota(**allowance), 0.0), [0.0]
 
 
 def test_turns_come_back_evenly() -> None:
@@ -174,7 +174,7 @@ def test_turns_come_back_evenly() -> None:
     for _ in range(60):
         with guest.asking(0.0):
             pass
-    with pytest.raises(Refusal) as refused, guest.asking(0.5):
+    with pytest.raises(HTTPError) as refused, guest.asking(0.5):
         pass
     assert refused.value.retry_after == pytest.approx(0.5)
     with guest.asking(1.0):
@@ -185,18 +185,18 @@ def test_who_has_too_many_open_loses_no_turn() -> None:
     guest, _ = guest_of(rate=2.0, concurrency=1)
     with guest.asking(0.0):
         for _ in range(5):
-            with pytest.raises(Refusal), guest.asking(0.0):
+            with pytest.raises(HTTPError), guest.asking(0.0):
                 pass
     with guest.asking(0.0):
         pass
 
 
 def test_what_is_open_counts_when_the_keys_are_read_anew() -> None:
-    door = Door({"one": Allowance(b"h", concurrency=2)}, clock=lambda: 0.0)
+    door = Authenticator({"one": Quota(b"h", concurrency=2)}, clock=lambda: 0.0)
     guest = door._guests["one"]
     with guest.asking(0.0):
-        door.renew({"one": Allowance(b"h", concurrency=1)})
-        with pytest.raises(Refusal), door._guests["one"].asking(0.0):
+        door.renew({"one": Quota(b"h", concurrency=1)})
+        with pytest.raises(HTTPError), door._guests["one"].asking(0.0):
             pass
     door.renew({})
     assert door.is_open
@@ -207,14 +207,14 @@ def test_a_request_counts_for_as_many_answers_as_it_wants() -> None:
     with guest.asking(0.0) as first:
         first.widen(2)
         with guest.asking(0.0) as second:
-            with pytest.raises(Refusal) as refused:
+            with pytest.raises(HTTPError) as refused:
                 second.widen(2)
             assert refused.value.status == 429
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(HTTPError) as refused:
             first.widen(4)
         assert refused.value.status == 400  # To come back later would not help.
         first.widen(3)
-        with pytest.raises(Refusal), guest.asking(0.0):
+        with pytest.raises(HTTPError), guest.asking(0.0):
             pass
     with guest.asking(0.0):
         pass
@@ -230,21 +230,21 @@ def test_choices_are_counted_against_the_key(served: Served, actor: Actor) -> No
 
 
 def test_workers_share_what_a_key_may_have() -> None:
-    door = Door({"one": Allowance(b"h", concurrency=3, rate=6)}, clock=lambda: 0.0, workers=2)
+    door = Authenticator({"one": Quota(b"h", concurrency=3, rate=6)}, clock=lambda: 0.0, workers=2)
     guest = door._guests["one"]
-    shared = pytest.raises(Refusal, match="3 answers at a time, 2 of one worker")
+    shared = pytest.raises(HTTPError, match="3 answers at a time, 2 of one worker")
     with guest.asking(0.0), guest.asking(0.0), shared, guest.asking(0.0):
         pass
     with guest.asking(0.0) as stay:
         stay.widen(3)  # Nothing else is open: all that the key allows.
-    with pytest.raises(Refusal, match="6 times a minute") as refused, guest.asking(0.0):
+    with pytest.raises(HTTPError, match="6 times a minute") as refused, guest.asking(0.0):
         pass
     assert refused.value.retry_after == pytest.approx(20.0)
-    door.renew({"one": Allowance(b"h", rate=1), "new": Allowance(b"n", concurrency=2)})
-    with guest.asking(0.0), pytest.raises(Refusal, match="1 times a minute"), guest.asking(0.0):
+    door.renew({"one": Quota(b"h", rate=1), "new": Quota(b"n", concurrency=2)})
+    with guest.asking(0.0), pytest.raises(HTTPError, match="1 times a minute"), guest.asking(0.0):
         pass
     new = door._guests["new"]
-    with new.asking(0.0), pytest.raises(Refusal, match="2 answers"), new.asking(0.0):
+    with new.asking(0.0), pytest.raises(HTTPError, match="2 answers"), new.asking(0.0):
         pass
 
 
@@ -253,7 +253,7 @@ def test_a_worker_knows_how_many_share_with_it(tmp_path: Path) -> None:
     file.write_text(f'[keys.one]\nhash = "{hash_key(ONE)}"\nconcurrency = 2\n')
     door = build(load(file, {}, workers=2, no_store=True)).door
     guest = door.admit(caller_of(x_api_key=ONE))
-    shared = pytest.raises(Refusal, match="1 of one worker")
+    shared = pytest.raises(HTTPError, match="1 of one worker")
     with guest.asking(0.0), shared, guest.asking(0.0):
         pass
 
@@ -284,49 +284,49 @@ async def _never(*_: object) -> Any:
     raise AssertionError("the door reads headers only")
 
 
-def caller_of(**headers: str) -> Caller:
+def caller_of(**headers: str) -> HTTPExchange:
     named = [
         (name.replace("_", "-").encode(), value.encode("latin-1"))
         for name, value in headers.items()
     ]
-    return Caller({"method": "POST", "path": CHAT, "headers": named}, _never, _never)
+    return HTTPExchange({"method": "POST", "path": CHAT, "headers": named}, _never, _never)
 
 
 @pytest.mark.parametrize("name", HERE)
 def test_who_means_this_machine_needs_no_key_where_there_is_none(name: str) -> None:
-    door = Door({})
+    door = Authenticator({})
     assert door.admit(caller_of(host=name)).name == ""
     assert door.admit(caller_of(host="localhost:8787", origin=f"https://{name}")).name == ""
 
 
 @pytest.mark.parametrize("name", ["", *ELSEWHERE])
 def test_a_name_that_was_made_to_point_here_is_not_served(name: str) -> None:
-    with pytest.raises(Refusal, match=r"`Host`.*penstock key new.*--insecure") as refused:
-        Door({}).admit(caller_of(host=name))
+    with pytest.raises(HTTPError, match=r"`Host`.*penstock key new.*--insecure") as refused:
+        Authenticator({}).admit(caller_of(host=name))
     assert refused.value.status == 403
 
 
 @pytest.mark.parametrize("origin", ["null", "localhost", *(f"http://{one}" for one in ELSEWHERE)])
 def test_a_page_from_elsewhere_is_not_served(origin: str) -> None:
-    with pytest.raises(Refusal, match=r"`Origin`.*penstock key new.*--insecure") as refused:
-        Door({}).admit(caller_of(host="localhost:8787", origin=origin))
+    with pytest.raises(HTTPError, match=r"`Origin`.*penstock key new.*--insecure") as refused:
+        Authenticator({}).admit(caller_of(host="localhost:8787", origin=origin))
     assert refused.value.status == 403
 
 
 def test_the_host_to_listen_on_is_this_machine_too() -> None:
-    door = Door({}, host="Box.lan")
+    door = Authenticator({}, host="Box.lan")
     assert door.admit(caller_of(host="box.LAN:8787", origin="http://box.lan")).name == ""
-    with pytest.raises(Refusal):
-        Door({}).admit(caller_of(host="box.lan:8787"))
+    with pytest.raises(HTTPError):
+        Authenticator({}).admit(caller_of(host="box.lan:8787"))
 
 
 def test_names_do_not_matter_where_a_key_does_or_nobody_cares() -> None:
     foreign = {"host": "gateway.example", "origin": "https://app.example"}
-    assert Door({}, insecure=True).admit(caller_of(**foreign)).name == ""
-    door = Door({"one": Allowance(sha256(ONE.encode()).digest())})
+    assert Authenticator({}, insecure=True).admit(caller_of(**foreign)).name == ""
+    door = Authenticator({"one": Quota(sha256(ONE.encode()).digest())})
     assert door.admit(caller_of(**foreign, authorization=f"Bearer {ONE}")).name == "one"
     door.renew({})
-    with pytest.raises(Refusal):
+    with pytest.raises(HTTPError):
         door.admit(caller_of(**foreign))
 
 

@@ -9,25 +9,20 @@ from typing import Any
 import pytest
 
 from penstock import apis
-from penstock.events import (
-    Done,
-    Event,
-    Failed,
-    MessageStart,
-    TextDelta,
-    TextEnd,
-    TextStart,
-)
-from penstock.gateway.answering import Answering
-from penstock.gateway.caller import Caller, Message
-from penstock.gateway.choices import Choosing
+from penstock.events import Done, Event, Failed, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.gateway.config.routes import Options
-from penstock.gateway.dialects import ApiDialect, dialect_of
-from penstock.gateway.journal import Journal
-from penstock.gateway.secrecy import Secrets
+from penstock.gateway.http_exchange import HTTPExchange, Message
+from penstock.gateway.redaction import LogRedactor
+from penstock.gateway.request_log import RequestLog
+from penstock.gateway.response import (
+    ApiResponseFormat,
+    MultiChoiceResponseWriter,
+    ResponseWriter,
+    dialect_of,
+)
 from penstock.messages import AssistantMessage, ErrorInfo, Text
 from penstock.models.base import Batches
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.store import RequestStarted
 
 APIS = pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic"])
@@ -45,7 +40,7 @@ class Client:
         self.waits = asyncio.Event()
         self._arrived = asyncio.Event()
         scope = {"method": "POST", "path": "/v1/chat/completions", "headers": []}
-        self.caller = Caller(scope, self._receive, self._send)
+        self.caller = HTTPExchange(scope, self._receive, self._send)
 
     def stop_reading(self) -> None:
         self._has_room.clear()
@@ -73,12 +68,12 @@ class Client:
         self.ended = message["type"] == "http.response.body" and not message.get("more_body")
 
 
-def journal(id_: str = "1") -> Journal:
+def journal(id_: str = "1") -> RequestLog:
     started = RequestStarted(id=id_, created=0.0)
-    return Journal(started, (Options(), []), None, Secrets(), bodies=False)
+    return RequestLog(started, (Options(), []), None, LogRedactor(), bodies=False)
 
 
-def dialect(api: str) -> ApiDialect:
+def dialect(api: str) -> ApiResponseFormat:
     return dialect_of(api, Request(model="m", stream=True, include_usage=True), "1")
 
 
@@ -86,14 +81,14 @@ async def keep_nothing(message: AssistantMessage) -> None:
     del message
 
 
-def answering(client: Client, api: str) -> Answering:
-    return Answering(client.caller, dialect(api), journal(), keep_nothing, patience=0)
+def answering(client: Client, api: str) -> ResponseWriter:
+    return ResponseWriter(client.caller, dialect(api), journal(), keep_nothing, patience=0)
 
 
-def choosing(client: Client, number: int) -> Choosing:
+def choosing(client: Client, number: int) -> MultiChoiceResponseWriter:
     journals = [journal(str(each)) for each in range(number)]
     told = dialect("openai-chat")
-    return Choosing(client.caller, told, journals, keep_nothing, patience=0)
+    return MultiChoiceResponseWriter(client.caller, told, journals, keep_nothing, patience=0)
 
 
 BEGUN: list[Event] = [MessageStart("a", "m"), TextStart(0), TextDelta(0, "Once upon ")]
@@ -167,7 +162,7 @@ def test_an_end_that_waits_for_a_slow_client_goes_out_once(api: str) -> None:
 def test_a_client_that_takes_nothing_any_more_holds_nobody_up(
     api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.gateway.answering.FAREWELL", 0.05)
+    monkeypatch.setattr("penstock.gateway.response.FAREWELL", 0.05)
 
     async def script() -> None:
         client = Client()
@@ -248,9 +243,11 @@ def test_what_a_client_must_not_see_is_hidden_in_every_choice() -> None:
         key = "a-key-of-the-upstream"
         journals = [journal("0"), journal("1")]
         for each in journals:
-            each.secrets = Secrets([key])
+            each.secrets = LogRedactor([key])
         told_as = dialect("openai-chat")
-        answer = Choosing(client.caller, told_as, journals, keep_nothing, patience=0)
+        answer = MultiChoiceResponseWriter(
+            client.caller, told_as, journals, keep_nothing, patience=0
+        )
         error = ErrorInfo(f"no such key: {key}", "provider", status=401)
         failed: list[Event] = [Failed("error", error, AssistantMessage(error=error))]
         await answer.run(told(BEGUN + END), told(BEGUN, failed), stream=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.gateway.caller import HANGUP, Caller, Hangup, Message, Scope
+from penstock.gateway.http_exchange import HANGUP, DisconnectSignal, HTTPExchange, Message, Scope
 
 DEADLINE = 20.0
 OURS = "our own server"
@@ -15,9 +15,9 @@ SERVERS = pytest.mark.parametrize("server", [OURS, "any other"])
 Hang = Callable[[], None]
 
 
-def scene(server: str) -> tuple[Caller, Hang]:
+def scene(server: str) -> tuple[HTTPExchange, Hang]:
     """Give a caller of *server*, and what hangs up for it."""
-    gone, hangup = asyncio.Event(), Hangup()
+    gone, hangup = asyncio.Event(), DisconnectSignal()
 
     async def receive() -> Message:
         await gone.wait()
@@ -29,7 +29,7 @@ def scene(server: str) -> tuple[Caller, Hang]:
     scope: Scope = {"method": "POST", "path": "/", "headers": []}
     if server == OURS:
         scope[HANGUP] = hangup
-    return Caller(scope, receive, send), hangup.come if server == OURS else gone.set
+    return HTTPExchange(scope, receive, send), hangup.come if server == OURS else gone.set
 
 
 @SERVERS
@@ -86,8 +86,8 @@ def test_the_head_is_forgotten_where_it_is_ours_to_forget() -> None:
             head = [(b"host", b"here")]
             scope: Scope = {"method": "POST", "path": "/", "headers": head}
             if ours:
-                scope[HANGUP] = Hangup()
-            caller = Caller(scope, _receive_nothing, _send_nothing)
+                scope[HANGUP] = DisconnectSignal()
+            caller = HTTPExchange(scope, _receive_nothing, _send_nothing)
             caller.forget_head()
             assert caller.header("host") == ""
             assert head == ([] if ours else [(b"host", b"here")])

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 
 from laws.strategies import event_sequences
-from penstock.apis.encoding import ending_of
-from penstock.apis.numbers import is_counted
+from penstock.apis.encoder import ending_of
+from penstock.apis.fields import is_counted
 from penstock.apis.openai_chat.tables import write_usage
 from penstock.events import Done, Event, TextDelta, TextEnd, TextStart
-from penstock.gateway.completions import CompletionDialect
+from penstock.gateway.legacy_completions import CompletionDialect
 from penstock.messages import AssistantMessage, ErrorInfo, Text
 
 FINISHES = {"stop": "stop", "length": "length", "tool_use": "stop"}

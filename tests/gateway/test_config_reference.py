@@ -10,15 +10,7 @@ import pytest
 from msgspec import inspect
 
 from gateway.config_files import read
-from penstock.gateway.config import (
-    FLAGS,
-    Options,
-    Settings,
-    check,
-    flag_reference,
-    load,
-    reference,
-)
+from penstock.gateway.config import FLAGS, Options, Settings, check, flag_reference, load, reference
 from penstock.gateway.config.upstreams import ReadingSettings
 from penstock.gateway.config.words import bare
 

@@ -23,7 +23,7 @@ from gateway.qwen_scene import CHAT, MODEL, Scene, Talk
 from gateway.serving import Answer, Stage, ask, request_of, said, until, upstream_table
 from gateway.streaming import Load, load, spoken
 from gateway.subprocesses import Process, running
-from penstock.gateway.sessions import IMPATIENCE, PATIENCE, StoredSessions
+from penstock.gateway.qwen_sessions import IMPATIENCE, PATIENCE, StoredSessions
 from penstock.models.qwen_web import QwenSession
 from penstock.store import Store
 from store.databases import Postgres, postgres_server, run, run_name, with_store

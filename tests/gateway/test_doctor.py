@@ -13,8 +13,8 @@ from models.loopback_servers import STALL, Reply, Script, Upstream, refusal, run
 from penstock import apis
 from penstock.cli.doctor import upstream_of
 from penstock.gateway.config import load
-from penstock.gateway.doctor import Diagnosis, diagnose
-from penstock.gateway.probes import Finding
+from penstock.gateway.doctor.diagnose import Diagnosis, diagnose
+from penstock.gateway.doctor.probes import Finding
 
 CANARY = "sk-Canary7d21f0c2e5"
 

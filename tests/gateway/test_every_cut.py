@@ -20,7 +20,7 @@ from penstock import HTTPModel, _json, apis
 from penstock.events import TextDelta, ThinkingDelta
 from penstock.gateway.app import Gateway
 from penstock.gateway.config import load
-from penstock.gateway.routing import Directory
+from penstock.gateway.model_router import ModelRouter
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from penstock.models.http.retry import Retry
 from penstock.models.http.transport import HTTPCall
@@ -119,7 +119,7 @@ def gateway_of(folder: Path, api: str, network: Cut) -> Gateway:
     settings = load(file, {}, no_store=True)
     once = Retry(attempts=1)
     model = HTTPModel(api, "http://here", transport=network, environ={}, interval=0.0, retry=once)
-    return Gateway(Directory(settings, {"one": model}))
+    return Gateway(ModelRouter(settings, {"one": model}))
 
 
 def heard(api: str, data: bytes) -> tuple[str, str]:

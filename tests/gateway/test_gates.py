@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.gateway.gates import Gate, Queue
+from penstock.gateway.server.protocol import Gate, Queue
 
 DEADLINE = 20.0
 

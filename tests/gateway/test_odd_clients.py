@@ -22,8 +22,8 @@ from gateway.serving import (
     upstream_table,
 )
 from models.loopback_servers import Reply, stream_of
-from penstock.gateway.body import read_object
-from penstock.gateway.refusals import Refusal
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import read_object
 
 STREAM = stream_of("openai-chat")
 CHAT = CLIENTS["openai-chat"]
@@ -178,12 +178,12 @@ def flat(size: int) -> bytes:
 def test_deep_bodies_are_refused_in_no_more_time_than_flat_ones_are_read(depth: int) -> None:
     def seconds(data: bytes) -> float:
         began = time.process_time()
-        with suppress(Refusal):
+        with suppress(HTTPError):
             read_object(data, 200)
         return time.process_time() - began
 
     deep = nested(depth)
-    with pytest.raises(Refusal):
+    with pytest.raises(HTTPError):
         read_object(deep, 200)
     level = flat(len(deep))
     assert read_object(level, 200)["odd"]

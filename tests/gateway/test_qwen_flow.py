@@ -382,7 +382,7 @@ def test_place_and_hash_are_committed_before_the_end_goes_out_and_then_the_recor
     stage: Stage, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine a commit may take longer than an answer waits; this one waits for it.
-    monkeypatch.setattr("penstock.gateway.sessions.COMMIT_SECONDS", DEADLINE)
+    monkeypatch.setattr("penstock.gateway.qwen_sessions.COMMIT_SECONDS", DEADLINE)
     served = gateway(stage, scene, tmp_path)
     scene.says(Reply([COUNTED.encode()]))
     with asking(served, CHAT, asks(QUESTION)) as response:

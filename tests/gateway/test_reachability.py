@@ -11,7 +11,7 @@ import pytest
 from gateway.serving import CLIENTS, Actor, Stage, ask, request_of, until, upstream_table
 from models.loopback_servers import refusal
 from penstock.events import Done, Failed
-from penstock.gateway.reachability import QUIET, Reachability
+from penstock.gateway.upstream_health import QUIET, Reachability
 from penstock.messages import AssistantMessage, ErrorInfo, ErrorKind
 
 KEY = "sk-of-the-upstream-0123456789"

@@ -19,7 +19,7 @@ from gateway.serving import (
 )
 from models.loopback_servers import Reply, refusal
 from penstock import apis
-from penstock.gateway import refusals
+from penstock.gateway import errors
 from penstock.messages import ErrorInfo
 
 BODY = {"error": {"message": "so it is"}}
@@ -41,7 +41,7 @@ def in_words(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize("api", [*CLIENTS, ""])
 @pytest.mark.parametrize("status", [-5, 0, 99, 101, 200, 204, 302, 304, 399, 600, 999, 10**6])
 def test_no_status_but_one_that_refuses_is_passed_on(status: int, api: str) -> None:
-    told, body = refusals.write(ErrorInfo("no", "provider", "x", status), api)
+    told, body = errors.write(ErrorInfo("no", "provider", "x", status), api)
     assert told == 502
     assert body["error"].get("code", 502) in (502, "x")
 
@@ -49,7 +49,7 @@ def test_no_status_but_one_that_refuses_is_passed_on(status: int, api: str) -> N
 @pytest.mark.parametrize("api", [*CLIENTS, ""])
 @pytest.mark.parametrize("status", [400, 404, 418, 429, 503, 599])
 def test_a_status_that_refuses_is_passed_on(status: int, api: str) -> None:
-    assert refusals.write(ErrorInfo("no", "provider", "", status), api)[0] == status
+    assert errors.write(ErrorInfo("no", "provider", "", status), api)[0] == status
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])

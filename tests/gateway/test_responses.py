@@ -25,8 +25,8 @@ from gateway.serving import (
     upstream_table,
 )
 from models.loopback_servers import CUT, Reply, stream_of
-from penstock.gateway.conversations import KEPT_SECONDS, Conversations
-from penstock.gateway.secrecy import Secrets
+from penstock.gateway.redaction import LogRedactor
+from penstock.gateway.stored_responses import KEPT_SECONDS, Conversations
 from penstock.messages import AssistantMessage, Text, ToolCall
 from penstock.store import ResponseRow, Store
 from store.databases import with_store
@@ -216,7 +216,7 @@ def test_the_items_before_an_answer_are_listed_the_newest_first(served: Served) 
 async def keep(conversations: Conversations, id_: str = "resp_1") -> None:
     response = {"id": id_, "model": "m", "output": [{"type": "message", "content": "secret"}]}
     said_ = conversations.said({"input": "a question"})
-    await conversations.keep(said_, response, "anna", "", Secrets())
+    await conversations.keep(said_, response, "anna", "", LogRedactor())
 
 
 def in_store(folder: Path, work: Callable[[Store], Awaitable[None]]) -> None:

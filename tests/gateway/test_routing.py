@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.serving import CLIENTS, Actor, Stage, ask, request_of, upstream_table
-from penstock.gateway.routing import headers_for
+from penstock.gateway.model_router import headers_for
 from penstock.messages import AssistantMessage, Text
 
 THINK_HARD: dict[str, dict[str, Any]] = {

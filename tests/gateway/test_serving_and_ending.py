@@ -40,11 +40,11 @@ from gateway.serving import (
 from models.loopback_servers import STALL, Reply, stream_of
 from penstock import apis
 from penstock.errors import UsageError
-from penstock.gateway.building import renew
 from penstock.gateway.config import ConfigError, hash_key, load
 from penstock.gateway.config.reloading import check_door
-from penstock.gateway.listening import listen
-from penstock.gateway.workers import Post
+from penstock.gateway.factory import renew
+from penstock.gateway.server.sockets import listen
+from penstock.gateway.server.workers import Post
 
 STREAM = stream_of("openai-chat")
 FIRST = STREAM.index(b"\n\n", STREAM.index(b"High water")) + 2

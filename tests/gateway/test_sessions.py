@@ -14,7 +14,7 @@ import pytest
 
 from gateway.qwen_scene import Scene, Talk, gateway, rows_of
 from gateway.serving import DEADLINE, Served, Stage, ask
-from penstock.gateway.sessions import StoredSessions, forget_session
+from penstock.gateway.qwen_sessions import StoredSessions, forget_session
 from penstock.models.qwen_web import QwenSession
 from penstock.store import Store
 from store.databases import with_store

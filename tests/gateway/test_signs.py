@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from penstock import apis
-from penstock.gateway.caller import Caller, Message
-from penstock.gateway.signs import SignsOfLife
+from penstock.gateway.http_exchange import HTTPExchange, Message
+from penstock.gateway.keepalive import KeepAlive
 
 DEADLINE = 20.0
 PATIENCE = 0.1
@@ -19,9 +19,9 @@ class Listener:
         self.heard: list[float] = []
         self.has_heard = asyncio.Event()
         scope = {"method": "POST", "path": "/", "headers": []}
-        caller = Caller(scope, self._receive, self._send)
+        caller = HTTPExchange(scope, self._receive, self._send)
         encoder = apis.get("openai-chat").encoder(model="m", id="1", created=0)
-        self.signs = SignsOfLife(caller, encoder, patience)
+        self.signs = KeepAlive(caller, encoder, patience)
 
     async def _receive(self) -> Message:
         raise AssertionError("nobody asks this client anything")

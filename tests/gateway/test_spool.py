@@ -6,15 +6,15 @@ import zlib
 
 import pytest
 
-from penstock.gateway.secrecy import Secrets
-from penstock.gateway.spool import MAX_BLOCK, MIN_BLOCK, SHARE, Spool
+from penstock.gateway.redaction import LogRedactor
+from penstock.gateway.request_log import MAX_BLOCK, MIN_BLOCK, SHARE, CompressedBuffer
 
 PIECE = b'data: {"choices": [{"delta": {"content": "water"}}]}\n\n'
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 10, 100, 3_000])
 def test_blocks_undone_one_by_one_are_what_came_in(pieces: int) -> None:
-    spool = Spool(Secrets())
+    spool = CompressedBuffer(LogRedactor())
     for _ in range(pieces):
         spool.add(PIECE)
     assert b"".join(zlib.decompress(block) for block in spool.blocks()) == PIECE * pieces
@@ -22,7 +22,7 @@ def test_blocks_undone_one_by_one_are_what_came_in(pieces: int) -> None:
 
 
 def test_blocks_grow_with_the_answer_up_to_a_limit() -> None:
-    spool = Spool(Secrets())
+    spool = CompressedBuffer(LogRedactor())
     for _ in range(3_000):
         spool.add(PIECE)
     *sizes, _ = (len(zlib.decompress(block)) for block in spool.blocks())

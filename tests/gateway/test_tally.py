@@ -10,8 +10,8 @@ import pytest
 from penstock.events import Event, TextDelta, ToolCallEnd, ToolCallStart
 from penstock.formats import EventParser, detect
 from penstock.formats.auto.syntax import FORMATS
-from penstock.gateway import tally
-from penstock.gateway.tally import AUTO, MAX_HEADS, NATIVE, Tally
+from penstock.gateway import request_log
+from penstock.gateway.request_log import AUTO, MAX_HEADS, NATIVE, CallStats
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 
@@ -26,7 +26,7 @@ TOOLS = [
 
 @pytest.fixture(autouse=True)
 def _nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "_told", {})
+    monkeypatch.setattr(request_log, "_told", {})
 
 
 def read(text: str) -> list[Event]:
@@ -35,7 +35,7 @@ def read(text: str) -> list[Event]:
 
 
 def counted(text: str) -> dict[tuple[str, bool], int]:
-    counts = Tally(AUTO, TOOLS)
+    counts = CallStats(AUTO, TOOLS)
     counts.see(read(text))
     return dict(counts.formats)
 
@@ -59,7 +59,7 @@ def test_a_call_that_begins_as_one_before_is_not_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert counted(written("hermes", "get_weather", city="Oslo")) == {("hermes", True): 1}
-    monkeypatch.setattr(tally, "detect", None)  # Nobody could ask it now.
+    monkeypatch.setattr(request_log, "detect", None)  # Nobody could ask it now.
     assert counted(written("hermes", "get_weather", city="Rome")) == {("hermes", True): 1}
 
 
@@ -72,10 +72,10 @@ def test_a_long_call_is_known_by_its_beginning_and_teaches_nothing_wrong() -> No
 def test_no_more_beginnings_are_remembered_than_the_limit() -> None:
     for number in range(MAX_HEADS + 10):
         counted("\n" * number + written("bare_json", "get_weather", city="Oslo"))
-    assert len(tally._told) <= MAX_HEADS
+    assert len(request_log._told) <= MAX_HEADS
 
 
 def test_a_call_of_the_server_itself_consumed_no_text() -> None:
-    counts = Tally(AUTO, TOOLS)
+    counts = CallStats(AUTO, TOOLS)
     counts.see([ToolCallStart(0, "c", "t"), ToolCallEnd(0, ToolCall("c", "t", complete=False))])
     assert dict(counts.formats) == {(NATIVE, False): 1}

@@ -19,7 +19,7 @@ from penstock import Request, _json
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.qwen_web import QwenCredentials, QwenWebModel
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 from penstock.tools import Tool
 
 T = TypeVar("T")

@@ -42,7 +42,7 @@ from penstock.models import Model
 from penstock.models.base import Batches, Tap, batches, message_of, unfailing
 from penstock.models.http import Report, Retry
 from penstock.models.middleware.choice import Constraint
-from penstock.requests import ToolChoice, UserMessage
+from penstock.request import ToolChoice, UserMessage
 
 APIS = apis.names()
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])

@@ -39,7 +39,7 @@ from penstock.events import (
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage
 from penstock.models import DemoModel
 from penstock.models.middleware.choice import choice_schema
-from penstock.requests import ToolChoice, UserMessage
+from penstock.request import ToolChoice, UserMessage
 from penstock.values.schema import Schema
 
 REQUIRED = ToolChoice("required")

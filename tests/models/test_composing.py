@@ -24,7 +24,7 @@ from penstock import (
 from penstock.events import Event
 from penstock.messages import AssistantMessage, Text
 from penstock.models.base import batches, one_by_one
-from penstock.requests import ToolChoice, UserMessage
+from penstock.request import ToolChoice, UserMessage
 from penstock.views import ai_sdk
 
 APIS = apis.names()

@@ -18,7 +18,7 @@ from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.demo.hearing import shown_tools
 from penstock.models.demo.words import arguments_for, fitting_tool
 from penstock.models.middleware.presets import qwen_prompt
-from penstock.requests import Message, ResponseFormat, ToolChoice, UserMessage
+from penstock.request import Message, ResponseFormat, ToolChoice, UserMessage
 from penstock.values.schema import Schema
 from stream_checks import run
 

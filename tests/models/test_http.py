@@ -30,7 +30,7 @@ from penstock.errors import UsageError
 from penstock.events import Done, Event, TextDelta
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.http import NO_RETRY, Report
-from penstock.requests import ReasoningOptions, SystemMessage, ToolChoice, UserMessage
+from penstock.request import ReasoningOptions, SystemMessage, ToolChoice, UserMessage
 from penstock.tools import Tool
 
 APIS = apis.names()

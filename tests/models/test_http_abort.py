@@ -28,7 +28,7 @@ from penstock.models import Model
 from penstock.models.base import batches
 from penstock.models.http import HTTPStream, Retry
 from penstock.models.http.attempt import GRACE
-from penstock.requests import Image, UserMessage
+from penstock.request import Image, UserMessage
 
 APIS = apis.names()
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])

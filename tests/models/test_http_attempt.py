@@ -11,7 +11,7 @@ from penstock.messages import Text
 from penstock.models import HTTPModel
 from penstock.models.http import NO_RETRY, HTTPCall
 from penstock.models.http.transport import ConnectionLostError
-from penstock.requests import Request, UserMessage
+from penstock.request import Request, UserMessage
 
 TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
 END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'

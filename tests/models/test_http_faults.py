@@ -33,7 +33,7 @@ from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, ErrorInfo, Text
 from penstock.models.http import NO_RETRY, Report, Retry, Timeouts
 from penstock.models.http.attempt import MAX_ERROR_BODY
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 APIS = apis.names()
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])

@@ -14,17 +14,18 @@ import brotli
 import pytest
 
 from models.loopback_servers import ANSWER, Reply, run, serving, stream_of
-from penstock import HTTPModel, Request, sse
-from penstock.apis import decoding
+from penstock import HTTPModel, Request
+from penstock.apis import decoder
 from penstock.errors import LimitError
 from penstock.events import Event, Failed, TextDelta, ThinkingDelta, ToolCallDelta
-from penstock.frames import MAX_LINE
+from penstock.framing import sse
+from penstock.framing.base import MAX_LINE
 from penstock.messages import Text
 from penstock.models.http import HTTPCall, decompression
 from penstock.models.http.attempt import MAX_PART, MAX_TURN, parts_of
 from penstock.models.http.decompression import decompressor_for
 from penstock.models.http.transport import UnreadableError
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
 PIECE = 16_384
@@ -101,8 +102,8 @@ FLOODS: dict[str, tuple[bytes, str]] = {
 def test_an_endless_answer_is_ended_and_leaves_others_their_turns(
     unit: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "MAX_SILENT", MAX_LINE + PIECE)
-    monkeypatch.setattr(decoding, "MAX_SILENT_FRAMES", 5_000)
+    monkeypatch.setattr(decoder, "MAX_SILENT", MAX_LINE + PIECE)
+    monkeypatch.setattr(decoder, "MAX_SILENT_FRAMES", 5_000)
     flood = Flood(pieces(unit))
     batches, turns = asyncio.run(turns_of(flood))
     end = batches[-1][-1]
@@ -127,7 +128,7 @@ def test_calls_without_end_are_ended() -> None:
 
 @pytest.mark.parametrize("unit", [b"[],", b"{},", b"1,", b'{"delta":{"content":"a"}},', b"["])
 def test_a_frame_of_very_many_values_is_refused_before_it_is_read(unit: bytes) -> None:
-    size = decoding.MAX_VALUES + 1
+    size = decoder.MAX_VALUES + 1
     data = b'data: {"choices":[' + unit * size + b"0]}\n\n"
     batches, _ = asyncio.run(turns_of(Flood(cut(data))))
     end = batches[-1][-1]

@@ -26,7 +26,7 @@ from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Text
 from penstock.models.http import HTTPCall, Report, Retry, Timeouts
 from penstock.models.http.keys import Key, Mask, find_key, secrets_in_headers, secrets_in_url
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 APIS = apis.names()
 KEY = "sk-canary-0123456789-abcdefghij/+="

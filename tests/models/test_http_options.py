@@ -13,7 +13,7 @@ from penstock import HTTPModel, Request, apis
 from penstock.messages import Text
 from penstock.models.http import Report, Retry
 from penstock.models.http.model import MAX_SAID
-from penstock.requests import ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
+from penstock.request import ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
 
 APIS = ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama", "qwen"]
 LACKS = ""

@@ -29,7 +29,7 @@ from penstock.messages import AssistantMessage, Text
 from penstock.models.base import batches
 from penstock.models.http import Retry
 from penstock.models.http.keys import Mask, Veil
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 APIS = apis.names()
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])

@@ -32,7 +32,7 @@ from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, Text
 from penstock.models.http import NO_RETRY, HTTPCall, Retry, Timeouts
 from penstock.models.http.aiohttp_transport import AiohttpTransport
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
 

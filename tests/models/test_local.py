@@ -22,7 +22,7 @@ from penstock.models.local import LocalModel, Piece
 from penstock.models.local.line import MAX_WAITING
 from penstock.models.local.template import SYSTEM, write_prompt
 from penstock.models.local.writer import API, MAX_TOKENS, TEMPERATURE, TOP_P
-from penstock.requests import (
+from penstock.request import (
     Image,
     Message,
     ReasoningOptions,

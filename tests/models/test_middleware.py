@@ -43,7 +43,7 @@ from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall
 from penstock.models import DemoModel, gemma_tools, hermes_tools, qwen_tools, xml_tools
 from penstock.models.middleware.tracing import reader
 from penstock.models.tracing import Trace
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.request import Image, Message, SystemMessage, UserMessage
 from stream_checks import run
 
 CALL = ToolCall("c1", "get_weather", PARIS)
@@ -63,7 +63,7 @@ def calls_of(message: AssistantMessage) -> list[tuple[str, dict[str, object]]]:
 
 def test_tools_stand_in_the_system_prompt_and_nowhere_else() -> None:
     upstream = Scripted("Hello.")
-    choice = penstock.requests.ToolChoice("auto")
+    choice = penstock.request.ToolChoice("auto")
     answer_of(
         ToolMiddleware(upstream, "hermes"),
         asking(system="Be kind.", tool_choice=choice, parallel_tool_calls=True),

@@ -19,7 +19,7 @@ from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.models import Model
 from penstock.models.base import batches, message_of
 from penstock.models.http.transport import HTTPCall
-from penstock.requests import ToolChoice, UserMessage
+from penstock.request import ToolChoice, UserMessage
 from stream_checks import run
 
 APIS = apis.names()

@@ -13,7 +13,7 @@ from models.upstreams import PARIS, Scripted, asking, events_of, spoken
 from penstock import Request, ToolCall, ToolMiddleware, formats
 from penstock.events import Event, Failed, TextDelta, TextEnd
 from penstock.messages import AssistantMessage
-from penstock.requests import ToolChoice
+from penstock.request import ToolChoice
 
 FORMATS = ["hermes", "gemma", "morph_xml", "qwen3_coder", "glm45", "mistral_args", "pythonic",
            "kimi_k2", "harmony", "auto"]  # fmt: skip

@@ -31,7 +31,7 @@ from penstock.messages import AssistantMessage
 from penstock.models.base import Tap
 from penstock.models.http import NO_RETRY, Report
 from penstock.models.qwen_web import QwenCredentials, QwenWebModel
-from penstock.requests import ReasoningOptions, ToolChoice
+from penstock.request import ReasoningOptions, ToolChoice
 
 
 def test_the_first_message_has_the_system_prompt_and_the_tools_in_words() -> None:

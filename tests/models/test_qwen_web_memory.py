@@ -10,7 +10,7 @@ from penstock import Request
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.qwen_web import MemorySessions, QwenSession
 from penstock.models.qwen_web.conversation import Conversation, digest_of, digest_of_tools
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.request import Image, Message, SystemMessage, UserMessage
 
 
 def session(id_: str, hash_: str = "h", scope: str = "a", expires: float = 10.0) -> QwenSession:

@@ -27,7 +27,7 @@ from penstock.events import Done, Event, MessageStart, TextDelta
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.http import NO_RETRY
 from penstock.models.qwen_web import MemorySessions, QwenSession, QwenWebModel
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 # --- a chain that is not known ---
 

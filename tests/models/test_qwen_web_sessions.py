@@ -21,7 +21,7 @@ from penstock import apis
 from penstock.events import Done
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.qwen_web import MemorySessions
-from penstock.requests import ToolChoice, UserMessage
+from penstock.request import ToolChoice, UserMessage
 from penstock.tools import Tool
 
 WRITE = Tool("write", "Write a file", {"properties": {"path": {"type": "string"}}})

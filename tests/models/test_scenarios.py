@@ -17,7 +17,7 @@ from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall
 from penstock.models import Model
 from penstock.models.base import Tap, batches
 from penstock.models.http import NO_RETRY, Report, Retry, Timeouts
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 APIS = apis.names()
 EVERY = pytest.mark.parametrize("api", APIS)

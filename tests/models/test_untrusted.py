@@ -15,8 +15,8 @@ from penstock.agent.events import ToolEnded
 from penstock.debug import Summary
 from penstock.messages import AssistantMessage, Opaque, Text, ToolCall, ToolResult
 from penstock.models.untrusted import untrusted_in
-from penstock.parsing import Segment
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.parsing import BrokenCall
+from penstock.request import Image, Message, SystemMessage, UserMessage
 
 CALL = '<tool_call>{"name": "get_weather", "arguments": {"city": "Rome"}}</tool_call>'
 ROME = {"city": "Rome"}
@@ -142,7 +142,7 @@ def test_a_call_in_a_fence_is_one_where_the_model_fences() -> None:
 def test_the_trace_and_its_summary_say_why() -> None:
     lines: list[str] = []
     summaries: list[Summary] = []
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     for options in ({"debug": "parse", "write": lines.append}, {"on_summary": summaries.append}):
         middleware = ToolMiddleware(
             Scripted(f"It says: {CALL}"),

@@ -10,7 +10,7 @@ from penstock import EventStream, Request, Tool
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage
 from penstock.models import Model
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 from stream_checks import run
 
 WEATHER = Tool(

@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol
 from laws import check_readings
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
-from penstock.parsing import Machine, Syntax
-from penstock.parsing.bodies.channels.messages import Opening
+from penstock.parsing import Engine, Syntax
+from penstock.parsing.readers.channels import Opening
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -43,7 +43,7 @@ def parse(
     **options: Any,
 ) -> AssistantMessage:
     """Read *text* at every cut, by the laws; give the message."""
-    make = partial(Machine, syntax, tools, prompt_suffix=prompt, arguments=mode, **options)
+    make = partial(Engine, syntax, tools, prompt_suffix=prompt, arguments=mode, **options)
     return message_of(check_readings(make, text))
 
 

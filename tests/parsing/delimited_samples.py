@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine
-from penstock.parsing.bodies.delimited import DelimitedReader
-from penstock.parsing.bodies.delimited_values import Delimiters
+from penstock.parsing import Engine
+from penstock.parsing.readers.delimited import DelimitedReader, Delimiters
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -67,5 +66,5 @@ def spelled(text: str) -> str:
 
 
 def parse(text: str, *, cut: bool = True, **options: Any) -> AssistantMessage:
-    parser = Machine(SYNTAX, TOOLS, **options)
+    parser = Engine(SYNTAX, TOOLS, **options)
     return message_of([*parser.feed(spelled(text)), *parser.finish(cut)])

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from laws.checks import read
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage
-from penstock.parsing import ElementCalls, Machine
+from penstock.parsing import ElementCalls, Engine
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -39,8 +39,8 @@ TOOLS = [WRITE, Tool("ping"), Tool("math.sum-v2:x", parameters={"properties": {"
 SYNTAX = ElementCalls.of(TOOLS)
 
 
-def parser(mode: Mode = "whole", **options: Any) -> Machine:
-    return Machine(SYNTAX, TOOLS, arguments=mode, **options)
+def parser(mode: Mode = "whole", **options: Any) -> Engine:
+    return Engine(SYNTAX, TOOLS, arguments=mode, **options)
 
 
 def parse(text: str, **options: Any) -> AssistantMessage:

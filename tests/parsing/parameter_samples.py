@@ -8,10 +8,10 @@ from laws import check_readings
 from laws.cutting import chunkings
 from parsing.samples import message_of
 from penstock.events import Event
-from penstock.formats import Format, glm, invokes, minimax, qwen3_coder
-from penstock.formats.parameters import ParameterCalls
+from penstock.formats import Format, parameter_tags
+from penstock.formats.parameter_tags import ParameterCalls
 from penstock.messages import AssistantMessage
-from penstock.parsing.bodies.parameters import Dialect
+from penstock.parsing.readers.tagged.dialect import Dialect
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -20,9 +20,7 @@ MODES: tuple[Mode, ...] = ("whole", "live")
 CUTS: dict[Mode, int] = {"whole": 1, "live": 4}
 """How many single cuts there are to one that is tried: readers do not know the mode."""
 
-FORMATS: dict[str, Format] = {
-    fmt.name: fmt for family in (qwen3_coder, glm, invokes, minimax) for fmt in family.FORMATS
-}
+FORMATS: dict[str, Format] = {fmt.name: fmt for fmt in parameter_tags.FORMATS}
 DISTINCT = [name for name in FORMATS if name not in ("nemotron_v3", "step3p5", "mimo", "ling3")]
 """Those that differ in how they are read or written."""
 

@@ -10,7 +10,7 @@ from laws.checks import read
 from penstock import MessageBuilder
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.parsing import JSONCallReader, Machine
+from penstock.parsing import Engine, JSONCallReader
 from penstock.tools import Tool
 
 
@@ -56,7 +56,7 @@ def message_of(events: list[Event]) -> AssistantMessage:
 
 
 def parse(text: str, *, syntax: TaggedJSON = HERMES, **options: Any) -> AssistantMessage:
-    return message_of(read(Machine(syntax, TOOLS, **options), [text]))
+    return message_of(read(Engine(syntax, TOOLS, **options), [text]))
 
 
 def complete_calls(message: AssistantMessage) -> list[tuple[str, dict[str, Any]]]:

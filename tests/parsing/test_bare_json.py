@@ -15,9 +15,8 @@ from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies.bare_calls import BareCalls
-from penstock.parsing.bodies.bare_envelope import is_definition
+from penstock.parsing import BrokenCall, Engine
+from penstock.parsing.readers.bare_json import BareCalls, is_definition
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
@@ -39,8 +38,8 @@ PING = '{"name": "ping", "arguments": {}}'
 WRITE = '{"name": "write", "arguments": {"path": "a"}}'
 
 
-def machine(mode: Mode = "whole", **options: Any) -> Machine:
-    return Machine(BareCalls(), TOOLS, arguments=mode, **options)
+def machine(mode: Mode = "whole", **options: Any) -> Engine:
+    return Engine(BareCalls(), TOOLS, arguments=mode, **options)
 
 
 def parse(text: str, mode: Mode = "whole", **options: Any) -> AssistantMessage:
@@ -209,7 +208,7 @@ def test_a_tool_may_have_arguments_that_are_called_like_parts_of_a_schema() -> N
 
 
 def test_a_broken_call_is_text_and_told_and_hides_nothing() -> None:
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     broken = '{"name": "write", "arguments": {"path": "a" "mode": 1}}'
     message = parse(f"{broken}\n{PING}", on_error=lambda _, segment: told.append(segment))
     assert message.text == broken + "\n"

@@ -8,8 +8,8 @@ import pytest
 
 from parsing.channel_samples import MODES, TOOLS, Mode, parse, parts
 from penstock.events import TextDelta, ToolCallDelta
-from penstock.parsing import Machine
-from penstock.parsing.bodies.channels import ATEM
+from penstock.parsing import Engine
+from penstock.parsing.readers.muse import ATEM
 
 MUSE = ATEM()
 INVOKE = '<atem:invoke name="note">\n<atem:parameter name="text">a</atem:parameter>\n</atem:invoke>'
@@ -142,7 +142,7 @@ def test_without_calls_the_message_to_a_tool_is_text() -> None:
 
 
 def test_strings_leave_as_they_come() -> None:
-    machine = Machine(MUSE, TOOLS, arguments="live")
+    machine = Engine(MUSE, TOOLS, arguments="live")
     machine.feed(to("note", SECTION, "").partition("a</atem")[0])
     assert machine.feed("ab") == [ToolCallDelta(0, "ab", "ab")]
     assert machine.feed("c</a") == [ToolCallDelta(0, "c", "c")]
@@ -151,6 +151,6 @@ def test_strings_leave_as_they_come() -> None:
 
 @pytest.mark.parametrize("text", ["so it is", "Hello, world", "well to=day is"])
 def test_an_answer_without_any_header_leaves_soon(text: str) -> None:
-    machine = Machine(MUSE, TOOLS)
+    machine = Engine(MUSE, TOOLS)
     shown = [event.text for event in machine.feed(text) if isinstance(event, TextDelta)]
     assert "".join(shown) == text

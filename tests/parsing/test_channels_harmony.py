@@ -8,8 +8,8 @@ import pytest
 
 from parsing.channel_samples import MODES, TOOLS, Mode, parse, parts
 from penstock.events import TextDelta, ThinkingDelta, ToolCallDelta
-from penstock.parsing import Machine
-from penstock.parsing.bodies.channels import Harmony
+from penstock.parsing import Engine
+from penstock.parsing.readers.harmony import Harmony
 
 HARMONY = Harmony()
 CALL = "<|channel|>commentary to=functions.note<|message|>"
@@ -185,7 +185,7 @@ def test_a_cut_call_and_one_without_an_object_are_text(body: str) -> None:
 def test_code_that_is_cut_is_no_call_but_may_be_closed_when_the_model_ended_by_itself() -> None:
     text = "<|channel|>analysis to=python<|message|>print(1)"
     assert parts(parse(HARMONY, text, tools=TOOLS)) == [text]
-    machine = Machine(HARMONY, TOOLS, repair=True)
+    machine = Engine(HARMONY, TOOLS, repair=True)
     machine.feed(text)
     events = machine.finish(cut=False)
     assert events[-1].call.arguments == {"code": "print(1)"}  # type: ignore[union-attr]
@@ -197,7 +197,7 @@ def test_a_broken_call_is_mended(mode: Mode) -> None:
         f'{START}{CALL}{{"text": "a" "size": 1}}<|call|>',
         f'{CALL}{{"text": "a", "size": 1',
     ):
-        machine = Machine(HARMONY, TOOLS, repair=True, arguments=mode)
+        machine = Engine(HARMONY, TOOLS, repair=True, arguments=mode)
         events = [*machine.feed(text), *machine.finish(cut=False)]
         calls = [event.call for event in events if hasattr(event, "call")]
         assert [(call.arguments, call.complete) for call in calls] == [
@@ -278,7 +278,7 @@ def test_without_calls_the_message_to_a_tool_is_text() -> None:
 
 
 def test_thoughts_and_strings_leave_as_they_come() -> None:
-    machine = Machine(HARMONY, TOOLS, arguments="live")
+    machine = Engine(HARMONY, TOOLS, arguments="live")
     machine.feed("<|channel|>analysis<|message|>a")
     assert machine.feed("bc") == [ThinkingDelta(0, "bc", "bc")]
     machine.feed(f"<|end|>{START}{CALL}" + '{"text": "a')
@@ -290,6 +290,6 @@ def test_thoughts_and_strings_leave_as_they_come() -> None:
 
 @pytest.mark.parametrize("text", ["Hello, world", "日本語", "well, so", "1 < 2", "<b>"])
 def test_an_answer_without_any_header_leaves_soon(text: str) -> None:
-    machine = Machine(HARMONY, TOOLS)
+    machine = Engine(HARMONY, TOOLS)
     shown = [event.text for event in machine.feed(text) if isinstance(event, TextDelta)]
     assert "".join(shown) == text

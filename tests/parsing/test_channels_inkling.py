@@ -8,8 +8,8 @@ import pytest
 
 from parsing.channel_samples import MODES, TOOLS, Mode, parse, parts
 from penstock.events import ToolCallDelta
-from penstock.parsing import Machine
-from penstock.parsing.bodies.channels import Inkling
+from penstock.parsing import Engine
+from penstock.parsing.readers.inkling import Inkling
 
 INKLING = Inkling()
 JSON = "<|content_invoke_tool_json|>"
@@ -106,6 +106,6 @@ def test_without_calls_the_block_of_one_is_text() -> None:
 
 
 def test_strings_leave_as_they_come() -> None:
-    machine = Machine(INKLING, TOOLS, arguments="live")
+    machine = Engine(INKLING, TOOLS, arguments="live")
     machine.feed(f'note{JSON}{{"name": "note", "args": {{"text": "a')
     assert machine.feed("bc") == [ToolCallDelta(0, "bc", "bc")]

@@ -19,9 +19,13 @@ from laws import (
 from laws.checks import read
 from laws.strategies import CUTS, soup
 from parsing.channel_samples import MODES, TOOLS, Mode, OpenedSyntax
-from penstock.parsing import Machine
-from penstock.parsing.bodies.channels import ATEM, XTML, Harmony, Inkling, Recipients
-from penstock.parsing.bodies.channels.messages import MAX_HEADER
+from penstock.parsing import Engine
+from penstock.parsing.readers.channels import MAX_HEADER
+from penstock.parsing.readers.functionary import Recipients
+from penstock.parsing.readers.harmony import Harmony
+from penstock.parsing.readers.inkling import Inkling
+from penstock.parsing.readers.kimi_k3 import XTML
+from penstock.parsing.readers.muse import ATEM
 
 MARKERS: dict[OpenedSyntax, tuple[str, ...]] = {
     Harmony(): (
@@ -79,7 +83,7 @@ def test_the_laws_hold_at_any_cut(
 ) -> None:
     text = data.draw(soup(*MARKERS[syntax]))
     make = partial(
-        Machine,
+        Engine,
         syntax,
         TOOLS,
         arguments=mode,
@@ -103,7 +107,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize(("syntax", "text"), ENDLESS.values(), ids=ENDLESS)
 def test_a_header_without_an_end_is_text_soon(syntax: OpenedSyntax, text: str) -> None:
-    make = partial(Machine, syntax, TOOLS)
+    make = partial(Engine, syntax, TOOLS)
     check_bounded_holdback(make, text, MAX_HEADER + len("<|message_model|>"))
 
 
@@ -128,7 +132,7 @@ HOSTILE = {
 def test_hostile_text_stays_linear(syntax: OpenedSyntax, piece: str) -> None:
     def run(size: int) -> None:
         text = piece * size
-        machine = Machine(syntax, TOOLS)
+        machine = Engine(syntax, TOOLS)
         read(machine, [text[at : at + 64] for at in range(0, len(text), 64)])
 
     check_linear(run, 200, 1600, at_most=3.0, tries=3)
@@ -138,7 +142,7 @@ def test_a_value_full_of_its_own_end_tags_stays_linear() -> None:
     head = '<|open|>call tool="note"<|sep|><|open|>argument key="text"<|sep|>'
 
     def run(size: int) -> None:
-        machine = Machine(XTML(), TOOLS, arguments="live")
+        machine = Engine(XTML(), TOOLS, arguments="live")
         machine.feed(head)
         for _ in range(size):
             machine.feed("<|close|>argument<|sep|> a ")

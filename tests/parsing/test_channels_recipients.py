@@ -8,8 +8,8 @@ import pytest
 
 from parsing.channel_samples import MODES, TOOLS, Mode, parse, parts
 from penstock.events import TextDelta, ToolCallDelta
-from penstock.parsing import Machine
-from penstock.parsing.bodies.channels import Recipients
+from penstock.parsing import Engine
+from penstock.parsing.readers.functionary import Recipients
 
 FUNCTIONARY = Recipients()
 
@@ -84,7 +84,7 @@ def test_the_prompt_may_have_begun_a_piece(
 
 
 def test_strings_and_code_leave_as_they_come() -> None:
-    machine = Machine(FUNCTIONARY, TOOLS, arguments="live")
+    machine = Engine(FUNCTIONARY, TOOLS, arguments="live")
     machine.feed('note\n{"text": "a')
     assert machine.feed("bc") == [ToolCallDelta(0, "bc", "bc")]
     machine.feed('"}>>>python\nx')
@@ -94,7 +94,7 @@ def test_strings_and_code_leave_as_they_come() -> None:
 
 @pytest.mark.parametrize("text", ["So it is.", "nothing", "a\n", ">>"])
 def test_an_answer_without_a_recipient_leaves_soon(text: str) -> None:
-    machine = Machine(FUNCTIONARY, TOOLS)
+    machine = Engine(FUNCTIONARY, TOOLS)
     shown = [event.text for event in machine.feed(text) if isinstance(event, TextDelta)]
     assert "".join(shown) == text.rstrip(">")
 

@@ -8,8 +8,8 @@ import pytest
 
 from parsing.channel_samples import MODES, TOOLS, Mode, parse, parts
 from penstock.events import ToolCallDelta
-from penstock.parsing import Machine
-from penstock.parsing.bodies.channels import XTML
+from penstock.parsing import Engine
+from penstock.parsing.readers.kimi_k3 import XTML
 
 KIMI = XTML()
 
@@ -188,7 +188,7 @@ def test_a_second_call_that_is_cut_does_not_undo_the_first(mode: Mode) -> None:
 def test_a_call_that_the_model_left_open_is_closed_with_repair(mode: Mode) -> None:
     text = opened("tools") + opened('call tool="note"') + argument("3", "number", "size")
     text += '<|open|>argument key="text" type="string"<|sep|>ab'
-    machine = Machine(KIMI, TOOLS, repair=True, arguments=mode)
+    machine = Engine(KIMI, TOOLS, repair=True, arguments=mode)
     events = [*machine.feed(text), *machine.finish(cut=False)]
     (found,) = [event.call for event in events if hasattr(event, "call")]
     assert (found.arguments, found.complete) == ({"size": 3, "text": "ab"}, True)
@@ -219,7 +219,7 @@ def test_without_calls_the_tools_are_text() -> None:
 
 
 def test_strings_leave_as_they_come() -> None:
-    machine = Machine(KIMI, TOOLS, arguments="live")
+    machine = Engine(KIMI, TOOLS, arguments="live")
     machine.feed(opened("tools") + opened('call tool="note"') + opened('argument key="text"'))
     assert machine.feed("ab")[-1] == ToolCallDelta(0, "ab", "ab")
     assert machine.feed("c\n") == [ToolCallDelta(0, "c\\n", "c\n")]

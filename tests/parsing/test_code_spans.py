@@ -14,7 +14,7 @@ from laws.strategies import CUTS
 from penstock import MessageBuilder, Parser, UsageError
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.parsing import Segment
+from penstock.parsing import BrokenCall
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -162,8 +162,8 @@ def test_a_broken_call_with_a_fence_in_it_does_not_hide_the_next() -> None:
 
 
 def test_a_call_in_code_is_reported() -> None:
-    def told(text: str, format_: str, **options: Any) -> list[tuple[str, Segment]]:
-        found: list[tuple[str, Segment]] = []
+    def told(text: str, format_: str, **options: Any) -> list[tuple[str, BrokenCall]]:
+        found: list[tuple[str, BrokenCall]] = []
         read(text, format_, on_error=lambda *each: found.append(each), **options)
         return found
 

@@ -18,9 +18,8 @@ from laws import (
 from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, spelled
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallStart
-from penstock.parsing import Machine
-from penstock.parsing.bodies.delimited import MAX_BLANK, MAX_NAME
-from penstock.parsing.bodies.delimited_arguments import MAX_KEY
+from penstock.parsing import Engine
+from penstock.parsing.readers.delimited import MAX_BLANK, MAX_KEY, MAX_NAME
 
 READ = {
     "nothing": ("write{}", {}),
@@ -89,7 +88,7 @@ READ = {
 def test_arguments_are_read_in_all_their_forms(
     call: str, arguments: dict[str, Any], mode: Mode
 ) -> None:
-    make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
+    make = partial(Engine, SYNTAX, TOOLS, arguments=mode)
     text = spelled(f"a «{call}» b")
     ways = [one_by_one(text)] if len(text) > 999 else chunkings(text)
     message = message_of(check_readings(make, text, ways))
@@ -146,7 +145,7 @@ ANSWERS = {
 @pytest.mark.parametrize(("text", "names", "content"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_end_where_they_end(text: str, names: list[str], content: str, mode: Mode) -> None:
-    make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
+    make = partial(Engine, SYNTAX, TOOLS, arguments=mode)
     message = message_of(check_readings(make, spelled(text)))
     assert [name for name, _ in complete_calls(message)] == names
     assert message.text == content
@@ -169,7 +168,7 @@ FREE = ["a", "/b\\n", " < c", "<", "|x", "é", "\\\\"]
     ],
 )
 def test_texts_stream_character_by_character(opening: str, key: str, written: list[str]) -> None:
-    parser = Machine(SYNTAX, TOOLS, arguments="live")
+    parser = Engine(SYNTAX, TOOLS, arguments="live")
     (start,) = parser.feed(spelled("«write{"))
     assert isinstance(start, ToolCallStart)
     assert start.name == "write"
@@ -183,7 +182,7 @@ def deltas_of(events: list[Event]) -> str:
 
 
 def test_any_other_value_comes_when_it_is_closed() -> None:
-    parser = Machine(SYNTAX, TOOLS, arguments="live")
+    parser = Engine(SYNTAX, TOOLS, arguments="live")
     parser.feed(spelled("«write{"))
     steps = {
         "mode:~": "",
@@ -203,7 +202,7 @@ def test_any_other_value_comes_when_it_is_closed() -> None:
 
 
 def test_no_more_is_held_back_than_may_begin_a_mark() -> None:
-    make = partial(Machine, SYNTAX, TOOLS, arguments="live")
+    make = partial(Engine, SYNTAX, TOOLS, arguments="live")
     check_no_stall(make, "a < b <| <|tool_cal <tool_call| <|t", len(MARKS.start))
     check_bounded_holdback(
         make, spelled("«write{path:~") + 'x <|"|< ' * 99, len("«write{path:~") * 2
@@ -214,7 +213,7 @@ def test_no_more_is_held_back_than_may_begin_a_mark() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_marker_shows_beside_a_call(mode: Mode) -> None:
-    make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
+    make = partial(Engine, SYNTAX, TOOLS, arguments=mode)
     text = spelled("Hi «write{path:~a~}» and «ping{}}\n».")
     for chunks in chunkings(text):
         check_no_leak(make, chunks, [MARKS.start, MARKS.end, MARKS.quote, "tool_call"])

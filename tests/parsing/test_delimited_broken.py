@@ -12,10 +12,9 @@ from laws.checks import read
 from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, spelled
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta
-from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies.delimited import MAX_NAME
-from penstock.parsing.bodies.delimited_arguments import MAX_KEY
-from penstock.values.grammar import MAX_DEPTH
+from penstock.parsing import BrokenCall, Engine
+from penstock.parsing.readers.delimited import MAX_KEY, MAX_NAME
+from penstock.values.json_grammar import MAX_DEPTH
 
 BROKEN = {
     "no call": "<|tool_call>ping{}»",
@@ -45,7 +44,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_what_is_no_call_comes_back_as_text_and_is_told(text: str) -> None:
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     message = parse(f"a {text} b", on_error=lambda _, segment: told.append(segment))
     assert message.text == spelled(f"a {text} b")
     assert message.tool_calls == []
@@ -56,7 +55,7 @@ def test_what_is_no_call_comes_back_as_text_and_is_told(text: str) -> None:
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_broken_call_does_not_hide_the_next(text: str, mode: Mode) -> None:
-    make = partial(Machine, SYNTAX, TOOLS, arguments=mode)
+    make = partial(Engine, SYNTAX, TOOLS, arguments=mode)
     answer = spelled(f"{text} and «ping{{}}»")
     ways = [one_by_one(answer), cut_at(answer, range(0, len(answer), 7))]
     assert complete_calls(message_of(check_readings(make, answer, ways))) == [("ping", {})]
@@ -89,12 +88,12 @@ def test_a_cut_call_is_text_or_incomplete(text: str) -> None:
     assert (whole.text, whole.tool_calls) == (spelled(text), [])
     assert all(not call.complete for call in live.tool_calls)
     for mode in MODES:
-        check_readings(partial(Machine, SYNTAX, TOOLS, arguments=mode), spelled(text))
+        check_readings(partial(Engine, SYNTAX, TOOLS, arguments=mode), spelled(text))
 
 
 def test_a_text_that_is_cut_shows_what_was_held_back() -> None:
     for chunks in chunkings(spelled('«write{path:~a <|"')):
-        events = read(Machine(SYNTAX, TOOLS, arguments="live"), chunks)
+        events = read(Engine(SYNTAX, TOOLS, arguments="live"), chunks)
         deltas = [e.arguments for e in events if isinstance(e, ToolCallDelta)]
         assert "".join(deltas) == '{"path":"a <|\\"'
 

@@ -19,8 +19,8 @@ from laws.checks import read
 from laws.strategies import CUTS, soup
 from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, spelled
 from parsing.samples import complete_calls
-from penstock.parsing import Machine
-from penstock.parsing.bodies.delimited import MAX_BLANK
+from penstock.parsing import Engine
+from penstock.parsing.readers.delimited import MAX_BLANK
 
 PIECES = soup(
     MARKS.start,
@@ -50,7 +50,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     trim: bool,  # noqa: FBT001
     repair: bool,  # noqa: FBT001
 ) -> None:
-    make = partial(Machine, SYNTAX, TOOLS, arguments=mode, trim=trim, repair=repair)
+    make = partial(Engine, SYNTAX, TOOLS, arguments=mode, trim=trim, repair=repair)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
@@ -89,6 +89,6 @@ def test_time_grows_with_the_text_and_no_faster(make: Any, mode: Mode, chunk: in
     def run(size: int) -> None:
         text = make(size)
         chunks = [text[at : at + chunk] for at in range(0, len(text), chunk)]
-        read(Machine(SYNTAX, TOOLS, arguments=mode), chunks)
+        read(Engine(SYNTAX, TOOLS, arguments=mode), chunks)
 
     check_linear(run, 150, 1500, at_most=3, tries=3)

@@ -25,8 +25,8 @@ from laws.strategies import CUTS, soup
 from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
-from penstock.parsing import ElementCalls, Machine
-from penstock.parsing.bodies.elements import Duplicates
+from penstock.parsing import ElementCalls, Engine
+from penstock.parsing.readers.elements import Duplicates
 from penstock.tools import Tool, read_tools
 from penstock.values import rxml
 
@@ -49,7 +49,7 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     vector: dict[str, Any], mode: Mode
 ) -> None:
     tools = read_tools(vector["tools"])
-    make = partial(Machine, ElementCalls.of(tools), tools, arguments=mode)
+    make = partial(Engine, ElementCalls.of(tools), tools, arguments=mode)
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
     message = message_of(check_readings(make, vector["text"]))
     assert complete_calls(message) == expected
@@ -109,7 +109,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     duplicates: Duplicates,
 ) -> None:
     syntax = ElementCalls.of(TOOLS, trims=trims, duplicates=duplicates)
-    make = partial(Machine, syntax, TOOLS, arguments=mode, trim=trim)
+    make = partial(Engine, syntax, TOOLS, arguments=mode, trim=trim)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
@@ -315,7 +315,7 @@ def test_string_values_lose_one_newline_next_to_each_tag_where_the_format_says_s
         "<write><path>\n</path><content>&#10;</content></write>"
     )
     for chunks in chunkings(text):
-        events = read(Machine(syntax, TOOLS, arguments=mode), chunks)
+        events = read(Engine(syntax, TOOLS, arguments=mode), chunks)
         check_monotone(events)
         first, second = complete_calls(message_of(events))
         assert first == (

@@ -18,7 +18,7 @@ from laws.checks import read
 from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.errors import CoercionError, DuplicateStringTagError, ParseError, XMLParseError
-from penstock.parsing import ElementCalls, Machine, Segment
+from penstock.parsing import BrokenCall, ElementCalls, Engine
 from penstock.tools import Tool
 
 BROKEN = {
@@ -31,7 +31,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_a_broken_call_is_text_up_to_its_end_tag(text: str) -> None:
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     around = f"a {text} b <ping/> c"
     for chunks in chunkings(around):
         told.clear()
@@ -68,12 +68,12 @@ TOLD = {
 def test_the_error_tells_the_tool_and_what_is_wrong(
     tool: Tool, text: str, kind: type[ParseError], why: str, mode: Mode
 ) -> None:
-    told: list[tuple[str, Segment]] = []
+    told: list[tuple[str, BrokenCall]] = []
     syntax = ElementCalls.of([tool])
     for chunks in chunkings(text):
         told.clear()
         on_error = partial(lambda message, segment: told.append((message, segment)))
-        read(Machine(syntax, [tool], arguments=mode, on_error=on_error), chunks)
+        read(Engine(syntax, [tool], arguments=mode, on_error=on_error), chunks)
         ((message, segment),) = told
         assert type(segment.error) is kind
         assert segment.tool_name == "write"
@@ -98,9 +98,9 @@ def test_the_first_of_two_strings_stands_where_the_format_says_so(
     syntax = ElementCalls.of(TOOLS, duplicates="first")
     text = f"<write>{body}</write>"
     for chunks in chunkings(text):
-        told: list[Segment] = []
+        told: list[BrokenCall] = []
         on_error = partial(lambda segments, _, segment: segments.append(segment), told)
-        events = read(Machine(syntax, TOOLS, arguments=mode, on_error=on_error), chunks)
+        events = read(Engine(syntax, TOOLS, arguments=mode, on_error=on_error), chunks)
         check_monotone(events)
         ((_, arguments),) = complete_calls(message_of(events))
         assert arguments["path"] == path
@@ -123,7 +123,7 @@ ODD = {
 def test_an_odd_schema_breaks_no_stream(parameters: dict[str, Any], mode: Mode) -> None:
     tools = [Tool("write", parameters=parameters)]
     text = "a <write><path>b</path><path>c</path><x>1</x></write> d"
-    make = partial(Machine, ElementCalls.of(tools), tools, arguments=mode)
+    make = partial(Engine, ElementCalls.of(tools), tools, arguments=mode)
     check_readings(make, text)
 
 

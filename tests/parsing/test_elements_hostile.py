@@ -10,8 +10,8 @@ import pytest
 from laws import check_linear, check_readings, cut_at
 from laws.checks import read
 from parsing.element_samples import MODES, Mode, parser
-from penstock.parsing import ElementCalls, Machine
-from penstock.parsing.bodies.walker import MAX_TAG
+from penstock.parsing import ElementCalls, Engine
+from penstock.parsing.readers.walker import MAX_TAG
 from penstock.tools import Tool
 
 HOSTILE = {
@@ -56,7 +56,7 @@ def test_forty_names_cost_about_as_much_as_one() -> None:
 
     def run(size: int) -> None:
         tools = [Tool(f"tool_{number}") for number in range(size)]
-        reader = Machine(ElementCalls.of(tools), tools)
+        reader = Engine(ElementCalls.of(tools), tools)
         for _ in range(40):
             for at in range(0, len(text), 4):
                 reader.feed(text[at : at + 4])

@@ -12,13 +12,13 @@ from parsing.element_samples import MODES, TOOLS, Mode, parser
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta
 from penstock.messages import AssistantMessage
-from penstock.parsing import ElementCalls, Machine
+from penstock.parsing import ElementCalls, Engine
 
 
 def end(chunks: list[str], mode: Mode, *, trims: bool = False) -> AssistantMessage:
     """Read an answer that the model ended by itself, and mend it."""
     syntax = ElementCalls.of(TOOLS, trims=trims)
-    reader = Machine(syntax, TOOLS, arguments=mode, repair=True)
+    reader = Engine(syntax, TOOLS, arguments=mode, repair=True)
     events = [event for chunk in chunks for event in reader.feed(chunk)]
     events += reader.finish(cut=False)
     check_monotone(events)
@@ -192,7 +192,7 @@ def shown(events: list[Event]) -> str:
 def test_a_cut_string_shows_all_that_was_held_back(cut: str, content: str) -> None:
     syntax = ElementCalls.of(TOOLS, trims=True)
     for chunks in chunkings(f"<write><content>{cut}"):
-        reader = Machine(syntax, TOOLS, arguments="live")
+        reader = Engine(syntax, TOOLS, arguments="live")
         events = [event for chunk in chunks for event in reader.feed(chunk)] + reader.finish()
         assert json.loads(shown(events) + '"}') == {"content": content}
         assert "".join(event.raw for event in events) + reader.rest == "".join(chunks)

@@ -11,8 +11,8 @@ from laws import check_readings
 from parsing.samples import HERMES, TOOLS, complete_calls, message_of
 from penstock.errors import JSONParseError
 from penstock.events import ToolCallStart
-from penstock.parsing import Machine, NoCallError
-from penstock.parsing.bodies.envelope import read_arguments
+from penstock.parsing import Engine, NoCallError
+from penstock.parsing.readers.envelope import read_arguments
 
 
 @pytest.mark.parametrize("mode", ["whole", "live"])
@@ -35,21 +35,21 @@ from penstock.parsing.bodies.envelope import read_arguments
 def test_arguments_are_read_wherever_they_stand(
     body: str, arguments: dict[str, Any], mode: Any
 ) -> None:
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     events = check_readings(make, f"<tool_call>{body}</tool_call>")
     assert complete_calls(message_of(events)) == [("write", arguments)]
 
 
 def test_arguments_that_are_no_object_are_told_with_the_name_of_the_tool() -> None:
     told: list[str] = []
-    parser = Machine(HERMES, TOOLS, on_error=lambda _, segment: told.append(segment.tool_name))
+    parser = Engine(HERMES, TOOLS, on_error=lambda _, segment: told.append(segment.tool_name))
     parser.feed('<tool_call>{"name": "write", "arguments": 5}</tool_call> and <tool_call>{"a": 1}')
     parser.finish()
     assert told == ["write", ""]
 
 
 def test_a_call_opens_with_its_name_where_its_arguments_came_first() -> None:
-    parser = Machine(HERMES, TOOLS, arguments="live")
+    parser = Engine(HERMES, TOOLS, arguments="live")
     assert parser.feed('<tool_call>{"arguments": {"path": "a"}, "name": "write') == []
     start, delta = parser.feed('"')
     assert isinstance(start, ToolCallStart)

@@ -23,13 +23,13 @@ from parsing.samples import complete_calls, message_of
 from parsing.tool_tag_samples import MODES, Mode, deltas
 from penstock.events import Event, ToolCallEnd, ToolCallStart
 from penstock.formats.file_tags import FILE_TAGS
-from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies.opening_tags import MAX_TAG
+from penstock.parsing import BrokenCall, Engine
+from penstock.parsing.readers.tagged.tags import MAX_TAG
 from penstock.tools import Tool
 
 TOOLS = [Tool("write_file"), Tool("edit_file"), Tool("run_bash")]
 
-make = partial(Machine, FILE_TAGS.calls.syntax(TOOLS), TOOLS)
+make = partial(Engine, FILE_TAGS.calls.syntax(TOOLS), TOOLS)
 
 
 def read_every_way(text: str, mode: Mode) -> list[Event]:
@@ -146,7 +146,7 @@ def test_what_is_no_such_tag_is_text(text: str) -> None:
 def test_only_tools_that_are_known_have_a_tag_and_their_own_name_is_used() -> None:
     tools = [Tool("Run_Bash")]
     text = '<run_bash>ls</run_bash> <write_file path="a">b</write_file>'
-    events = read(Machine(FILE_TAGS.calls.syntax(tools), tools), [text])
+    events = read(Engine(FILE_TAGS.calls.syntax(tools), tools), [text])
     assert complete_calls(message_of(events)) == [("Run_Bash", {"command": "ls"})]
     assert message_of(events).text == ' <write_file path="a">b</write_file>'
 
@@ -162,7 +162,7 @@ def test_a_cut_body_is_text_or_takes_what_was_held_back(tail: str) -> None:
 
 
 def test_a_cut_call_is_told() -> None:
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     parser = make(on_error=lambda _, segment: told.append(segment))
     read(parser, ['x <write_file path="q">abc'])
     assert [segment.tool_name for segment in told] == ["write_file"]

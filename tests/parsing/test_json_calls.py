@@ -16,7 +16,7 @@ from laws.strategies import ARGUMENTS, CUTS, soup
 from parsing.samples import HERMES, TOOLS, complete_calls, message_of, parse
 from penstock.events import ToolCallDelta, ToolCallEnd
 from penstock.messages import ToolCall
-from penstock.parsing import Machine, Segment
+from penstock.parsing import BrokenCall, Engine
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -54,13 +54,13 @@ def inside(arguments: str, *, name: str = "write") -> str:
 def test_arguments_inside_a_string_are_read(
     arguments: str, expected: dict[str, Any], mode: Mode
 ) -> None:
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     events = check_readings(make, inside(arguments))
     assert complete_calls(message_of(events)) == [("write", expected)]
 
 
 def test_a_string_inside_a_string_streams_as_it_comes() -> None:
-    parser = Machine(HERMES, TOOLS, arguments="live")
+    parser = Engine(HERMES, TOOLS, arguments="live")
     parser.feed('<tool_call>{"name": "write", "arguments": "{\\"path\\": \\"')
     deltas = [
         event.arguments
@@ -72,7 +72,7 @@ def test_a_string_inside_a_string_streams_as_it_comes() -> None:
 
 
 def test_plain_text_inside_a_string_inside_a_string_leaves_in_the_same_feed() -> None:
-    parser = Machine(HERMES, TOOLS, arguments="live")
+    parser = Engine(HERMES, TOOLS, arguments="live")
     parser.feed('<tool_call>{"name": "write", "arguments": "{\\"path\\": \\"a')
     for piece in ("plain", " words", "\\\\n", " on"):
         (delta,) = parser.feed(piece)
@@ -102,7 +102,7 @@ def test_broken_json_inside_a_string_breaks_the_call_and_not_the_next(arguments:
     assert message.text == broken
     assert complete_calls(message) == [("ping", {})]
     for mode in MODES:
-        events = check_readings(partial(Machine, HERMES, TOOLS, arguments=mode), text)
+        events = check_readings(partial(Engine, HERMES, TOOLS, arguments=mode), text)
         assert complete_calls(message_of(events)) == [("ping", {})]
 
 
@@ -122,7 +122,7 @@ PIECES = soup(
 @given(text=PIECES, cuts=CUTS, mode=st.sampled_from(MODES))
 def test_the_laws_hold_inside_a_string_at_any_cut(text: str, cuts: list[int], mode: Mode) -> None:
     text = '<tool_call>{"name": "write", "arguments": "' + text
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
@@ -133,7 +133,7 @@ def test_any_arguments_read_the_same_inside_a_string(
 ) -> None:
     text = inside(json.dumps(arguments), name="unknown")
     for mode in MODES:
-        events = read(Machine(HERMES, arguments=mode), cut_at(text, cuts))
+        events = read(Engine(HERMES, arguments=mode), cut_at(text, cuts))
         check_monotone(events)
         assert complete_calls(message_of(events)) == [("unknown", arguments)]
 
@@ -152,7 +152,7 @@ def test_any_arguments_read_the_same_inside_a_string(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_bad_escape_breaks_the_call_where_it_stands(value: str, mode: Mode) -> None:
     text = f'<tool_call>{{"name": "write", "arguments": {{"path": "{value}"}}}}</tool_call> on'
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     message = message_of(check_readings(make, text))
     assert complete_calls(message) == []
     assert message.text.endswith(" on")
@@ -172,7 +172,7 @@ def test_a_bad_escape_breaks_the_call_where_it_stands(value: str, mode: Mode) ->
 def test_a_cut_string_shows_what_it_says_so_far(tail: str, shown: str) -> None:
     text = '<tool_call>{"name": "write", "arguments": {"path": "' + tail
     for chunks in chunkings(text):
-        parser = Machine(HERMES, TOOLS, arguments="live")
+        parser = Engine(HERMES, TOOLS, arguments="live")
         events = read(parser, chunks)
         deltas = [event.arguments for event in events if isinstance(event, ToolCallDelta)]
         assert "".join(deltas) == '{"path":"' + shown
@@ -181,7 +181,7 @@ def test_a_cut_string_shows_what_it_says_so_far(tail: str, shown: str) -> None:
         assert "".join(event.raw for event in events) + parser.rest == text
 
 
-def note(told: list[tuple[str, Segment]], why: str, segment: Segment) -> None:
+def note(told: list[tuple[str, BrokenCall]], why: str, segment: BrokenCall) -> None:
     told.append((why, segment))
 
 
@@ -189,8 +189,8 @@ def note(told: list[tuple[str, Segment]], why: str, segment: Segment) -> None:
 def test_the_segment_of_an_error_reaches_to_its_end_marker_at_any_cut(mode: Mode) -> None:
     text = 'a <tool_call>{"name": "write", "arguments": {"path": "x", "mode": 12px}}</tool_call>'
     for chunks in chunkings(text):
-        told: list[tuple[str, Segment]] = []
-        read(Machine(HERMES, TOOLS, arguments=mode, on_error=partial(note, told)), chunks)
+        told: list[tuple[str, BrokenCall]] = []
+        read(Engine(HERMES, TOOLS, arguments=mode, on_error=partial(note, told)), chunks)
         ((why, segment),) = told
         assert segment.text == text[2:]
         assert why.endswith("glued to it at offset 53")
@@ -216,7 +216,7 @@ def mended(
     """Read *text* with repair on at every cut; give the calls of each reading."""
     found = []
     for chunks in chunkings(text):
-        machine = Machine(HERMES, tools, arguments=mode, repair=True)
+        machine = Engine(HERMES, tools, arguments=mode, repair=True)
         events = [event for chunk in chunks for event in machine.feed(chunk)]
         events += machine.finish(cut)
         check_monotone(events)
@@ -324,7 +324,7 @@ def test_a_value_that_is_no_call_breaks_at_the_same_place_at_any_cut(mode: Mode)
     text = "<tool_call>5/*><tool_call>{'name''write"
     found = []
     for chunks in chunkings(text):
-        machine = Machine(HERMES, TOOLS, arguments=mode, repair=True)
+        machine = Engine(HERMES, TOOLS, arguments=mode, repair=True)
         events = [event for chunk in chunks for event in machine.feed(chunk)]
         found.append(message_of([*events, *machine.finish(cut=False)]))
     assert all(message == found[0] for message in found)
@@ -339,7 +339,7 @@ def test_a_value_that_is_no_call_breaks_at_the_same_place_at_any_cut(mode: Mode)
 )
 def test_an_empty_list_is_text_and_told(text: str, mode: Mode) -> None:
     told: list[tuple[str, str]] = []
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     assert message_of(check_readings(make, text)).text == text
     read(make(on_error=lambda why, segment: told.append((why, segment.text))), [text])
     assert told == [("a list without calls", text.strip("ab"))]
@@ -348,6 +348,6 @@ def test_an_empty_list_is_text_and_told(text: str, mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_an_empty_list_behind_a_call_does_not_undo_it(mode: Mode) -> None:
     text = '<tool_call>{"name": "write"}, []</tool_call>.'
-    message = message_of(check_readings(partial(Machine, HERMES, TOOLS, arguments=mode), text))
+    message = message_of(check_readings(partial(Engine, HERMES, TOOLS, arguments=mode), text))
     assert complete_calls(message) == [("write", {})]
     assert message.text == ", []."

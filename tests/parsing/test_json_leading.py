@@ -19,16 +19,16 @@ from laws import (
 from laws.checks import read
 from laws.strategies import CUTS, soup
 from penstock.formats.base import message_of
-from penstock.formats.json_leading import FORMATS
+from penstock.formats.json_models import LEADING_FORMATS
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine
-from penstock.parsing.bodies.json_leading import MAX_UNNAMED
+from penstock.parsing import Engine
+from penstock.parsing.readers.bare_json import MAX_UNNAMED
 from penstock.tools import Tool
 
 Called = tuple[str, dict[str, Any]]
 Mode = Literal["whole", "live"]
 MODES: tuple[Mode, ...] = ("whole", "live")
-BY_NAME = {fmt.name: fmt for fmt in FORMATS}
+BY_NAME = {fmt.name: fmt for fmt in LEADING_FORMATS}
 TOOLS = [
     Tool("f", parameters={"properties": {"a": {"type": "string"}, "n": {"type": "integer"}}}),
     Tool("g"),
@@ -41,7 +41,7 @@ CALLED_G: Called = ("g", {})
 CALLED_UNKNOWN: Called = ("zz", {"b": 1})
 
 
-def parser_of(name: str, mode: Mode = "whole", **options: Any) -> Machine:
+def parser_of(name: str, mode: Mode = "whole", **options: Any) -> Engine:
     return BY_NAME[name].parser(TOOLS, arguments=mode, **options)
 
 

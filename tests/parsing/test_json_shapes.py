@@ -17,9 +17,15 @@ from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies.json_shapes import DEFAULT, GEMINI, OPENAI, Profile, profile_of
-from penstock.parsing.bodies.json_signatures import MAX_SIGNATURE
+from penstock.parsing import BrokenCall, Engine
+from penstock.parsing.readers.signed_json import (
+    DEFAULT,
+    GEMINI,
+    MAX_SIGNATURE,
+    OPENAI,
+    Profile,
+    profile_of,
+)
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -44,14 +50,14 @@ VECTORS = [
 
 
 def parse(text: str, profile: Profile = DEFAULT, **options: Any) -> AssistantMessage:
-    return message_of(read(Machine(profile, TOOLS, **options), [text]))
+    return message_of(read(Engine(profile, TOOLS, **options), [text]))
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
 def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Mode) -> None:
     tools = [Tool(name) for name in vector["tools"]]
-    make = partial(Machine, profile_of(vector["provider"]), tools, arguments=mode)
+    make = partial(Engine, profile_of(vector["provider"]), tools, arguments=mode)
     events = check_readings(make, vector["text"])
     expected = [(call["name"], call["arguments"]) for call in vector["expect_invocations"]]
     assert complete_calls(message_of(events)) == expected
@@ -107,7 +113,7 @@ def test_arguments_that_are_no_object_are_none(profile: Profile, shape: str, mod
     """A tool is not to run without what was meant."""
     for written in NO_OBJECTS:
         text = "Go: " + shape.replace("A", written) + " done"
-        events = check_readings(partial(Machine, profile, TOOLS, arguments=mode), text)
+        events = check_readings(partial(Engine, profile, TOOLS, arguments=mode), text)
         message = message_of(events)
         assert complete_calls(message) == [], text
         if mode == "whole":
@@ -117,7 +123,7 @@ def test_arguments_that_are_no_object_are_none(profile: Profile, shape: str, mod
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("profile", "shape"), SHAPES.values(), ids=SHAPES)
 def test_a_shape_reads_the_same_at_every_cut(profile: Profile, shape: str, mode: Mode) -> None:
-    make = partial(Machine, profile, TOOLS, arguments=mode)
+    make = partial(Engine, profile, TOOLS, arguments=mode)
     check_readings(make, "a " + shape.replace("A", '"{\\"a\\": \\"x\\\\n\\"}"') + " b")
 
 
@@ -142,7 +148,7 @@ def test_other_json_is_text_and_nobody_is_told(profile: Profile, text: str) -> N
     for mode in MODES:
         message = parse(text, profile, arguments=mode, on_error=lambda why, _: told.append(why))
         assert message.text == text
-        check_readings(partial(Machine, profile, TOOLS, arguments=mode), text)
+        check_readings(partial(Engine, profile, TOOLS, arguments=mode), text)
     assert told == []
 
 
@@ -152,7 +158,7 @@ def test_every_call_of_a_list_is_emitted_with_its_own_id(mode: Mode) -> None:
         '{"tool_calls": [{"id": "a", "type": "function", "function": {"name": "ping"}}, '
         '{"id": "b", "function": {"name": "emit", "arguments": "{\\"tpl\\": \\"t\\"}"}}], "n": 1} x'
     )
-    events = check_readings(partial(Machine, OPENAI, TOOLS, arguments=mode), text)
+    events = check_readings(partial(Engine, OPENAI, TOOLS, arguments=mode), text)
     message = message_of(events)
     assert [(call.id, call.name) for call in message.tool_calls] == [("a", "ping"), ("b", "emit")]
     assert message.text == " x"
@@ -161,20 +167,20 @@ def test_every_call_of_a_list_is_emitted_with_its_own_id(mode: Mode) -> None:
 def test_a_call_of_a_list_ends_with_its_element_and_one_by_itself_with_the_value() -> None:
     one = '{"tool": {"function": "ping"}}'
     for text, last in ((one, one), (f"[{one}, {one}]", one)):
-        events = read(Machine(OPENAI, TOOLS), [text])
+        events = read(Engine(OPENAI, TOOLS), [text])
         end = max(n for n, event in enumerate(events) if isinstance(event, ToolCallEnd))
         assert "".join(event.raw for event in events[: end + 1]).endswith(last)
 
 
 def test_a_live_call_opens_with_its_name() -> None:
-    parser = Machine(DEFAULT, TOOLS, arguments="live")
+    parser = Engine(DEFAULT, TOOLS, arguments="live")
     assert parser.feed('{"tool": {"function": "emit') == []
     (start,) = parser.feed('"')
     assert isinstance(start, ToolCallStart)
 
 
 def test_live_arguments_stream_character_by_character() -> None:
-    parser = Machine(DEFAULT, TOOLS, arguments="live")
+    parser = Engine(DEFAULT, TOOLS, arguments="live")
     parser.feed('{"tool": {"function": "emit", "parameters": {"tpl": "x')
     for piece in ("y", " }]", "\\n", "é"):
         (delta,) = parser.feed(piece)
@@ -186,7 +192,7 @@ BROKEN = '{"tool": {"function": "emit", "parameters": {"tpl": "} ]", "n" 1, "s":
 
 
 def test_a_broken_value_is_text_up_to_where_its_brackets_balance() -> None:
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     text = f'a {BROKEN} b {{"function": "ping"}}'
     message = parse(text, on_error=lambda _, segment: told.append(segment))
     assert message.text == f"a {BROKEN} b "
@@ -198,7 +204,7 @@ def test_a_live_call_that_breaks_is_incomplete_and_has_all_of_its_text() -> None
     text = f'a {BROKEN} b {{"function": "ping"}}'
     told: list[str] = []
     make = partial(
-        Machine, DEFAULT, TOOLS, arguments="live", on_error=lambda _, of: told.append(of.text)
+        Engine, DEFAULT, TOOLS, arguments="live", on_error=lambda _, of: told.append(of.text)
     )
     message = message_of(check_readings(make, text))
     assert [(call.name, call.complete) for call in message.tool_calls] == [
@@ -214,7 +220,7 @@ def test_a_cut_value_is_text_or_incomplete(place: int) -> None:
     text = 'a {"tool": {"function": "emit", "parameters": {"tpl": "x y"}}}'[:-place]
     assert parse(text).text == text
     for mode in MODES:
-        events = check_readings(partial(Machine, DEFAULT, TOOLS, arguments=mode), text)
+        events = check_readings(partial(Engine, DEFAULT, TOOLS, arguments=mode), text)
         assert complete_calls(message_of(events)) == []
 
 
@@ -222,7 +228,7 @@ def test_a_cut_value_is_text_or_incomplete(place: int) -> None:
 def test_calls_of_a_list_stand_where_the_list_is_cut(mode: Mode) -> None:
     one = '{"name": "ping", "args": {}}'
     for text, rest in ((f"[{one}, ", ""), (f'[{one}, {{"na', ', {"na')):
-        make = partial(Machine, GEMINI, TOOLS, arguments=mode)
+        make = partial(Engine, GEMINI, TOOLS, arguments=mode)
         message = message_of(check_readings(make, text))
         assert complete_calls(message) == [("ping", {})]
         assert message.text == rest
@@ -232,7 +238,7 @@ def test_calls_of_a_list_stand_where_the_list_is_cut(mode: Mode) -> None:
 def test_a_value_that_the_model_left_open_is_mended(mode: Mode) -> None:
     text = '{"tool": {"function": "emit", "parameters": {"tpl": "x", "n": 1}'
     for chunks in ([text], one_by_one(text)):
-        machine = Machine(DEFAULT, TOOLS, arguments=mode, repair=True)
+        machine = Engine(DEFAULT, TOOLS, arguments=mode, repair=True)
         events = [event for chunk in chunks for event in machine.feed(chunk)]
         (call,) = message_of(events + machine.finish(cut=False)).tool_calls
         assert (call.arguments, call.complete) == ({"tpl": "x", "n": 1}, True)
@@ -269,13 +275,13 @@ PIECES = soup(
 def test_the_laws_hold_on_any_text_at_any_cut(
     text: str, cuts: list[int], mode: Mode, profile: Profile
 ) -> None:
-    make = partial(Machine, profile, TOOLS, arguments=mode)
+    make = partial(Engine, profile, TOOLS, arguments=mode)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
 def test_brackets_in_prose_leave_at_once() -> None:
     text = 'f(x) { return a[0] + {"k": [1]}; } [[{{ {" {"t'
-    check_no_stall(partial(Machine, OPENAI, TOOLS), text, len('{"tool_calls":'))
+    check_no_stall(partial(Engine, OPENAI, TOOLS), text, len('{"tool_calls":'))
 
 
 HOSTILE = {
@@ -295,6 +301,6 @@ def test_time_grows_with_the_text_and_no_faster(make: Any) -> None:
     def run(size: int) -> None:
         text = make(size)
         chunks = [text[at : at + 64] for at in range(0, len(text), 64)]
-        read(Machine(OPENAI, TOOLS), chunks)
+        read(Engine(OPENAI, TOOLS), chunks)
 
     check_linear(run, 100, 1000, at_most=3, tries=3)

@@ -28,8 +28,8 @@ from parsing.samples import FENCES, HERMES, TOOLS, complete_calls, message_of, p
 from penstock.errors import UsageError
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.formats.auto.syntax import AutoCalls
-from penstock.parsing import MAX_READ_AGAIN, Machine, Reasoning, Segment
-from penstock.parsing import machine as machine_module
+from penstock.parsing import MAX_READ_AGAIN, BrokenCall, Engine, Reasoning
+from penstock.parsing import engine as machine_module
 from penstock.tools import Tool, read_tools
 
 Mode = Literal["whole", "live"]
@@ -55,7 +55,7 @@ def test_a_vector_reads_the_same_whole_by_characters_and_at_every_cut(
     vector: dict[str, Any], mode: Mode
 ) -> None:
     syntax = HERMES if vector["format"] == "json-mix" else FENCES
-    make = partial(Machine, syntax, read_tools(vector["tools"]), arguments=mode)
+    make = partial(Engine, syntax, read_tools(vector["tools"]), arguments=mode)
     expected = [(call["name"], call["arguments"]) for call in vector["expect"]["calls"]]
     content = vector["expect"]["content"]
     message = message_of(check_readings(make, vector["text"]))
@@ -95,7 +95,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     mode: Mode,
     trim: bool,  # noqa: FBT001
 ) -> None:
-    make = partial(Machine, HERMES, TOOLS, arguments=mode, trim=trim)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode, trim=trim)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
@@ -109,19 +109,19 @@ def test_a_complete_call_is_the_same_in_both_modes(text: str, mode: Mode) -> Non
 
 def test_nothing_is_held_back_but_what_may_begin_a_marker() -> None:
     text = "a < b <tool <<tool_cal </tool_call> <t"
-    check_no_stall(partial(Machine, HERMES), text, len("<tool_call>"))
+    check_no_stall(partial(Engine, HERMES), text, len("<tool_call>"))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_marker_shows_beside_a_call(mode: Mode) -> None:
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     text = 'Hi <tool_call>{"name": "f"}</tool_call> and <tool_call>{"name": "g"}\n</tool_call>.'
     for chunks in chunkings(text):
         check_no_leak(make, chunks, ["<tool_call>", "</tool_call>", "tool_call"])
 
 
 def test_live_arguments_stream_character_by_character() -> None:
-    parser = Machine(HERMES, TOOLS, arguments="live")
+    parser = Engine(HERMES, TOOLS, arguments="live")
     parser.feed('<tool_call>{"name": "write", "arguments": {"path": "')
     deltas = [e for piece in ("a", "/b", "\\n", "é") for e in parser.feed(piece)]
     assert [delta.arguments for delta in deltas if isinstance(delta, ToolCallDelta)] == [
@@ -134,7 +134,7 @@ def test_live_arguments_stream_character_by_character() -> None:
 
 
 def test_a_live_call_starts_when_its_name_is_known_and_its_arguments_begin() -> None:
-    parser = Machine(HERMES, TOOLS, arguments="live")
+    parser = Engine(HERMES, TOOLS, arguments="live")
     assert parser.feed('<tool_call>{"id": "c7", "name": "write", "arguments": ') == []
     (start,) = parser.feed("{")
     assert isinstance(start, ToolCallStart)
@@ -180,7 +180,7 @@ def test_a_live_call_starts_when_its_name_is_known_and_its_arguments_begin() -> 
 def test_a_body_is_read_in_any_of_its_shapes(
     body: str, arguments: dict[str, Any], mode: Mode
 ) -> None:
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     events = check_readings(make, f"<tool_call>{body}</tool_call>")
     assert complete_calls(message_of(events)) == [("write", arguments)]
 
@@ -205,7 +205,7 @@ TWO = [("write", {"path": "a"}), ("ping", {})]
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_several_calls_of_one_body_are_all_read(body: str, mode: Mode) -> None:
-    make = partial(Machine, HERMES, TOOLS, arguments=mode)
+    make = partial(Engine, HERMES, TOOLS, arguments=mode)
     events = check_readings(make, f"<tool_call>{body}</tool_call>")
     assert complete_calls(message_of(events)) == TWO
 
@@ -228,7 +228,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_a_body_that_is_no_call_comes_back_as_text_and_is_told(text: str) -> None:
-    told: list[tuple[str, Segment]] = []
+    told: list[tuple[str, BrokenCall]] = []
     message = parse(f"a {text} b", on_error=lambda why, segment: told.append((why, segment)))
     assert message.text == f"a {text} b"
     assert message.tool_calls == []
@@ -253,7 +253,7 @@ def test_a_live_call_that_breaks_is_incomplete_and_its_end_marker_is_dropped() -
 
 
 def test_an_error_handler_that_raises_does_not_end_the_stream() -> None:
-    def fail(why: str, segment: Segment) -> None:
+    def fail(why: str, segment: BrokenCall) -> None:
         raise ValueError(why, segment)
 
     assert parse("<tool_call>x", on_error=fail).text == "<tool_call>x"
@@ -262,7 +262,7 @@ def test_an_error_handler_that_raises_does_not_end_the_stream() -> None:
 def test_trim_keeps_white_space_that_touches_a_call_out_of_the_text() -> None:
     text = 'One. \n<tool_call>{"name": "ping"}</tool_call>\n\n two \n'
     for chunks in chunkings(text):
-        message = message_of(read(Machine(HERMES, trim=True), chunks))
+        message = message_of(read(Engine(HERMES, trim=True), chunks))
         assert message.text == "One.two \n"
     assert parse("a \n<tool_call>x", trim=True).text == "a \n<tool_call>x"
 
@@ -276,7 +276,7 @@ def test_ids_come_from_the_caller_where_the_wire_has_none() -> None:
 
 
 def test_feeding_after_the_end_is_a_mistake() -> None:
-    parser = Machine(HERMES)
+    parser = Engine(HERMES)
     parser.finish()
     with pytest.raises(UsageError):
         parser.feed("x")
@@ -285,7 +285,7 @@ def test_feeding_after_the_end_is_a_mistake() -> None:
 
 
 def test_markup_behind_the_last_call_is_in_rest() -> None:
-    parser = Machine(HERMES)
+    parser = Engine(HERMES)
     parser.feed('<tool_call>{"name": "ping"}\n</tool_call>')
     parser.finish()
     assert parser.rest == "\n</tool_call>"
@@ -311,8 +311,8 @@ def test_a_call_over_its_limit_is_text_or_incomplete(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(machine_module, "MAX_CALL", 100)
     text = '<tool_call>{"name": "f", "arguments": {"a": "' + "x" * 500
     ways = [one_by_one(text), cut_at(text, range(0, len(text), 7))]
-    assert message_of(check_readings(partial(Machine, HERMES), text, ways)).text == text
-    live = check_readings(partial(Machine, HERMES, arguments="live"), text, ways)
+    assert message_of(check_readings(partial(Engine, HERMES), text, ways)).text == text
+    live = check_readings(partial(Engine, HERMES, arguments="live"), text, ways)
     (call,) = message_of(live).tool_calls
     assert not call.complete
 
@@ -322,7 +322,7 @@ def test_a_call_of_just_the_limit_is_read_at_any_cut(monkeypatch: pytest.MonkeyP
     for limit in (len(body) - 1, len(body), len(body) + 1):
         monkeypatch.setattr(machine_module, "MAX_CALL", limit)
         for mode in MODES:
-            check_readings(partial(Machine, HERMES, arguments=mode), body + " on")
+            check_readings(partial(Engine, HERMES, arguments=mode), body + " on")
 
 
 HOSTILE = {
@@ -341,7 +341,7 @@ def test_time_grows_with_the_text_and_no_faster(make: Any, mode: Mode) -> None:
     def run(size: int) -> None:
         text = make(size)
         read(
-            Machine(HERMES, TOOLS, arguments=mode),
+            Engine(HERMES, TOOLS, arguments=mode),
             [text[at : at + 64] for at in range(0, len(text), 64)],
         )
 
@@ -353,7 +353,7 @@ def test_text_that_no_schema_speaks_of_stays_text() -> None:
         "env", parameters={"properties": {"vars": {"type": "object"}, "l": {"type": "array"}}}
     )
     body = '{"name": "env", "arguments": {"vars": {"PORT": "8080", "on": "true"}, "l": ["5"]}}'
-    machine = Machine(HERMES, [tool])
+    machine = Engine(HERMES, [tool])
     message = message_of(read(machine, [f"<tool_call>{body}</tool_call>"]))
     expected = {"vars": {"PORT": "8080", "on": "true"}, "l": ["5"]}
     assert message.tool_calls[0].arguments == expected
@@ -362,14 +362,14 @@ def test_text_that_no_schema_speaks_of_stays_text() -> None:
 def test_an_end_marker_behind_the_next_start_marker_is_not_the_last_calls() -> None:
     text = '<tool_call>[{"name": "write"}<tool_call></tool_call>x'
     for chunks in chunkings(text):
-        message = message_of(read(Machine(HERMES, TOOLS), chunks))
+        message = message_of(read(Engine(HERMES, TOOLS), chunks))
         assert message.text == "<tool_call></tool_call>x"
 
 
 @pytest.mark.parametrize("body", ["bad", "{}", " y "])
 def test_many_broken_calls_in_one_piece_stay_linear(body: str) -> None:
     def run(size: int) -> None:
-        machine = Machine(HERMES, TOOLS)
+        machine = Engine(HERMES, TOOLS)
         machine.feed(f"<tool_call>{body}</tool_call>" * size)
         machine.finish()
 
@@ -379,11 +379,11 @@ def test_many_broken_calls_in_one_piece_stay_linear(body: str) -> None:
 def test_a_mode_that_is_none_is_refused() -> None:
     wrong: Any = "Live"
     with pytest.raises(UsageError, match="Live"):
-        Machine(HERMES, TOOLS, arguments=wrong)
+        Engine(HERMES, TOOLS, arguments=wrong)
 
 
 def test_a_piece_of_a_cut_fence_is_no_content() -> None:
-    message = message_of(read(Machine(FENCES, TOOLS), ['```tool_call\n{"name": "write"}\n``']))
+    message = message_of(read(Engine(FENCES, TOOLS), ['```tool_call\n{"name": "write"}\n``']))
     assert (message.text, len(message.tool_calls)) == ("", 1)
 
 
@@ -391,8 +391,8 @@ def test_a_piece_of_a_cut_fence_is_no_content() -> None:
 def test_what_is_told_has_the_text_that_is_not_shown_too(mode: Mode) -> None:
     text = "<tool_call>{<think>p"
     for chunks in chunkings(text):
-        told: dict[str, Segment] = {}
-        machine = Machine(
+        told: dict[str, BrokenCall] = {}
+        machine = Engine(
             HERMES,
             TOOLS,
             arguments=mode,
@@ -406,7 +406,7 @@ def test_what_is_told_has_the_text_that_is_not_shown_too(mode: Mode) -> None:
 def test_a_mended_call_has_the_same_id_in_both_modes() -> None:
     text = '<tool_call>{"name": "write", "arguments": {"path": "a'
     for mode in MODES:
-        machine = Machine(HERMES, TOOLS, arguments=mode, repair=True)
+        machine = Engine(HERMES, TOOLS, arguments=mode, repair=True)
         (call,) = message_of([*machine.feed(text), *machine.finish(cut=False)]).tool_calls
         assert (call.id, call.complete) == ("call_1", True)
 
@@ -414,11 +414,11 @@ def test_a_mended_call_has_the_same_id_in_both_modes() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("reads", ["one format", "any format"])
 def test_a_finished_parser_goes_at_once_with_whoever_held_it(mode: Mode, reads: str) -> None:
-    def complain(why: str, segment: Segment) -> None:
+    def complain(why: str, segment: BrokenCall) -> None:
         del why, segment
 
     syntax = HERMES if reads == "one format" else AutoCalls().syntax(read_tools(TOOLS))
-    machine = Machine(syntax, read_tools(TOOLS), arguments=mode, on_error=complain)
+    machine = Engine(syntax, read_tools(TOOLS), arguments=mode, on_error=complain)
     machine.feed('Before <tool_call>{"name": "get_weather", "argu')
     machine.finish()
     held = weakref.ref(complain)

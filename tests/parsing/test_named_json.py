@@ -22,9 +22,9 @@ from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine
-from penstock.parsing.bodies.named_calls import MAX_ASIDE
-from penstock.parsing.bodies.named_json import Dialect, NamedSyntax
+from penstock.parsing import Engine
+from penstock.parsing.readers.named import MAX_ASIDE, NamedSyntax
+from penstock.parsing.readers.named_heads import Dialect
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -54,8 +54,8 @@ TOOLS = [
 ]
 
 
-def machine(dialect: str, **options: Any) -> Machine:
-    return Machine(NamedSyntax(DIALECTS[dialect]), TOOLS, **options)
+def machine(dialect: str, **options: Any) -> Engine:
+    return Engine(NamedSyntax(DIALECTS[dialect]), TOOLS, **options)
 
 
 def parse(dialect: str, text: str, **options: Any) -> AssistantMessage:

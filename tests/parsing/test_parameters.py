@@ -25,7 +25,7 @@ from parsing.parameter_samples import (
 )
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallStart
-from penstock.parsing.bodies.parameters.tags import MAX_GAP, MAX_NAME, MAX_TAG
+from penstock.parsing.readers.tagged.tags import MAX_GAP, MAX_NAME, MAX_TAG
 
 EVERY = pytest.mark.parametrize("name", DISTINCT)
 

@@ -21,7 +21,7 @@ from parsing.parameter_samples import (
     written,
 )
 from parsing.samples import complete_calls, message_of
-from penstock.parsing import Segment
+from penstock.parsing import BrokenCall
 from penstock.tools import Tool
 
 EVERY = pytest.mark.parametrize("name", DISTINCT)
@@ -100,7 +100,7 @@ def test_a_call_that_breaks_live_is_incomplete_and_its_end_is_dropped() -> None:
 
 
 def test_somebody_is_told_of_what_was_meant_to_be_a_call() -> None:
-    told: list[tuple[str, Segment]] = []
+    told: list[tuple[str, BrokenCall]] = []
     parse("glm45", "<tool_call>b@d</tool_call>", on_error=lambda *args: told.append(args))
     ((why, segment),) = told
     assert why == "no call behind the start marker"

@@ -25,10 +25,10 @@ from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.formats.pythonic import PythonCalls
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine
-from penstock.parsing.bodies.pythonic import MAX_BLANK, MAX_NAME
+from penstock.parsing import Engine
+from penstock.parsing.readers.pythonic import MAX_BLANK, MAX_NAME
 from penstock.tools import Tool
-from penstock.values.grammar import MAX_DEPTH
+from penstock.values.json_grammar import MAX_DEPTH
 
 Mode = Literal["whole", "live"]
 MODES: tuple[Mode, ...] = ("whole", "live")
@@ -57,7 +57,7 @@ TOOLS = [
 
 
 def parse(text: str, calls: PythonCalls = BARE, **options: Any) -> AssistantMessage:
-    return message_of(read(Machine(calls, TOOLS, **options), [text]))
+    return message_of(read(Engine(calls, TOOLS, **options), [text]))
 
 
 def write(**arguments: Any) -> tuple[str, dict[str, Any]]:
@@ -166,7 +166,7 @@ def test_a_case_reads_the_same_whole_by_characters_and_at_every_cut(
     content: str,
     mode: Mode,
 ) -> None:
-    events = check_readings(partial(Machine, calls, TOOLS, arguments=mode), text)
+    events = check_readings(partial(Engine, calls, TOOLS, arguments=mode), text)
     message = message_of(events)
     assert complete_calls(message) == expected
     if mode == "whole":
@@ -198,7 +198,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
     mode: Mode,
     repair: bool,  # noqa: FBT001
 ) -> None:
-    make = partial(Machine, calls, TOOLS, arguments=mode, repair=repair)
+    make = partial(Engine, calls, TOOLS, arguments=mode, repair=repair)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
 
 
@@ -211,19 +211,19 @@ def test_a_complete_call_is_the_same_in_both_modes(text: str, calls: PythonCalls
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_marker_shows_beside_a_call(mode: Mode) -> None:
-    make = partial(Machine, MARKED, TOOLS, arguments=mode)
+    make = partial(Engine, MARKED, TOOLS, arguments=mode)
     for chunks in chunkings("a<s>[write(path='x'), f(n=1)] </s>b"):
         check_no_leak(make, chunks, ["<s>", "</s>"])
 
 
 def test_nothing_is_held_back_but_what_may_begin_a_marker() -> None:
-    check_no_stall(partial(Machine, LINES), "a < b <tool </s> [x(1)] f(a=1) <", len("<s>"))
+    check_no_stall(partial(Engine, LINES), "a < b <tool </s> [x(1)] f(a=1) <", len("<s>"))
 
 
 def test_a_list_that_may_become_calls_is_held_back_up_to_a_limit() -> None:
     limit = 2 * MAX_BLANK + MAX_NAME + 2
     for text in ("[" + " " * 2000, "[" + "n" * 2000, "[ write" + " " * 2000):
-        check_bounded_holdback(partial(Machine, BARE, TOOLS), text, limit)
+        check_bounded_holdback(partial(Engine, BARE, TOOLS), text, limit)
 
 
 # --- streaming ---
@@ -231,7 +231,7 @@ def test_a_list_that_may_become_calls_is_held_back_up_to_a_limit() -> None:
 
 def deltas(*chunks: str, calls: PythonCalls = MARKED) -> list[str]:
     """Give what each chunk adds to the arguments, live."""
-    machine = Machine(calls, TOOLS, arguments="live")
+    machine = Engine(calls, TOOLS, arguments="live")
     return [
         "".join(
             event.arguments for event in machine.feed(chunk) if isinstance(event, ToolCallDelta)
@@ -241,7 +241,7 @@ def deltas(*chunks: str, calls: PythonCalls = MARKED) -> list[str]:
 
 
 def test_the_name_goes_out_at_its_parenthesis() -> None:
-    machine = Machine(BARE, TOOLS, arguments="live")
+    machine = Engine(BARE, TOOLS, arguments="live")
     assert machine.feed("[write") == []
     (start,) = machine.feed("(")
     assert isinstance(start, ToolCallStart)
@@ -277,7 +277,7 @@ def test_a_string_that_streams_says_the_same_as_one_that_came_whole(quote: str, 
     (whole,) = parse(text, MARKED).tool_calls
     for size in (1, 2, 3, 4, 7):
         chunks = [text[at : at + size] for at in range(0, len(text), size)]
-        (call,) = message_of(read(Machine(MARKED, TOOLS, arguments=mode), chunks)).tool_calls
+        (call,) = message_of(read(Engine(MARKED, TOOLS, arguments=mode), chunks)).tool_calls
         assert call == whole
     assert whole.arguments["path"] == "plain \n ' \" \\ A \t raw é 😀 \\d it's " * 3
 
@@ -320,7 +320,7 @@ def test_what_the_model_left_open_is_closed(
     text: str, arguments: dict[str, Any], mode: Mode
 ) -> None:
     for chunks in ([text], one_by_one(text)):
-        machine = Machine(EITHER, TOOLS, arguments=mode, repair=True)
+        machine = Engine(EITHER, TOOLS, arguments=mode, repair=True)
         events = [event for chunk in chunks for event in machine.feed(chunk)]
         message = message_of([*events, *machine.finish(cut=False)])
         (call,) = message.tool_calls
@@ -341,7 +341,7 @@ def test_what_the_model_left_open_is_closed(
     ],
 )
 def test_what_cannot_be_mended_is_text(text: str) -> None:
-    machine = Machine(EITHER, TOOLS, repair=True)
+    machine = Engine(EITHER, TOOLS, repair=True)
     message = message_of([*machine.feed(text), *machine.finish(cut=False)])
     assert (message.tool_calls, message.text) == ([], text)
 
@@ -381,7 +381,7 @@ def test_values_nest_up_to_a_limit(mode: Mode) -> None:
 )
 def test_the_cost_is_linear_in_small_pieces(opening: str, unit: str) -> None:
     def run(units: int) -> None:
-        machine = Machine(MARKED, TOOLS, arguments="live")
+        machine = Engine(MARKED, TOOLS, arguments="live")
         text = opening + unit * units
         for at in range(0, len(text), 4):
             machine.feed(text[at : at + 4])

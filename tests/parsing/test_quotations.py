@@ -18,7 +18,7 @@ from penstock import MessageBuilder, Parser, UsageError
 from penstock.events import Event, TextDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.parsing import Segment, Untrusted
+from penstock.parsing import BrokenCall, Untrusted
 from penstock.parsing.quotations import MIN_QUOTED, fold
 from penstock.tools import Tool
 
@@ -44,8 +44,8 @@ def write(name: str, call: ToolCall) -> str:
 
 def read(
     text: str, format_: str = "hermes", chunks: list[str] | None = None, **options: Any
-) -> tuple[AssistantMessage, list[tuple[str, Segment]]]:
-    told: list[tuple[str, Segment]] = []
+) -> tuple[AssistantMessage, list[tuple[str, BrokenCall]]]:
+    told: list[tuple[str, BrokenCall]] = []
     parser = Parser(format_, TOOLS, on_error=lambda *each: told.append(each), **options)
     builder = MessageBuilder()
     for chunk in chunks or [text]:

@@ -19,7 +19,7 @@ from laws.strategies import CUTS, soup
 from parsing.samples import HERMES, TOOLS, complete_calls, message_of
 from penstock.events import ThinkingDelta, ThinkingStart
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine, Reasoning
+from penstock.parsing import Engine, Reasoning
 
 Mode = Literal["whole", "live"]
 
@@ -33,7 +33,7 @@ CALL = '<tool_call>{"name": "write", "arguments": {"path": "a"}}</tool_call>'
 
 
 def parse(text: str, reasoning: Reasoning, **options: Any) -> AssistantMessage:
-    make = partial(Machine, HERMES, TOOLS, reasoning=reasoning, **options)
+    make = partial(Engine, HERMES, TOOLS, reasoning=reasoning, **options)
     return message_of(check_readings(make, text))
 
 
@@ -143,14 +143,14 @@ def test_the_prompt_may_have_opened_a_thought(
 
 
 def test_nothing_of_the_prompt_comes_out() -> None:
-    machine = Machine(HERMES, TOOLS, reasoning=ONCE, prompt_suffix="<think>\nso far <thi")
+    machine = Engine(HERMES, TOOLS, reasoning=ONCE, prompt_suffix="<think>\nso far <thi")
     events = [*machine.feed("nk"), *machine.finish()]
     assert events[0] == ThinkingStart(0)
     assert [event.text for event in events if isinstance(event, ThinkingDelta)] == ["nk"]
 
 
 def test_a_thought_leaves_as_it_comes() -> None:
-    machine = Machine(HERMES, TOOLS, reasoning=ONCE)
+    machine = Engine(HERMES, TOOLS, reasoning=ONCE)
     machine.feed("<think>a")
     assert machine.feed("bc") == [ThinkingDelta(0, "bc", "bc")]
     assert machine.feed("d<") == [ThinkingDelta(0, "d", "d")]
@@ -159,7 +159,7 @@ def test_a_thought_leaves_as_it_comes() -> None:
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
 def test_no_more_is_held_back_than_may_begin_a_marker(style: Reasoning) -> None:
-    make = partial(Machine, HERMES, TOOLS, reasoning=style)
+    make = partial(Engine, HERMES, TOOLS, reasoning=style)
     check_no_stall(make, "x < y <think <tool_ </thin [TH [/TH", len("<tool_call>"))
 
 
@@ -184,6 +184,6 @@ def test_the_laws_hold_with_reasoning(
     prompt: str,
 ) -> None:
     make = partial(
-        Machine, HERMES, TOOLS, arguments=mode, reasoning=style, trim=trim, prompt_suffix=prompt
+        Engine, HERMES, TOOLS, arguments=mode, reasoning=style, trim=trim, prompt_suffix=prompt
     )
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])

@@ -12,7 +12,7 @@ from laws import check_readings, one_by_one
 from penstock import Parser, parse
 from penstock.events import ToolCallDelta
 from penstock.formats.base import message_of
-from penstock.parsing import Segment
+from penstock.parsing import BrokenCall
 from penstock.tools import Tool
 
 TOOLS = [Tool("f", "", {"type": "object", "properties": {"a": {"type": "string"}, "x": {}}})]
@@ -81,7 +81,7 @@ def test_a_call_that_is_cut_in_a_value_that_comes_again_keeps_the_first() -> Non
 
 
 def test_the_handler_is_told_of_a_call_with_two_values() -> None:
-    told: list[tuple[str, Segment]] = []
+    told: list[tuple[str, BrokenCall]] = []
     parser = Parser(
         "hermes", TOOLS, arguments="live", on_error=lambda why, what: told.append((why, what))
     )

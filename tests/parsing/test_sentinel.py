@@ -28,8 +28,8 @@ from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats.sentinel import SENTINEL
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies import sentinel as sentinel_module
+from penstock.parsing import BrokenCall, Engine
+from penstock.parsing.readers import sentinel as sentinel_module
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -531,7 +531,7 @@ def test_no_marker_shows_beside_a_call(mode: Mode) -> None:
 def told(text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
 
-    def note(message: str, segment: Segment) -> None:
+    def note(message: str, segment: BrokenCall) -> None:
         found.append((segment.text, segment.tool_name))
         assert message
 
@@ -657,7 +657,7 @@ def test_an_endless_segment_costs_by_its_length(opening: str, mode: Mode) -> Non
 
 def test_many_calls_are_all_read() -> None:
     text = segment('{"type":"run_bash"}', "ls") * 500
-    machine: Machine = SENTINEL.parser(TOOLS)
+    machine: Engine = SENTINEL.parser(TOOLS)
     assert len(complete_calls(message_of(read(machine, [text])))) == 500
     assert len(machine.spans) == 500
 
@@ -684,7 +684,7 @@ def test_the_place_of_a_mistake_does_not_depend_on_the_cut(text: str, why: str, 
             assert first_told(make, chunks) == why
 
 
-def first_told(make: partial[Machine], chunks: list[str]) -> str:
+def first_told(make: partial[Engine], chunks: list[str]) -> str:
     told: list[str] = []
     read(make(on_error=lambda why, _: told.append(why)), chunks)
     return told[0]

@@ -35,10 +35,9 @@ from parsing.tool_tag_samples import (
     read_every_way,
 )
 from penstock.events import ToolCallStart
-from penstock.parsing import Machine, Segment
-from penstock.parsing.bodies.closers import MAX_COMMENTS, MAX_GAP, MAX_REMARK
-from penstock.parsing.bodies.open_strings import MAX_TAIL
-from penstock.parsing.bodies.opening_tags import MAX_TAG
+from penstock.parsing import BrokenCall, Engine
+from penstock.parsing.readers.tagged.strings import MAX_COMMENTS, MAX_GAP, MAX_REMARK, MAX_TAIL
+from penstock.parsing.readers.tagged.tags import MAX_TAG
 
 TAGS = {
     "the plain tag": ('<tool name="note"></tool>', "note"),
@@ -85,7 +84,7 @@ def test_what_is_no_tag_of_a_known_tool_is_text(text: str) -> None:
 
 
 def test_prose_is_told_to_nobody_and_a_cut_call_is() -> None:
-    told: list[Segment] = []
+    told: list[BrokenCall] = []
     for text in PROSE.values():
         if text != PROSE["a tag and nothing more"]:
             parse(text, on_error=lambda _, segment: told.append(segment))
@@ -391,7 +390,7 @@ def test_white_space_at_the_end_of_a_value_waits_for_what_follows() -> None:
     assert deltas(parser.feed(" c")) == " \\n c"
 
 
-def _same(parser: Machine) -> Machine:
+def _same(parser: Engine) -> Engine:
     return parser
 
 

@@ -12,9 +12,9 @@ from laws.checks import read
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd
 from penstock.messages import AssistantMessage
-from penstock.parsing import Machine
-from penstock.parsing.bodies.piped_tools import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
-from penstock.parsing.bodies.tool_tags import ToolReader, ToolTagReader
+from penstock.parsing import Engine
+from penstock.parsing.readers.tagged.tool_tag import ToolReader, ToolTagReader
+from penstock.parsing.readers.tagged.tool_tag_values import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -54,7 +54,7 @@ class ToolTagSyntax(Struct, frozen=True):
         return ToolTagReader(marker, lambda name: READERS.get(name, GENERIC))
 
 
-make = partial(Machine, ToolTagSyntax(), TOOLS)
+make = partial(Engine, ToolTagSyntax(), TOOLS)
 
 
 def parse(text: str, **options: Any) -> AssistantMessage:

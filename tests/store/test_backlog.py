@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import Future
 
-from penstock.store.backlog import MAX_BATCH, MAX_BATCH_BYTES, Backlog, Bell, Entry
+from penstock.store.write_queue import MAX_BATCH, MAX_BATCH_BYTES, Backlog, Bell, Entry
 from store.databases import started
 
 

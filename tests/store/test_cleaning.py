@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.store.cleaning import MAX_INTEGER, Fields, clean_json, clean_key, clean_text
+from penstock.store.sanitize import MAX_INTEGER, Fields, clean_json, clean_key, clean_text
 from penstock.store.tables import MAX_KEY, METADATA
 
 ANYTHING = st.one_of(

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from penstock.store import RequestQuery, Store
-from penstock.store.upkeep import DEAD
+from penstock.store.maintenance import DEAD
 from store.databases import ended, rows, run, started, until, with_store, written
 
 WORKER = """

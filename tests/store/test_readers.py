@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from penstock.store import RequestQuery, SessionRow, Store, StoreError, upgrade
 from penstock.store.engine import make_engine, read_url, reading
-from penstock.store.readers import MAX_WAITING, Readers
+from penstock.store.read_pool import MAX_WAITING, Readers
 from store.databases import run, started, until
 
 SLOW = {

@@ -22,7 +22,7 @@ from penstock.errors import UsageError
 from penstock.store import Store, StoreError, upgrade
 from penstock.store import migrations as scripts
 from penstock.store.engine import read_url
-from penstock.store.schema import HEAD
+from penstock.store.migrate import HEAD
 from penstock.store.tables import METADATA
 from store.databases import PATIENCE, rows, run, started, until
 

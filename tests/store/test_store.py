@@ -10,14 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import UsageError
-from penstock.store import (
-    RequestQuery,
-    ResponseRow,
-    SessionQuery,
-    SessionRow,
-    Store,
-    StoreError,
-)
+from penstock.store import RequestQuery, ResponseRow, SessionQuery, SessionRow, Store, StoreError
 from store.databases import ended, run, started, with_store, written
 
 WHOLE = {

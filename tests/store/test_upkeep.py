@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store import ResponseRow, Retention, SessionRow, Store
-from penstock.store.upkeep import STEP
+from penstock.store.maintenance import STEP
 from store.databases import ended, rows, run, started, until, with_store, written
 
 DAY = 86_400.0

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from penstock.store import RequestQuery, SessionRow, Store, StoreError
-from penstock.store.backlog import MAX_BATCH
+from penstock.store.write_queue import MAX_BATCH
 from store.databases import (
     Postgres,
     ended,

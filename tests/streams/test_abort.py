@@ -7,15 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from penstock import EventStream
-from penstock.events import (
-    Event,
-    Failed,
-    MessageStart,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCallEnd,
-)
+from penstock.events import Event, Failed, MessageStart, TextDelta, TextEnd, TextStart, ToolCallEnd
 from stream_checks import DONE, Script, answer, cut_call, run, shown, turn
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import JSONParseError, LimitError, ProviderError, UsageError
 from penstock.messages import ErrorInfo, ErrorKind
-from penstock.streams.failures import aborted, error_of, truncated
+from penstock.streams.errors import aborted, error_of, truncated
 
 
 @pytest.mark.parametrize(

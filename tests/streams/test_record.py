@@ -23,7 +23,7 @@ from penstock.events import (
     ToolCallEnd,
 )
 from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall
-from penstock.streams.record import Record
+from penstock.streams.pump import Record
 from stream_checks import answer, cut_call
 
 ERROR = ErrorInfo("it broke", "transport")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from penstock.values.rjson.repairs import EXAMPLE_LENGTH
+from penstock.values.rjson.notes import EXAMPLE_LENGTH
 
 
 class Case(NamedTuple):

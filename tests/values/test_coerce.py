@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.values import coerce
-from penstock.values.coercion.fitting import MAX_TRIES
+from penstock.values.coercion import MAX_TRIES
 from penstock.values.schema import Schema
 from penstock.values.schema.validate import MAX_DEPTH
 

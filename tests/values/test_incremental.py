@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import JSONParseError, UsageError
 from penstock.values import rjson
-from penstock.values.grammar import MAX_DEPTH, MAX_DIGITS
-from penstock.values.incremental import Change, IncrementalJSON
+from penstock.values.incremental import IncrementalJSON
+from penstock.values.incremental_state import Change
+from penstock.values.json_grammar import MAX_DEPTH, MAX_DIGITS
 
 # --- what the laws are made of ----------------------------------------------------------
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from laws import check_linear, chunkings, cut_at, one_by_one
 from laws.strategies import ANY_TEXT, CUTS, JSON_VALUES
 from penstock.errors import ParseError, UsageError
-from penstock.values.grammar import MAX_DEPTH, MAX_DIGITS
-from penstock.values.literals import MORE, LiteralReader, dumps
+from penstock.values.json_grammar import MAX_DEPTH, MAX_DIGITS
+from penstock.values.python_literals import MORE, LiteralReader, dumps
 
 
 def step_through(reader: LiteralReader, text: str) -> str:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import JSONParseError
 from penstock.values import rjson
-from penstock.values.rjson.mending.lookahead import LOOK_AHEAD
-from penstock.values.rjson.mending.strings import MAX_SECOND_LOOKS
-from penstock.values.rjson.repairs import Repair
+from penstock.values.rjson.notes import Repair
+from penstock.values.rjson.repair_strings import LOOK_AHEAD, MAX_SECOND_LOOKS
 
 # What the rules look at, so that data is full of traps.
 TRAPS = st.sampled_from(

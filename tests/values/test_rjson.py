@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import JSONParseError, UsageError
 from penstock.values import rjson
-from penstock.values.grammar import MAX_DEPTH, MAX_DIGITS
+from penstock.values.json_grammar import MAX_DEPTH, MAX_DIGITS
 
 VECTORS = [
     json.loads(line)

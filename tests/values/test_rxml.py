@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import (
-    CoercionError,
-    DuplicateStringTagError,
-    UsageError,
-    XMLParseError,
-)
+from penstock.errors import CoercionError, DuplicateStringTagError, UsageError, XMLParseError
 from penstock.values import rxml
-from penstock.values.grammar import MAX_DEPTH
+from penstock.values.json_grammar import MAX_DEPTH
 from penstock.values.schema import Schema
 
 VECTORS = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.values import rxml
-from penstock.values.grammar import MAX_DEPTH
+from penstock.values.json_grammar import MAX_DEPTH
 from penstock.values.rxml.writer import Style, write_element
 
 STRING = {"type": "string"}

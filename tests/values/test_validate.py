@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.values.schema import Schema
-from penstock.values.schema.members import same
+from penstock.values.schema.schema import same
 
 INTEGER = {"type": "integer"}
 STRING = {"type": "string"}

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from penstock.errors import UsageError
 from penstock.events import Done, Failed, TextDelta, ThinkingDelta, ToolCallStart
-from penstock.formats import tool_readers
+from penstock.formats import tool_tag
 from penstock.messages import AssistantMessage, ErrorInfo, Usage
-from penstock.parsing.bodies import piped_tools
+from penstock.parsing.readers.tagged import tool_tag_values
 from penstock.tools import Tool
 from penstock.views import segments
 from penstock.views.segments import CallPiece, Chunk, Handler
@@ -251,13 +251,13 @@ def test_the_ids_of_a_turn_begin_with_it() -> None:
 
 def test_a_registered_tool_has_its_own_type_of_segment() -> None:
     reader = structs.replace(
-        piped_tools.WRITE_FILE,
+        tool_tag_values.WRITE_FILE,
         content="body",
         start_marker="<<<\n",
         end_marker=">>>",
         metadata=("path", "title"),
     )
-    tool_readers.register_tool("My_Note", reader, segment_type="note")
+    tool_tag.register_tool("My_Note", reader, segment_type="note")
     try:
         handler = Handler(tools=["my_note"])
         text = (
@@ -273,7 +273,7 @@ def test_a_registered_tool_has_its_own_type_of_segment() -> None:
         piece = CallPiece(0, "c1", "my_note", '{"path":"n.md","body":"b"}')
         assert view(native, Chunk(tool_calls=[piece])) == [("note", "b")]
     finally:
-        tool_readers.unregister_tool("my_note")
+        tool_tag.unregister_tool("my_note")
     assert view(Handler(tools=[Tool("my_note")]), '<tool name="my_note">x</tool>') == [
         ("tool_call", "x")
     ]

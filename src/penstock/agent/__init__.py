@@ -7,14 +7,14 @@ the calls in it (`calls`). Who looks on is told through `outlets`, and cannot ho
 
 from penstock.agent.agent import Agent, AgentBusyError
 from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit, Resolution, Retry
+from penstock.agent.conversation import CallRecorder, Recorder
 from penstock.agent.events import AgentEvent
 from penstock.agent.hooks import Briefing, Cancel, Hooks
-from penstock.agent.recording import CallRecorder, Recorder
 from penstock.agent.recovery import AgentRetry, Compaction
-from penstock.agent.running import AgentRun, AgentRunError
+from penstock.agent.run import AgentRun, AgentRunError
 from penstock.agent.session import Session
 from penstock.agent.tools import AgentTool, ToolContext, ToolOutput, tool
-from penstock.agent.watching import Finding, Watch
+from penstock.agent.watch import Finding, Watch
 
 __all__ = [
     "Agent",

@@ -8,26 +8,22 @@ from contextvars import ContextVar, copy_context
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from penstock.agent.approval import Approve, Resolutions, check_resolution, read_approve
-from penstock.agent.compacting import Compacting
-from penstock.agent.conversation import Conversation
+from penstock.agent.cancellation import CancelToken, shielded
+from penstock.agent.compactor import Compacting
+from penstock.agent.conversation import Conversation, Recorder
 from penstock.agent.hooks import Hooks
-from penstock.agent.interrupting import Interrupt
-from penstock.agent.loop import Loop
-from penstock.agent.outlets import Outlet
-from penstock.agent.queues import Order, Queue
-from penstock.agent.recording import Recorder
+from penstock.agent.loop import Loop, Order, Queue
 from penstock.agent.recovery import AgentRetry, Compaction, Spending
-from penstock.agent.running import AgentRun
-from penstock.agent.setup import MAX_TURNS, Setup
-from penstock.agent.subscribers import Subscriber
+from penstock.agent.run import AgentRun
+from penstock.agent.settings import MAX_TURNS, AgentSettings
+from penstock.agent.subscribers import EventQueue, Subscriber
 from penstock.agent.tools.base import AgentTool
 from penstock.agent.tools.reading import ToolLike, read_agent_tools
-from penstock.agent.tools.waiting import to_the_end
-from penstock.agent.watching import Watch
+from penstock.agent.watch import Watch
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ToolCall, Usage
 from penstock.models.base import Model
-from penstock.requests import Message, MessageLike, Request, UserMessage, read_message
+from penstock.request import Message, MessageLike, Request, UserMessage, read_message
 
 T = TypeVar("T")
 
@@ -80,7 +76,7 @@ class Agent:
         order: Order = "one",
         max_turns: int = MAX_TURNS,
     ) -> None:
-        self._setup = Setup(
+        self._setup = AgentSettings(
             model,
             read_agent_tools(tools),
             system,
@@ -273,7 +269,7 @@ class Agent:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await to_the_end(self.abort())
+            await shielded(self.abort())
             raise
 
     def subscribe(self, tell: Subscriber) -> Callable[[], None]:
@@ -288,13 +284,13 @@ class Agent:
     def _start(self, prompts: list[UserMessage], decisions: Resolutions | None) -> AgentRun:
         self._check_idle()
         loop = Loop(self._setup, self._conversation, self._steering, self._follow_ups)
-        outlet = Outlet()
+        outlet = EventQueue()
         task = self._begin(loop, loop.run(prompts, decisions), outlet)
         task.add_done_callback(lambda _: outlet.end())
         return AgentRun(task, outlet, self.abort)
 
     def _begin(
-        self, work: _Work, doing: Coroutine[Any, Any, T], outlet: Outlet | None
+        self, work: _Work, doing: Coroutine[Any, Any, T], outlet: EventQueue | None
     ) -> asyncio.Task[T]:
         """Do *work* in a task of its own."""
         try:
@@ -326,7 +322,7 @@ class _Chore:
     """Something that the agent does beside its runs."""
 
     def __init__(self) -> None:
-        self.interrupt = Interrupt()
+        self.interrupt = CancelToken()
 
     def stop(self) -> None:
         """End it."""

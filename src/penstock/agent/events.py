@@ -27,7 +27,7 @@ from msgspec import Struct, field
 from penstock import _json
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
-from penstock.requests import Message
+from penstock.request import Message
 
 
 class _AgentEvent(Struct, frozen=True):
@@ -196,7 +196,7 @@ class CompactionEnded(_AgentEvent, frozen=True, tag="auto_compaction_end"):
     error: ErrorInfo | None = None
 
 
-class Complained(_AgentEvent, frozen=True, tag="complaint"):
+class ExtensionErrorEvent(_AgentEvent, frozen=True, tag="complaint"):
     """Something beside the run failed, and the run goes on: a hook, or the record of a session."""
 
     source: str
@@ -222,7 +222,7 @@ AgentEvent = (
     | RetryEnded
     | CompactionStarted
     | CompactionEnded
-    | Complained
+    | ExtensionErrorEvent
 )
 """Any event of an agent."""
 

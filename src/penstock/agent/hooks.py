@@ -27,10 +27,10 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit
-from penstock.agent.interrupting import is_cancelled
+from penstock.agent.cancellation import is_cancelled
 from penstock.errors import UsageError
 from penstock.messages import ToolCall
-from penstock.requests import Message
+from penstock.request import Message
 
 NAMES: Final = (
     "input",

@@ -14,27 +14,63 @@ be said, so those that a run did not come to are there for the next.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import structs
 
-from penstock.agent.answering import ANSWER_ABORTED
 from penstock.agent.approval import Resolutions
-from penstock.agent.asking import Asking
-from penstock.agent.calls import CUT, INTERRUPTED, SKIPPED, Calls
+from penstock.agent.cancellation import CancelToken, RunCancelledError, is_cancelled
 from penstock.agent.conversation import Conversation
 from penstock.agent.events import AgentEnded, AgentStarted, FindingMade, TurnEnded, TurnStarted
-from penstock.agent.executing import CALL_ABORTED, Policy
 from penstock.agent.hooks import Briefing, Cancel
-from penstock.agent.interrupting import Interrupt, Interrupted, is_cancelled
-from penstock.agent.queues import Queue
-from penstock.agent.running import Outcome
-from penstock.agent.setup import Setup
-from penstock.agent.watching import Watches
+from penstock.agent.run import Outcome
+from penstock.agent.settings import AgentSettings
+from penstock.agent.tool_calls import (
+    CALL_ABORTED,
+    CUT,
+    INTERRUPTED,
+    SKIPPED,
+    ToolCallBatch,
+    ToolPolicy,
+)
+from penstock.agent.turn import ANSWER_ABORTED, Turn
+from penstock.agent.watch import Watches
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
-from penstock.requests import Message, UserMessage
-from penstock.streams.failures import error_of
+from penstock.request import Message, UserMessage
+from penstock.streams.errors import error_of
+
+# Messages that wait for their moment: what steers a run, and what follows it.
+
+
+Order = Literal["one", "all"]
+"""Whether waiting messages are said one a turn, or all at once."""
+
+
+class Queue:
+    """Messages in the order in which they came; what is not taken stays for the next run."""
+
+    def __init__(self, order: Order = "one") -> None:
+        self.order = order
+        self._waiting: deque[UserMessage] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, message: UserMessage) -> None:
+        """Let *message* wait."""
+        self._waiting.append(message)
+
+    def take(self) -> list[UserMessage]:
+        """Take what is to be said next; nothing where nothing waits."""
+        count = min(1, len(self)) if self.order == "one" else len(self)
+        return [self._waiting.popleft() for _ in range(count)]
+
+    def clear(self) -> list[UserMessage]:
+        """Take everything, to be shown or edited instead of said."""
+        return [self._waiting.popleft() for _ in range(len(self))]
+
 
 UNDECIDED: Final = "Nobody decided about the call, so it was not run."
 
@@ -43,9 +79,9 @@ class Loop:
     """Works on one prompt, or goes on where a run ended."""
 
     def __init__(
-        self, setup: Setup, conversation: Conversation, steering: Queue, follow_ups: Queue
+        self, setup: AgentSettings, conversation: Conversation, steering: Queue, follow_ups: Queue
     ) -> None:
-        self.interrupt = Interrupt()
+        self.interrupt = CancelToken()
         self._setup = setup
         self._conversation = conversation
         self._emit = conversation.emit
@@ -54,8 +90,8 @@ class Loop:
         complain = conversation.complain
         tools = {tool.name: tool for tool in setup.tools}
         self._watches = Watches(setup.watches, complain)
-        self._policy = Policy(tools, setup.approve, setup.hooks, conversation)
-        self._asking = Asking(setup, conversation, self.interrupt, self._policy, self._watches)
+        self._policy = ToolPolicy(tools, setup.approve, setup.hooks, conversation)
+        self._asking = Turn(setup, conversation, self.interrupt, self._policy, self._watches)
         self._turn = 0
 
     # --- from outside ---
@@ -80,7 +116,7 @@ class Loop:
         error = None
         try:
             error = await self._work(prompts, decisions)
-        except Interrupted:
+        except RunCancelledError:
             error = ErrorInfo(ANSWER_ABORTED, "aborted")
         except asyncio.CancelledError:
             if is_cancelled():
@@ -137,7 +173,7 @@ class Loop:
         self._watches.each(lambda watch: watch.turn_ended())
         self._emit(TurnEnded(self._turn, answer, results))
 
-    async def _run_tools(self, answer: AssistantMessage, calls: Calls) -> list[ToolResult]:
+    async def _run_tools(self, answer: AssistantMessage, calls: ToolCallBatch) -> list[ToolResult]:
         if self.interrupt.fired:
             calls.stop(CALL_ABORTED, hard=True)
         for call in answer.tool_calls:
@@ -158,7 +194,7 @@ class Loop:
         try:
             async with self.interrupt.guard():
                 said = await self._briefed(prompts)
-        except Interrupted:
+        except RunCancelledError:
             pass
         waiting = self._conversation.waiting if said and is_new else []
         return [*map(self._undecided, waiting), *said]
@@ -188,7 +224,7 @@ class Loop:
         if not waiting or answer is None:
             return None
         self._begin_turn()
-        calls = self._asking.calls = Calls(self._policy, decisions)
+        calls = self._asking.calls = ToolCallBatch(self._policy, decisions)
         if self.interrupt.fired:
             calls.stop(CALL_ABORTED, hard=True)
         for call in waiting:

@@ -1,23 +1,123 @@
-"""Those who are told of everything, and on whom nothing depends.
+"""Events on their way to those who look on, none of whom can hold the run up.
 
-A subscriber is called behind the run's back: an async one in a task of its own, any other in a
-thread of its own, one event after the other. A slow one is told later, a failing one is told the
-next event; neither delays nor breaks the run. The task lives while there is something to tell.
+Everybody has an outlet of their own. The run puts events in and never waits. Where more than
+`MAX_WAITING` events wait, neighbouring deltas of one block are joined, and of a tool's updates only
+the newest is kept, so what waits is bounded by what the models and tools said.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from inspect import isawaitable, iscoroutinefunction
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
-from penstock.agent.events import AgentEvent
-from penstock.agent.interrupting import is_cancelled
-from penstock.agent.outlets import Outlet
+from penstock.agent.cancellation import is_cancelled
+from penstock.agent.events import AgentEvent, MessageUpdated, ToolUpdated
+from penstock.events import Delta
+from penstock.streams.merging import DELTAS, joined
+
+MAX_WAITING: Final = 256
+"""How many events wait before neighbours are joined: a second of a quick model's deltas."""
+
+
+class _Joined:
+    """Deltas of one block that leave as one."""
+
+    __slots__ = ("deltas", "live")
+
+    def __init__(self, live: Any, delta: Delta) -> None:
+        self.live = live
+        self.deltas = [delta]
+
+    def takes(self, live: Any, delta: Delta) -> bool:
+        """Tell whether *delta* goes on where these end."""
+        last = self.deltas[-1]
+        return type(last) is type(delta) and last.index == delta.index and live is self.live
+
+
+class _Newest:
+    """The newest update of a tool, in the place of the first that waits."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: ToolUpdated) -> None:
+        self.event = event
+
+
+class EventQueue:
+    """What one of those who look on has not taken yet."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[AgentEvent | _Joined | _Newest] = deque()
+        self._newest: dict[str, _Newest] = {}  # of those that wait, by the id of the call
+        self._arrived = asyncio.Event()
+        self._ended = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, event: AgentEvent) -> None:
+        """Add *event*, joined to its neighbour where too many wait."""
+        if len(self._waiting) < MAX_WAITING or not self._join(event):
+            self._waiting.append(event)
+        self._arrived.set()
+
+    def end(self) -> None:
+        """Say that nothing follows."""
+        self._ended = True
+        self._arrived.set()
+
+    async def wait(self) -> bool:
+        """Wait until an event is there; tell whether one is, or nothing follows."""
+        while not self._waiting:
+            if self._ended:
+                return False
+            self._arrived.clear()
+            await self._arrived.wait()
+        return True
+
+    def take(self) -> AgentEvent:
+        """Take the event that waits longest."""
+        event = self._waiting.popleft()
+        if isinstance(event, _Joined):
+            return MessageUpdated(joined(event.deltas), event.live)
+        if isinstance(event, _Newest):
+            del self._newest[event.event.id]
+            return event.event
+        return event
+
+    def clear(self) -> None:
+        """Drop what waits."""
+        self._waiting.clear()
+        self._newest.clear()
+
+    def _join(self, event: AgentEvent) -> bool:
+        """Add *event* to what waits of its kind; tell whether it is of one that can be joined."""
+        if isinstance(event, ToolUpdated):
+            self._keep_newest(event)
+            return True
+        if not isinstance(event, MessageUpdated) or not isinstance(event.event, DELTAS):
+            return False
+        last = self._waiting[-1]
+        if isinstance(last, _Joined) and last.takes(event.live, event.event):
+            last.deltas.append(event.event)
+        else:
+            self._waiting.append(_Joined(event.live, event.event))
+        return True
+
+    def _keep_newest(self, event: ToolUpdated) -> None:
+        newest = self._newest.get(event.id)
+        if newest is not None:
+            newest.event = event
+        else:
+            self._newest[event.id] = newest = _Newest(event)
+            self._waiting.append(newest)
+
 
 Subscriber = Callable[[AgentEvent], Awaitable[object] | object]
 """Is told of an event."""
@@ -33,7 +133,7 @@ class Subscription:
         self._waits = iscoroutinefunction(tell) or iscoroutinefunction(
             getattr(tell, "__call__", None)  # noqa: B004 - an object may have one that waits
         )
-        self._outlet = Outlet()
+        self._outlet = EventQueue()
         self._task: asyncio.Task[None] | None = None
         self._context = copy_context()  # not that of a run, which a subscriber is no part of
 

@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 
 __all__ = ["Api", "check", "get", "names"]
 
-_ROOMS: Final = {
+_MODULES: Final = {
     "openai-chat": "openai_chat",
     "openai-responses": "openai_responses",
     "anthropic": "anthropic",
@@ -39,22 +39,22 @@ def _key(name: str) -> str:
 
 
 _KEYS: Final = {
-    **{_key(name): room for name, room in _ROOMS.items()},
-    **{_key(alias): _ROOMS[name] for alias, name in _ALIASES.items()},
+    **{_key(name): module for name, module in _MODULES.items()},
+    **{_key(alias): _MODULES[name] for alias, name in _ALIASES.items()},
 }
 
 
 def names() -> list[str]:
     """Give the names of all APIs."""
-    return [*_ROOMS]
+    return [*_MODULES]
 
 
 def get(name: str) -> Api:
     """Give the API called *name*, without regard to case, ``-``, ``_`` or spaces."""
-    room = _KEYS.get(_key(name))
-    if room is None:
-        raise UsageError(f"no API is called {name!r}; there are {', '.join(_ROOMS)}")
-    api: Api = import_module(f"penstock.apis.{room}").API
+    module = _KEYS.get(_key(name))
+    if module is None:
+        raise UsageError(f"no API is called {name!r}; there are {', '.join(_MODULES)}")
+    api: Api = import_module(f"penstock.apis.{module}").API
     return api
 
 

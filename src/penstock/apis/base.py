@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from penstock.apis.decoding import StreamDecoder
-from penstock.apis.encoding import StreamEncoder
+from penstock.apis.decoder import StreamDecoder
+from penstock.apis.encoder import StreamEncoder
 from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.requests import Request
+from penstock.request import Request
 
 
 class Api(Protocol):

@@ -19,7 +19,7 @@ from penstock.messages import (
     ToolResult,
     failed_content,
 )
-from penstock.requests import Image, Message, Request, UserMessage
+from penstock.request import Image, Message, Request, UserMessage
 
 OURS: Final = "penstock"
 """Whose blocks go to no API: they tell a reader of the answer what was done."""

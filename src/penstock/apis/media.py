@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from penstock.apis.reading import clean, object_at, text_at
+from penstock.apis.fields import clean, object_at, text_at
 from penstock.messages import Opaque
-from penstock.requests import Image
+from penstock.request import Image
 
 PDF: Final = "application/pdf"
 

@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _serve() -> None:
-    from penstock.gateway import signals  # noqa: PLC0415 - before all that takes its time to load
+    from penstock.gateway.server import signals  # noqa: PLC0415 - before all that takes its time to load
 
     signals.leave_quietly()
     from penstock.cli import serve  # noqa: PLC0415

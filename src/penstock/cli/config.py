@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from penstock.cli.screen import USAGE, say
+from penstock.cli.output import USAGE, say
 from penstock.gateway.config import ConfigError, Settings, find_file, load
 from penstock.gateway.config import check as warnings_of
 

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from penstock.cli.logs import Url, using
-from penstock.cli.screen import say
+from penstock.cli.output import say
 from penstock.store import upgrade as upgrade_store
 
 app = typer.Typer(help="Look after the gateway's database.", no_args_is_help=True)

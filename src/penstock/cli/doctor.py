@@ -13,13 +13,13 @@ import typer
 from msgspec import structs
 from rich.console import Console
 
-from penstock.cli.log_rows import show_json
-from penstock.cli.screen import refuse, say
+from penstock.cli.log_table import show_json
+from penstock.cli.output import refuse, say
 from penstock.errors import UsageError
 from penstock.gateway.config import UpstreamSettings, load
 from penstock.gateway.config.flags import UPSTREAM_KEY
-from penstock.gateway.doctor import PROBE_SECONDS, Diagnosis, diagnose
-from penstock.gateway.probes import Finding
+from penstock.gateway.doctor.diagnose import PROBE_SECONDS, Diagnosis, diagnose
+from penstock.gateway.doctor.probes import Finding
 
 UNANSWERED: Final = 1
 """The exit code where the server could not be asked."""

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from penstock import formats
-from penstock.cli.screen import refuse, say
+from penstock.cli.output import refuse, say
 from penstock.errors import UsageError
 from penstock.formats import AnyFormat
 from penstock.messages import ToolCall

@@ -20,17 +20,17 @@ import typer
 from msgspec import structs
 
 from penstock import _json
-from penstock.cli.screen import refuse
+from penstock.cli.output import refuse
 from penstock.errors import PenstockError, UsageError
-from penstock.gateway.asking import new_id
-from penstock.gateway.building import build
+from penstock.gateway.completion_handler import new_id
 from penstock.gateway.config import load
 from penstock.gateway.config.routes import Options
+from penstock.gateway.factory import build
 from penstock.gateway.inspector.recording import Recording, recording_of
-from penstock.gateway.listening import listen
 from penstock.gateway.replaying import changed
-from penstock.gateway.server import GatewayServer
-from penstock.gateway.spool import MAX_KEPT
+from penstock.gateway.request_log import MAX_KEPT
+from penstock.gateway.server.server import GatewayServer
+from penstock.gateway.server.sockets import listen
 from penstock.tools import Tool, read_tools
 
 HOST: Final = "127.0.0.1"

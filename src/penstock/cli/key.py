@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from penstock.cli.screen import refuse, say
+from penstock.cli.output import refuse, say
 from penstock.gateway.config.keys import hash_key, new_key
 from penstock.gateway.config.problems import Place
 from penstock.gateway.config.rules import entry_name

@@ -16,15 +16,16 @@ import msgspec
 import typer
 from rich.console import Console
 
-from penstock import _json, apis, debug, formats, sse
+from penstock import _json, apis, debug, formats
 from penstock.builder import MessageBuilder
 from penstock.cli.formats import example
-from penstock.cli.screen import refuse, say
+from penstock.cli.output import refuse, say
 from penstock.errors import PenstockError
 from penstock.events import Done, Event
 from penstock.formats import Parser
 from penstock.formats.base import end_of
-from penstock.parsing import Segment
+from penstock.framing import sse
+from penstock.parsing import BrokenCall
 from penstock.tools import Tool, read_tools
 from penstock.views import ai_sdk
 
@@ -186,7 +187,7 @@ def _traced(parser: Parser, format_: str, tools: list[Tool]) -> debug.AnyParser:
     )
 
 
-def _tell(message: str, segment: Segment) -> None:
+def _tell(message: str, segment: BrokenCall) -> None:
     del segment
     say(Console(stderr=True), f"penstock: {message}", "yellow")
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from penstock import _json
-from penstock.cli.log_times import moment
+from penstock.cli.log_table import moment
 from penstock.cli.logs import Url, bare_id, reading
-from penstock.cli.screen import refuse, say
+from penstock.cli.output import refuse, say
 from penstock.errors import UsageError
 from penstock.gateway.config.routes import Options
 from penstock.gateway.replaying import Replayed, changed, replay

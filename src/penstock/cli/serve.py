@@ -15,11 +15,11 @@ from shlex import quote
 from typing import Any, Final
 
 from penstock.errors import UsageError
-from penstock.gateway import signals
 from penstock.gateway.config.flags import CONFIG, FLAGS
 from penstock.gateway.config.loading import find_file, load
 from penstock.gateway.config.problems import ConfigError
 from penstock.gateway.config.settings import Settings
+from penstock.gateway.server import signals
 
 USAGE: Final = 2
 """The exit code of a command that was asked for something that it cannot do."""
@@ -51,7 +51,7 @@ def _serve(flags: dict[str, Any]) -> None:
     logging.getLogger("penstock").setLevel(settings.server.log_level.upper())
     signals.hold()
     try:
-        from penstock.gateway.running import run  # noqa: PLC0415 - it needs the extra
+        from penstock.gateway.server.run import run  # noqa: PLC0415 - it needs the extra
     except ModuleNotFoundError as exc:
         sys.exit(f"penstock: {exc.name} is missing; install penstock[server]")
     if path := _file_of(flags):  # It counts from now on, here and in workers: gone, it is missed.

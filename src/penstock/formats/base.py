@@ -17,18 +17,9 @@ from penstock.errors import UsageError
 from penstock.events import Event, ToolCallEnd
 from penstock.formats import prompts
 from penstock.formats.grammar import Count, Outline, write_gbnf, write_structural_tag
-from penstock.formats.thinking import STYLES, THINK, reasoning_of
-from penstock.formats.turns import TURN_ENDS
+from penstock.formats.reasoning import STYLES, THINK, TURN_ENDS, reasoning_of
 from penstock.messages import AssistantMessage, ToolCall, ToolResult, failed_content
-from penstock.parsing import (
-    Arguments,
-    FencedCalls,
-    Machine,
-    OnError,
-    Reasoning,
-    Syntax,
-    Untrusted,
-)
+from penstock.parsing import Arguments, Engine, FencedCalls, OnError, Reasoning, Syntax, Untrusted
 from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool, read_tools
 
@@ -222,12 +213,12 @@ class Format(Struct, frozen=True):
         *,
         reasoning: str | Reasoning | None = None,
         **options: Unpack[Options],
-    ) -> Machine:
+    ) -> Engine:
         """Give a fresh parser for one answer; the options are those of `penstock.Parser`."""
         known = read_tools(tools)
         style = reasoning_of(self.usual_reasoning, reasoning)
         syntax, wrappers = self.calls.syntax(known), self.wrappers
-        return Machine(syntax, known, reasoning=style, wrappers=wrappers, **options)
+        return Engine(syntax, known, reasoning=style, wrappers=wrappers, **options)
 
     def parse(self, text: str, tools: object = ()) -> AssistantMessage:
         """Read a whole answer."""
@@ -242,7 +233,7 @@ class Format(Struct, frozen=True):
 
     def _said(self, text: str, tools: list[Tool]) -> list[tuple[str, dict[str, Any]]]:
         """Give what *text* calls, with values as they are where no schema says what they are."""
-        machine = Machine(self.calls.syntax(tools), tools)
+        machine = Engine(self.calls.syntax(tools), tools)
         events = (*machine.feed(text), *machine.finish())
         calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
         return [(call.name, call.arguments) for call in calls]

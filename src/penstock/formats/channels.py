@@ -23,14 +23,17 @@ from penstock.formats.grammar import (
     check_names,
     slot_of,
 )
-from penstock.formats.grammar.notations import Notation
-from penstock.formats.grammar.texts import Marks
-from penstock.formats.json_text import spaced_json
+from penstock.formats.grammar.outline import Notation
+from penstock.formats.grammar.text_without import Marks
 from penstock.formats.prompts import HEAD, TAIL, lines_in, listed_in
-from penstock.formats.proof import proved
+from penstock.formats.rendering import spaced_json
+from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.bodies.channels import ATEM, XTML, Harmony, Inkling, Recipients
-from penstock.parsing.bodies.channels.xtml import closing, encoded
+from penstock.parsing.readers.functionary import Recipients
+from penstock.parsing.readers.harmony import Harmony
+from penstock.parsing.readers.inkling import Inkling
+from penstock.parsing.readers.kimi_k3 import XTML, closing, encoded
+from penstock.parsing.readers.muse import ATEM
 from penstock.tools import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -54,7 +57,7 @@ class HarmonyCalls(Harmony, frozen=True):
         """Write *call* as a message to its tool."""
         name = _in_header(call)
         head = f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>"
-        return proved(self, call, f"{head}{spaced_json(call.arguments)}<|call|>")
+        return checked_round_trip(self, call, f"{head}{spaced_json(call.arguments)}<|call|>")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* as messages in a row."""
@@ -82,7 +85,7 @@ class InklingCalls(Inkling, frozen=True):
         """Write *call* as a block of its own."""
         written = spaced_json({"name": call.name, "args": call.arguments})
         head = f"<|message_model|>{_in_header(call)}<|content_invoke_tool_json|>"
-        return proved(self, call, f"{head}{written}<|end_message|>")
+        return checked_round_trip(self, call, f"{head}{written}<|end_message|>")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* as blocks in a row."""
@@ -108,7 +111,7 @@ class XTMLCalls(XTML, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* in a channel of its own."""
-        return proved(self, call, self.render_calls([call]))
+        return checked_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* in one channel."""
@@ -136,7 +139,7 @@ class ATEMCalls(ATEM, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a message to its tool."""
-        return proved(self, call, self.render_calls([call]))
+        return checked_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* as messages in a row: the last one ends the turn."""
@@ -165,7 +168,7 @@ class RecipientCalls(Recipients, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a piece to its tool."""
-        return proved(self, call, f">>>{call.name}\n{spaced_json(call.arguments)}")
+        return checked_round_trip(self, call, f">>>{call.name}\n{spaced_json(call.arguments)}")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* as pieces in a row."""

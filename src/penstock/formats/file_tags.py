@@ -11,15 +11,15 @@ from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import Outline, Parameters, Slot
-from penstock.formats.grammar.notations import JSON_IN_XML
-from penstock.formats.grammar.texts import ATTRIBUTE_LETTERS, Marks
-from penstock.formats.json_tags import as_json
-from penstock.formats.proof import proved
+from penstock.formats.grammar.outline import JSON_IN_XML
+from penstock.formats.grammar.text_without import ATTRIBUTE_LETTERS, Marks
+from penstock.formats.json_calls import as_json
+from penstock.formats.round_trip import checked_round_trip
 from penstock.formats.tool_tag import render_result
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.bodies.file_tags import FILE_TOOLS, REQUIRED, FileTagReader
+from penstock.parsing.readers.sentinel import FILE_TOOLS, REQUIRED, FileTagReader
 from penstock.tools import Tool
-from penstock.values.rxml.text import quote_attribute
+from penstock.values.rxml.writer import quote_attribute
 from penstock.values.schema import Schema
 
 
@@ -59,7 +59,7 @@ class FileTags(Struct, frozen=True):
             if key != tool.content
         )
         name = call.name.lower()
-        return proved(self, call, f"<{name}{attributes}>{content}</{name}>")
+        return checked_round_trip(self, call, f"<{name}{attributes}>{content}</{name}>")
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""

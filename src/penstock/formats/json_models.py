@@ -10,21 +10,21 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import ANY, Arguments, Outline, around
-from penstock.formats.json_text import indented_json, spaced_json
 from penstock.formats.prompts import LINES, ToolList, listed_in
-from penstock.formats.thinking import STYLES
-from penstock.formats.turns import TURN_ENDS
+from penstock.formats.reasoning import STYLES, TURN_ENDS
+from penstock.formats.rendering import indented_json, spaced_json
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import Body, JSONCallReader
-from penstock.parsing.bodies import citations
-from penstock.parsing.bodies.json_leading import LabelledJSONReader
-from penstock.parsing.bodies.json_named_keys import KeyedJSONReader
-from penstock.parsing.bodies.json_unclosed import UnclosedJSONReader
+from penstock.parsing import BodyReader, JSONCallReader
+from penstock.parsing.readers import markers
+from penstock.parsing.readers.bare_json import LabelledJSONReader, LeadingJSONReader, ResponseReader
+from penstock.parsing.readers.envelope import CALL, Shape
+from penstock.parsing.readers.json_calls import KeyedJSONReader, UnclosedJSONReader
+from penstock.parsing.readers.markers import ThoughtEnd
 from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool
 
@@ -61,7 +61,7 @@ class MarkedJSON(Struct, frozen=True):
         del tools
         return self
 
-    def body(self, marker: str) -> Body:
+    def body(self, marker: str) -> BodyReader:
         """Give a fresh reader for what follows *marker*."""
         if self.label:
             return LabelledJSONReader(marker, self.label, self.end)
@@ -121,7 +121,7 @@ class MarkedJSON(Struct, frozen=True):
 class KeyedJSON(MarkedJSON, frozen=True):
     """Objects with one key, the name of the call; its value are the arguments."""
 
-    def body(self, marker: str) -> Body:
+    def body(self, marker: str) -> BodyReader:
         """Give a fresh reader for what follows *marker*."""
         del marker
         return KeyedJSONReader(self.end)
@@ -135,9 +135,9 @@ class KeyedJSON(MarkedJSON, frozen=True):
 class CitedJSON(MarkedJSON, frozen=True):
     """Calls among text with citations, of which only the text is content."""
 
-    def body(self, marker: str) -> Body:
+    def body(self, marker: str) -> BodyReader:
         """Give a fresh reader for what follows *marker*: a call, or the end of a citation."""
-        return citations.CitationEnd() if marker == citations.START else JSONCallReader(self.end)
+        return markers.CitationEnd() if marker == markers.START else JSONCallReader(self.end)
 
 
 LISTED: Final = (
@@ -172,7 +172,7 @@ _TAGS: Final = MarkedJSON(
     result="<tool_response>\n{content}\n</tool_response>",
 )
 _FUNCTOOLS: Final = "functools["
-_ACTION: Final = ("<|START_ACTION|>", citations.START)
+_ACTION: Final = ("<|START_ACTION|>", markers.START)
 _ACTION_END: Final = "<|END_ACTION|>"
 _ACTION_RESULT: Final = """\
 <|START_TOOL_RESULT|>[
@@ -387,3 +387,117 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
 )
 """The formats that have a start marker."""
+
+
+# Calls in JSON that an answer may begin with, without any marker; a marker may stand there too.
+
+
+_BRACKETS: Final = ("{", "[")
+_FENCE: Final = "```"
+_THOUGHT_END: Final = "</think>"
+
+
+class LeadingJSON(MarkedJSON, frozen=True):
+    """Calls of *shape* behind a bracket that begins the answer, or behind a marker of *starts*.
+
+    A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
+    marker of a ``[``. With *only_first* markers too count only where the answer begins. The end of
+    a thought lets it begin once more.
+    """
+
+    shape: Shape = CALL
+    only_first: bool = False
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """The brackets, which are text once something was said; one with a label is a marker."""
+        brackets = [start for start in self.starts if start in _BRACKETS]
+        return tuple(start for start in brackets if start != "[" or not self.label)
+
+    def body(self, marker: str) -> BodyReader:
+        """Give a fresh reader for what follows *marker*."""
+        if marker == "[" and self.label:
+            return LabelledJSONReader(marker, self.label)
+        if marker in _BRACKETS:
+            return LeadingJSONReader(marker, self.shape)
+        if marker == _FENCE:
+            return LabelledJSONReader(marker, "json", _FENCE, known=True)
+        if marker == _THOUGHT_END:
+            return ThoughtEnd(marker)
+        if self.end:
+            return JSONCallReader(self.end)
+        return UnclosedJSONReader(leading=self.only_first)
+
+    def outline(self, tool: Tool) -> Outline:
+        """Give the outline of a call of *tool*, which is all of an answer."""
+        outline = super().outline(tool)
+        return structs.replace(outline, between=self.between, trigger="", leads=True)
+
+
+class AnsweringJSON(LeadingJSON, frozen=True):
+    """Calls in an object that begins the answer; or else the answer itself is in the object."""
+
+    def body(self, marker: str) -> BodyReader:
+        """Give a fresh reader for what follows *marker*."""
+        return ResponseReader(marker, self.shape)
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as a list under the key of several."""
+        return spaced_json({"tool_calls": [self.members(call) for call in calls]})
+
+
+_GENERIC: Final = Shape(wrappers=frozenset({"tool_call"}), lists=frozenset({"tool_calls"}))
+
+_ROW: Final = (SINGLE[0], "write one object after the other, with a semicolon between them")
+_MEMBER: Final = (
+    "one JSON object with a call in it that has the name and the arguments",
+    'give a list of such calls under the key "tool_calls" instead',
+)
+
+LEADING_FORMATS: Final[tuple[Format, ...]] = (
+    Format(
+        name="llama3_json",
+        models=("llama-3.1", "llama-3.2", "llama-3.3", "llama-4"),
+        calls=LeadingJSON(
+            starts=("<|python_tag|>", "{"),
+            keys=("name", "parameters"),
+            between="; ",
+            result="{json}",
+        ),
+        prompt=told(*_ROW, first=True),
+        tools=ToolList("{tools}", between="\n\n", tool="{lines}"),
+    ),
+    Format(
+        name="xlam",
+        models=("xlam", "llama-xlam-2"),
+        calls=LeadingJSON(
+            starts=("[", "{", _FENCE, "<tool_call>", _THOUGHT_END),
+            label="TOOL_CALLS]",
+            end="</tool_call>",
+            written="[{call}]",
+            between=", ",
+        ),
+        prompt=told(*LISTED, first=True),
+    ),
+    Format(
+        name="granite",
+        models=("granite-3.0", "granite-3.1", "granite-3.2", "granite-3.3"),
+        calls=LeadingJSON(
+            starts=("<|tool_call|>", "<tool_call>", "[", "{"),
+            only_first=True,
+            written="<|tool_call|>[{call}]",
+            between=", ",
+        ),
+        prompt=told(*LISTED, first=True),
+    ),
+    Format(
+        name="generic_json",
+        calls=AnsweringJSON(
+            starts=("{",),
+            shape=_GENERIC,
+            written='{"tool_call": {call}}',
+        ),
+        prompt=told(*_MEMBER, first=True),
+    ),
+)
+"""The formats that may do without a marker."""

@@ -21,13 +21,13 @@ from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats.base import Format
 from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, check_names, slot_of
-from penstock.formats.grammar.notations import JSON_IN_XML, out_of_markup
-from penstock.formats.grammar.texts import XML_LETTERS
+from penstock.formats.grammar.outline import JSON_IN_XML, out_of_markup
+from penstock.formats.grammar.text_without import XML_LETTERS
 from penstock.formats.prompts import HEAD, TAIL
-from penstock.formats.proof import proved
+from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import ElementCalls
-from penstock.parsing.bodies.elements import Duplicates
+from penstock.parsing.readers.elements import Duplicates
 from penstock.tools import Tool
 from penstock.values.rxml.markup import is_name
 from penstock.values.rxml.writer import Style, write_element
@@ -60,7 +60,7 @@ class ElementStyle(Struct, frozen=True):
         if not is_name(call.name):
             raise UsageError(f"{call.name!r} cannot be the name of a tag")
         fields = [self._field(call.name, key, value) for key, value in call.arguments.items()]
-        return proved(self, call, self._element(call.name, fields))
+        return checked_round_trip(self, call, self._element(call.name, fields))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""
@@ -86,7 +86,7 @@ class ElementStyle(Struct, frozen=True):
         for write in (self._as_tags, self._as_one_tag, _as_json):
             try:
                 field = write(key, value)
-                proved(self, alone, self._element(name, [field]))
+                checked_round_trip(self, alone, self._element(name, [field]))
             except UsageError as exc:
                 refused = refused or exc
             else:

@@ -12,13 +12,13 @@ from msgspec import Struct
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import ANY, Arguments, Outline, around
-from penstock.formats.json_text import spaced_json
 from penstock.formats.prompts import listed_in
-from penstock.formats.proof import proved
-from penstock.formats.thinking import STYLES
+from penstock.formats.reasoning import STYLES
+from penstock.formats.rendering import spaced_json
+from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.bodies.named_heads import name_in_id
-from penstock.parsing.bodies.named_json import Dialect, NamedSyntax
+from penstock.parsing.readers.named import NamedSyntax
+from penstock.parsing.readers.named_heads import Dialect, name_in_id
 from penstock.tools import Tool
 
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
@@ -49,7 +49,7 @@ class NamedCalls(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call*; raise `UsageError` for a name or arguments that would not read back."""
-        return proved(self, call, self.render_calls([call]))
+        return checked_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* in one section."""

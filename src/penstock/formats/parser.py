@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Self, Unpack
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import Any, Final, Self, Unpack
 
 from msgspec import structs
 
-from penstock.events import Event
-from penstock.formats.base import Format, Options, message_of
+from penstock.errors import UsageError
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    Part,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.formats.base import Format, Options, end_of, message_of
+from penstock.formats.reasoning import reasoning_of
 from penstock.formats.registry import FormatLike, get
-from penstock.formats.thinking import reasoning_of
-from penstock.messages import AssistantMessage
-from penstock.parsing import Arguments, FencedCalls, Machine, OnError, Reasoning, Untrusted
+from penstock.messages import AssistantMessage, Content, StopReason, Text, Thinking
+from penstock.parsing import Arguments, Engine, FencedCalls, OnError, Reasoning, Untrusted
 from penstock.tools import read_tools
 
 
-class Parser(Machine):
+class Parser(Engine):
     """Reads one answer of a model, as it arrives: `feed` text, get events; `finish` at its end.
 
     *format* is the name of a format, or a format. *tools* are those that the model may call, in any
@@ -136,3 +153,208 @@ def parse(
         return found.parse(text, read_tools(tools))
     parser = found.parser(tools, reasoning=reasoning, **options)
     return message_of([*parser.feed(text), *parser.finish(cut=False)])
+
+
+# Events in, events out: the text inside a sequence of events becomes text, thinking and calls.
+#
+# What a provider sends as text goes through a parser; every other block passes as it is. Blocks
+# are numbered anew, since one text may become several. Where the provider ends one block of
+# text and begins another means nothing to the parser; any other block, and the end of the
+# answer, finish the text before them. The terminal event is made anew: its message is what came
+# out, and calls that were read make it end as ``tool_use``.
+#
+# A signature of text finishes the text that it is of, but not before it is known what follows:
+# only the end of the answer can tell a call that the model left open from one that was cut. It
+# stays on text, for it is the text's: on a call or a thought read from it, others would take it
+# for theirs.
+
+
+Block = (
+    ThinkingStart | ThinkingDelta | ThinkingEnd | ToolCallStart | ToolCallDelta | ToolCallEnd | Part
+)
+"""An event of a block that is no text."""
+
+_BLOCK_STARTS: Final = (ThinkingStart, ToolCallStart, Part)
+
+
+class EventParser:
+    """Reads the text inside events as they come; the options are those of `Parser`.
+
+    `add` every event of an answer; `finish` where they end without a terminal one.
+    """
+
+    __slots__ = ("_after_thought", "_called", "_content", "_format", "_heard", "_ids", "_indexes",
+                 "_max_calls", "_next", "_numbers", "_options", "_parser", "_rest", "_signature",
+                 "_tools")  # fmt: skip
+
+    def __init__(
+        self,
+        format: FormatLike,  # noqa: A002 - the word of the whole interface
+        tools: object = (),
+        *,
+        reasoning: str | Reasoning | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        self._format = get(format)
+        self._tools = read_tools(tools)
+        self._options: dict[str, Any] = dict(options)
+        if reasoning is not None:
+            self._options["reasoning"] = reasoning
+        self._max_calls: int | None = self._options.pop("max_calls", None)
+        if isinstance(self._format, Format):  # Any other makes ids as it likes.
+            self._options.setdefault("ids", self._next_id)
+        else:
+            self._max_calls = None
+        self._after_thought = False  # the last block that passed is reasoning
+        self._called = 0  # how many calls have come, the provider's own among them
+        self._parser: Parser | None = None  # of the text that is being read
+        self._heard: dict[int, int] = {}  # how much of each block of text has come
+        self._signature = ""  # of the text that has been read, until more follows
+        self._content: dict[int, Content] = {}  # what has come out whole, by index
+        self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
+        self._next = 0  # the index of the next block
+        self._rest = ""  # text that no event has claimed
+        self._ids: dict[str, None] = {}  # that the provider has given; a set takes more room
+        self._numbers = count(1)
+
+    def add(self, event: Event) -> list[Event]:
+        """Take one event; give those that it makes certain."""
+        if isinstance(event, TextDelta):
+            self._heard[event.index] = self._heard.get(event.index, 0) + len(event.text)
+            return self._read(event.text)
+        if isinstance(event, TextStart):
+            return []
+        if isinstance(event, TextEnd):
+            return self._end_block(event)
+        if isinstance(event, MessageStart):
+            return [event]
+        if isinstance(event, Done | Failed):
+            return self._end(event)
+        return self._pass(event)
+
+    def finish(self) -> list[Event]:
+        """End a sequence that has no terminal event: the text ends here, whoever cut it."""
+        return self._finish_text(cut=True)
+
+    # --- text ---
+
+    def _read(self, text: str) -> list[Event]:
+        if self._signature and text:
+            return self._finish_text(cut=True) + self._read(text)
+        if self._parser is None:
+            self._parser = Parser(self._format, self._tools, **self._options, **self._limit())
+            self._parser.number_from(self._next)
+            if self._after_thought:
+                self._parser.follow_thought()
+            self._options.pop("prompt_suffix", None)  # it stood before the first text
+        return self._put(self._parser.feed(text))
+
+    def _limit(self) -> dict[str, Any]:
+        """Return how many calls may still come, if there is a limit."""
+        most = self._max_calls
+        return {} if most is None else {"max_calls": max(0, most - self._called)}
+
+    def _end_block(self, event: TextEnd) -> list[Event]:
+        """Read what the end of a block says and no delta has said; keep what signs it."""
+        missing = event.text[self._heard.pop(event.index, 0) :]
+        before = self._read(missing) if missing else []
+        if event.signature:
+            if self._signature:  # Two blocks side by side: each has its own.
+                before += self._finish_text(cut=True)
+            self._signature = event.signature
+        return before
+
+    def _finish_text(self, *, cut: bool) -> list[Event]:
+        """Finish the text, and sign it if its block was signed."""
+        parser, self._parser = self._parser, None
+        signature, self._signature = self._signature, ""
+        events = [] if parser is None else parser.finish(cut)
+        if signature and events and isinstance(last := events[-1], TextEnd):
+            events[-1] = structs.replace(last, signature=signature)
+            signature = ""
+        events = self._put(events)
+        self._rest += "" if parser is None else parser.rest
+        return events + (self._sign_nothing(signature) if signature else [])
+
+    def _sign_nothing(self, signature: str) -> list[Event]:
+        """Let an empty block of text carry *signature*, where the text itself is over or none."""
+        return self._put([TextStart(self._next), TextEnd(self._next, "", signature)])
+
+    def _put(self, events: list[Event]) -> list[Event]:
+        """Note what *events* bring whole, and let the first of them claim what nobody has."""
+        for event in events:
+            if isinstance(event, TextDelta):  # nearly all of them
+                continue
+            if isinstance(event, TextEnd):
+                self._keep(event.index, Text(event.text, event.signature))
+            elif isinstance(event, ToolCallEnd):
+                self._keep(event.index, event.call)
+                self._called += event.call.complete
+            elif isinstance(event, ThinkingEnd):
+                self._keep(event.index, Thinking(event.text, event.signature))
+            elif isinstance(event, Part):
+                self._keep(event.index, event.part)
+        if self._rest and events:
+            events[0] = structs.replace(events[0], raw=self._rest + events[0].raw)
+            self._rest = ""
+        return events
+
+    def _keep(self, index: int, block: Content) -> None:
+        self._content[index] = block
+        self._next = max(self._next, index + 1)
+
+    def _next_id(self) -> str:
+        """Make an id that the provider has not given to a call of its own."""
+        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self._ids)
+
+    # --- what is no text ---
+
+    def _pass(self, event: Block) -> list[Event]:
+        """Let a block pass that is no text, under a number of our own."""
+        before: list[Event] = []
+        if isinstance(event, _BLOCK_STARTS):
+            self._after_thought = isinstance(event, ThinkingStart)
+            before = self._finish_text(cut=True)
+            self._indexes[event.index] = self._next
+            self._next += 1
+        if event.index not in self._indexes:
+            raise UsageError(f"block {event.index} has not been started")
+        if isinstance(event, ToolCallStart):
+            self._ids[event.id] = None
+        index = self._indexes[event.index]
+        passed = event if index == event.index else structs.replace(event, index=index)
+        return before + self._put([passed])
+
+    def _end(self, event: Done | Failed) -> list[Event]:
+        is_whole = isinstance(event, Done) and event.reason != "length"
+        before = self._finish_text(cut=not is_whole)
+        raw, self._rest = self._rest + event.raw, ""
+        if isinstance(event, Failed):
+            message = self._message(event.message, event.reason)
+            return [*before, structs.replace(event, message=message, raw=raw)]
+        message = self._message(event.message, event.reason)
+        reason = end_of(message, event.reason)
+        message.stop_reason = reason
+        return [*before, Done(reason, message, raw)]
+
+    def _message(self, source: AssistantMessage, reason: StopReason) -> AssistantMessage:
+        content = [self._content[index] for index in sorted(self._content)]
+        return structs.replace(source, content=content, stop_reason=reason)
+
+
+def parse_events(
+    events: Iterable[Event],
+    format: FormatLike = "hermes",  # noqa: A002
+    tools: object = (),
+    *,
+    reasoning: str | Reasoning | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Event]:
+    """Read the text inside *events*; the options are those of `Parser`.
+
+    Gives the events of the same answer, where text has become text, thinking and calls.
+    """
+    parser = EventParser(format, tools, reasoning=reasoning, **options)
+    for event in events:
+        yield from parser.add(event)
+    yield from parser.finish()

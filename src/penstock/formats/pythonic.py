@@ -12,17 +12,21 @@ from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import Keywords, Outline, check_names
-from penstock.formats.grammar.notations import PYTHON, PYTHON_OF_JSON, Notation
-from penstock.formats.grammar.texts import JSON_LETTERS, Letters
-from penstock.formats.json_text import spaced_json
+from penstock.formats.grammar.outline import PYTHON, PYTHON_OF_JSON, Notation
+from penstock.formats.grammar.text_without import JSON_LETTERS, Letters
 from penstock.formats.prompts import listed_in
-from penstock.formats.proof import proved
+from penstock.formats.rendering import spaced_json
+from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import Body
-from penstock.parsing.bodies.pythonic import NAME, LeadingCallReader, PythonCallReader
-from penstock.parsing.bodies.pythonic_or_json import PythonOrJSONReader
+from penstock.parsing import BodyReader
+from penstock.parsing.readers.pythonic import (
+    NAME,
+    LeadingCallReader,
+    PythonCallReader,
+    PythonOrJSONReader,
+)
 from penstock.tools import Tool
-from penstock.values import literals
+from penstock.values import python_literals
 
 _BRACKET: Final = "["
 _NAME: Final = re.compile(NAME)
@@ -31,7 +35,7 @@ _STRING: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 
 def _singly_quoted(value: Any) -> str:
     """Write *value* as Python itself would show it, with single quotes in any case."""
-    return _STRING.sub(_requoted, literals.dumps(value))
+    return _STRING.sub(_requoted, python_literals.dumps(value))
 
 
 def _requoted(string: re.Match[str]) -> str:
@@ -81,7 +85,7 @@ class PythonCalls(Struct, frozen=True):
         """The start marker, and the bracket where that is enough."""
         return tuple(filter(None, [self.start, _BRACKET if self.bare else ""]))
 
-    def body(self, marker: str) -> Body:
+    def body(self, marker: str) -> BodyReader:
         """Give a fresh reader for what follows *marker*."""
         if marker == _BRACKET:
             return LeadingCallReader(self.end)
@@ -91,7 +95,7 @@ class PythonCalls(Struct, frozen=True):
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* with its arguments by name."""
-        return proved(self, call, self.render_calls([call]))
+        return checked_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* as one list, or on lines of their own."""

@@ -6,32 +6,59 @@ object with a name and the five methods of one, or a function without parameters
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NoReturn, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from penstock.errors import UsageError
 from penstock.formats.auto import AUTO
-from penstock.formats.bare_json import BARE_JSON
 from penstock.formats.base import Format, TextParser
 from penstock.formats.channels import FORMATS as CHANNELS
-from penstock.formats.delimited import FORMATS as DELIMITED
 from penstock.formats.file_tags import FILE_TAGS
-from penstock.formats.glm import FORMATS as GLM
-from penstock.formats.invokes import FORMATS as INVOKES
-from penstock.formats.json_leading import FORMATS as JSON_LEADING
+from penstock.formats.gemma4 import FORMATS as DELIMITED
+from penstock.formats.json_calls import BARE_JSON, GEMMA, HERMES, JSON_TOOL, json_tool
 from penstock.formats.json_models import FORMATS as JSON_MODELS
-from penstock.formats.json_tags import GEMMA, HERMES
-from penstock.formats.json_tool import JSON_TOOL, json_tool
-from penstock.formats.minimax import FORMATS as MINIMAX
+from penstock.formats.json_models import LEADING_FORMATS as JSON_LEADING
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
 from penstock.formats.named_json import FORMATS as NAMED_JSON
-from penstock.formats.none import NONE
+from penstock.formats.parameter_tags import FORMATS as PARAMETER_TAGS
 from penstock.formats.pythonic import FORMATS as PYTHONIC
-from penstock.formats.qwen3_coder import FORMATS as QWEN3_CODER
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
+from penstock.parsing import BodyReader
 from penstock.tools import Tool
+
+# No calls at all: what a model writes is text and thinking.
+
+
+class NoCalls(Struct, frozen=True):
+    """The syntax of answers without calls."""
+
+    starts: tuple[str, ...] = ()
+    folds: bool = False
+
+    def syntax(self, tools: Iterable[Tool]) -> NoCalls:
+        """Give itself: no tool can be called."""
+        del tools
+        return self
+
+    def body(self, marker: str) -> BodyReader:
+        """Never give a reader: nothing opens a call."""
+        raise UsageError(f"nothing opens a call here, {marker!r} neither")
+
+    def render_call(self, call: ToolCall) -> NoReturn:
+        """Refuse: there is no way to write a call."""
+        raise UsageError(f"the format `none` has no calls: {call.name!r} cannot be written")
+
+    def render_result(self, result: ToolResult) -> NoReturn:
+        """Refuse: where nothing is called nothing comes back."""
+        raise UsageError(f"the format `none` has no calls: nothing came back from {result.name!r}")
+
+
+NONE: Final[Format] = Format(name="none", calls=NoCalls())
+
 
 BUILT_IN: Final[tuple[Format, ...]] = (
     HERMES,
@@ -50,10 +77,7 @@ BUILT_IN: Final[tuple[Format, ...]] = (
     *NAMED_JSON,
     *CHANNELS,
     *PYTHONIC,
-    *QWEN3_CODER,
-    *GLM,
-    *INVOKES,
-    *MINIMAX,
+    *PARAMETER_TAGS,
     *DELIMITED,
     AUTO,
     NONE,

@@ -16,12 +16,12 @@ from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.grammar import ANY, PLACE, Arguments, Outline, Parameters, Slot, around
-from penstock.formats.grammar.notations import Notation
-from penstock.formats.grammar.texts import JSON_LETTERS, Marks
-from penstock.formats.json_tags import as_json
-from penstock.formats.proof import proved
+from penstock.formats.grammar.outline import Notation
+from penstock.formats.grammar.text_without import JSON_LETTERS, Marks
+from penstock.formats.json_calls import as_json
+from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.bodies.sentinel import START, SentinelReader
+from penstock.parsing.readers.sentinel import START, SentinelReader
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
@@ -63,12 +63,12 @@ class SentinelCalls(Struct, frozen=True):
         key = _BODIES.get(call.name)
         if key is not None and isinstance(text := call.arguments.get(key), str):
             with suppress(UsageError):
-                return proved(self, call, _segment(_header_of(call, key), text))
+                return checked_round_trip(self, call, _segment(_header_of(call, key), text))
         arguments = as_json(call.arguments)
         header = {"type": "tool", "tool_name": call.name}
         with suppress(UsageError):
-            return proved(self, call, _segment(header, arguments))
-        return proved(self, call, _segment({**header, "arguments": call.arguments}, ""))
+            return checked_round_trip(self, call, _segment(header, arguments))
+        return checked_round_trip(self, call, _segment({**header, "arguments": call.arguments}, ""))
 
     def outline(self, tool: Tool) -> Outline:
         """Give the outline of a call of *tool*."""

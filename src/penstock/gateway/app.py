@@ -13,20 +13,26 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.events import Failed
-from penstock.gateway import refusals
-from penstock.gateway.admission import Allowance, Door
-from penstock.gateway.answering import Answering
-from penstock.gateway.caller import Caller, ClientGoneError, Receive, Scope, Send
-from penstock.gateway.conversations import Conversations
+from penstock.gateway import errors
+from penstock.gateway.auth import Authenticator, Quota
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import (
+    ClientDisconnectedError,
+    HTTPExchange,
+    Receive,
+    Scope,
+    Send,
+)
 from penstock.gateway.inspector.board import Board
 from penstock.gateway.inspector.working import Working
-from penstock.gateway.journal import Journal
 from penstock.gateway.metrics import DIRECTORY, Metrics
-from penstock.gateway.paths import find
-from penstock.gateway.reachability import Reachability
-from penstock.gateway.refusals import Refusal
-from penstock.gateway.routing import Directory
-from penstock.gateway.secrecy import Secrets
+from penstock.gateway.model_router import ModelRouter
+from penstock.gateway.redaction import LogRedactor
+from penstock.gateway.request_log import RequestLog
+from penstock.gateway.response import ResponseWriter
+from penstock.gateway.routes import find
+from penstock.gateway.stored_responses import Conversations
+from penstock.gateway.upstream_health import Reachability
 from penstock.messages import ErrorInfo
 from penstock.store import Store
 
@@ -60,20 +66,20 @@ class Gateway:
 
     def __init__(
         self,
-        directory: Directory,
-        door: Door | None = None,
+        directory: ModelRouter,
+        door: Authenticator | None = None,
         store: Store | None = None,
         *,
         limits: Limits | None = None,
-        secrets: Secrets | None = None,
+        secrets: LogRedactor | None = None,
         bodies: bool = True,
         patience: float = PATIENCE,
     ) -> None:
         self.directory = directory
-        self.door = door or Door({})
+        self.door = door or Authenticator({})
         self.store = store
         self.limits = limits or Limits()
-        self.secrets = secrets or Secrets()
+        self.secrets = secrets or LogRedactor()
         self.bodies = bodies
         self.patience = patience
         self.metrics = Metrics()
@@ -84,7 +90,7 @@ class Gateway:
         self.board = Board()
         self.working = Working()
         self._inside = 0  # requests, those whose body is still coming too
-        self._open: set[Answering] = set()
+        self._open: set[ResponseWriter] = set()
         self._left = asyncio.Event()  # an answer has ended
         self._retiring: asyncio.Task[None] | None = None
         self._noting: asyncio.TimerHandle | None = None
@@ -98,19 +104,19 @@ class Gateway:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
-        caller = Caller(scope, receive, send)
+        caller = HTTPExchange(scope, receive, send)
         try:
             await find(caller)(self, caller)
-        except ClientGoneError:
+        except ClientDisconnectedError:
             return
         except Exception as exc:  # noqa: BLE001 - whatever it is, the client is told
             await self._excuse(caller, exc)
 
     # --- one exchange ---
 
-    async def _excuse(self, caller: Caller, exc: Exception) -> None:
+    async def _excuse(self, caller: HTTPExchange, exc: Exception) -> None:
         """Say why a request is not answered."""
-        if isinstance(exc, Refusal):
+        if isinstance(exc, HTTPError):
             await self._refuse(caller, exc.info, close=exc.close)
             return
         _LOG.error("a request to %r failed", caller.path, exc_info=exc)
@@ -119,10 +125,10 @@ class Gateway:
         error = ErrorInfo("the gateway failed; its log says why", "provider", "api_error", 500)
         await self._refuse(caller, error, close=True)
 
-    async def _refuse(self, caller: Caller, error: ErrorInfo, *, close: bool) -> None:
-        status, written = refusals.write(error, caller.api)
+    async def _refuse(self, caller: HTTPExchange, error: ErrorInfo, *, close: bool) -> None:
+        status, written = errors.write(error, caller.api)
         self.metrics.refusals.labels(str(status)).inc()
-        await caller.answer(status, written, *refusals.headers_of(error, close=close))
+        await caller.answer(status, written, *errors.headers_of(error, close=close))
 
     def warn_once(self, words: str) -> None:
         """Log *words* as a warning unless they were logged before."""
@@ -130,7 +136,7 @@ class Gateway:
             self._warned.add(words)
             _LOG.warning("%s", words)
 
-    def scope_of(self, caller: Caller) -> str | None:
+    def scope_of(self, caller: HTTPExchange) -> str | None:
         """Give whose part of the log *caller* sees; None is all of it, where nobody has a key."""
         guest = self.door.admit(caller)
         return None if self.door.is_open else guest.name
@@ -140,11 +146,11 @@ class Gateway:
     # No context managers, which would be held for as long as an answer takes.
 
     def enter(self) -> None:
-        """Count a request in, from before its body has come; raise `Refusal` for one too many."""
+        """Count a request in, from before its body has come; raise `HTTPError` for one too many."""
         if self.is_draining:
-            raise Refusal(503, "the gateway is shutting down", retry_after=RETRY_AFTER)
+            raise HTTPError(503, "the gateway is shutting down", retry_after=RETRY_AFTER)
         if self.limits.streams and self._inside >= self.limits.streams:
-            raise Refusal(503, "the gateway is full", retry_after=RETRY_AFTER)
+            raise HTTPError(503, "the gateway is full", retry_after=RETRY_AFTER)
         self._inside += 1
 
     def leave(self) -> None:
@@ -157,13 +163,13 @@ class Gateway:
         """How many answers are on their way."""
         return len(self._open)
 
-    def begin(self, answering: Answering, journal: Journal) -> None:
+    def begin(self, answering: ResponseWriter, journal: RequestLog) -> None:
         """Count an answer in."""
         self._open.add(answering)
         self.board.open[journal.started.id] = journal
         self.metrics.streams.set(len(self._open))
 
-    def end(self, answering: Answering, journal: Journal, api: str) -> None:
+    def end(self, answering: ResponseWriter, journal: RequestLog, api: str) -> None:
         """Count an answer out, and what it came to."""
         self._open.discard(answering)
         del self.board.open[journal.started.id]
@@ -182,7 +188,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         self._noting = loop.call_later(NOTICE, self._note_log_for_others)
 
-    def _count(self, answering: Answering, journal: Journal, api: str) -> None:
+    def _count(self, answering: ResponseWriter, journal: RequestLog, api: str) -> None:
         self.note_log()
         metrics, upstream, end = self.metrics, journal.started.upstream, answering.end
         metrics.requests.labels(api, upstream, str(answering.status)).inc()
@@ -207,10 +213,10 @@ class Gateway:
 
     def renew(
         self,
-        directory: Directory,
-        keys: Mapping[str, Allowance],
+        directory: ModelRouter,
+        keys: Mapping[str, Quota],
         limits: Limits,
-        secrets: Secrets,
+        secrets: LogRedactor,
     ) -> None:
         """Serve what these say from now on; answers on their way go on as they began."""
         old, self.directory = self.directory, directory
@@ -219,7 +225,7 @@ class Gateway:
         self._retiring = asyncio.create_task(self._retire(old, set(self._open), self._retiring))
 
     async def _retire(
-        self, old: Directory, served: set[Answering], before: asyncio.Task[None] | None
+        self, old: ModelRouter, served: set[ResponseWriter], before: asyncio.Task[None] | None
     ) -> None:
         """Let go of upstreams when the last answer that came from them has ended."""
         while served & self._open:

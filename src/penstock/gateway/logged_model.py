@@ -20,7 +20,7 @@ from penstock.events import Done, Failed
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches, Tap, message_of, one_by_one
 from penstock.models.ids import Ids
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.store import RequestDetail
 from penstock.streams import EventStream
 

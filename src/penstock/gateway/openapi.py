@@ -11,7 +11,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.gateway.caller import Caller
+from penstock.gateway.http_exchange import HTTPExchange
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -47,13 +47,13 @@ vertical-align:top}}:root{{color-scheme:light dark}}</style></head>
 """
 
 
-async def document(gateway: Gateway, caller: Caller) -> None:
+async def document(gateway: Gateway, caller: HTTPExchange) -> None:
     """Describe every path, as OpenAPI."""
     del gateway
     await caller.answer(200, described())
 
 
-async def page(gateway: Gateway, caller: Caller) -> None:
+async def page(gateway: Gateway, caller: HTTPExchange) -> None:
     """Describe every path, for people."""
     del gateway
     rows = "".join(
@@ -118,7 +118,7 @@ def _body(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _listed() -> list[tuple[str, str, str]]:
     """List every path with its version, its methods, and what they do."""
-    from penstock.gateway.paths import BELOW, PATHS  # noqa: PLC0415 - they lead here
+    from penstock.gateway.routes import BELOW, PATHS  # noqa: PLC0415 - routes imports this module
 
     below = {f"{prefix}{{id}}": methods for prefix, methods in BELOW.items()}
     unversioned = {path.removeprefix("/v1") for path in PATHS if path.startswith("/v1/")}

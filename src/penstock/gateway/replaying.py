@@ -4,8 +4,8 @@ The bytes that the upstream sent are decoded again, in the pieces in which they 
 is read again, with the options that held then or with others. So a user's bug is looked at as it
 happened, and a new version or another format is tried on what models really wrote.
 
-The way is that of the gateway itself (`manners.ask`); only the model at its end is one that gives
-the answers of the log, one for each time that it is asked.
+The path is that of the gateway itself (`tool_adapter.stream`); only the model is replaced, by one
+that returns the responses of the log, one for each request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock import _json, apis
 from penstock.errors import JSONParseError, UsageError
 from penstock.events import Event
 from penstock.formats import get
-from penstock.gateway import manners
+from penstock.gateway import tool_adapter
 from penstock.gateway.config.routes import Options
 from penstock.gateway.config.rules import reasoning_name
 from penstock.gateway.differences import Difference, differences
@@ -28,9 +28,9 @@ from penstock.messages import AssistantMessage
 from penstock.models.base import Batches, Tap, one_by_one, unfailing
 from penstock.models.middleware.presets import qwen_tools
 from penstock.parsing import OnError
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.store import RequestDetail
-from penstock.streams.record import Record
+from penstock.streams.pump import Record
 
 _QWEN: Final = ("qwen_web", "prompt")  # the format of its model, and how it shows tools
 
@@ -102,7 +102,7 @@ def _asked(model: LoggedModel, request: Request, options: Options, on_error: OnE
             on_error=on_error,
         )
         return tools.batches(request)
-    return manners.ask(options, model, request, Tap(), on_error)
+    return tool_adapter.stream(options, model, request, Tap(), on_error)
 
 
 # --- how it was asked ---

@@ -19,11 +19,11 @@ from typing import Any, Protocol, Self
 
 from penstock.events import Event
 from penstock.messages import AssistantMessage
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.streams import EventStream
-from penstock.streams.failures import error_of, truncated
+from penstock.streams.errors import error_of, truncated
 from penstock.streams.merging import DELTAS
-from penstock.streams.record import Record
+from penstock.streams.pump import Record
 
 Batches = AsyncGenerator[list[Event], None]
 """Lists of events as they arrive; the last event of the last one is terminal."""

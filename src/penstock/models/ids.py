@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from penstock.messages import AssistantMessage
-from penstock.requests import Request
+from penstock.request import Request
 
 
 class Ids:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from penstock.apis.history import text_of
 from penstock.messages import AssistantMessage, Opaque, ToolCall, ToolResult
 from penstock.parsing import QuotedCalls, Untrusted
-from penstock.requests import Message, Request, SystemMessage, UserMessage
+from penstock.request import Message, Request, SystemMessage, UserMessage
 
 RESULT = "a tool result"
 DOCUMENT = "a document"

@@ -1,42 +1,37 @@
 """Text in, events out: the engine that every format of calls runs on."""
 
-from penstock.parsing.bodies.base import Body, NoCallError, Run, Verdict
-from penstock.parsing.bodies.elements import ElementCallReader, ElementCalls
-from penstock.parsing.bodies.json_calls import JSONCallReader
-from penstock.parsing.calls import Calls, Mended
+from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.code_spans import FencedCalls
-from penstock.parsing.lookout import Syntax
-from penstock.parsing.machine import (
-    MAX_CALL,
-    MAX_READ_AGAIN,
-    Arguments,
-    Machine,
-)
+from penstock.parsing.engine import MAX_CALL, MAX_READ_AGAIN, Arguments, Engine
+from penstock.parsing.errors import BrokenCall, OnError
+from penstock.parsing.marker_state import Syntax
 from penstock.parsing.quotations import QuotedCalls, Untrusted
+from penstock.parsing.readers.base import BodyReader, OpenString, Verdict
+from penstock.parsing.readers.elements import ElementCallReader, ElementCalls
+from penstock.parsing.readers.json_calls import JSONCallReader
 from penstock.parsing.reasoning import Channel, Reasoning
-from penstock.parsing.refusals import OnError, Segment
 from penstock.parsing.scanner import Scanner
 
 __all__ = [
     "MAX_CALL",
     "MAX_READ_AGAIN",
     "Arguments",
-    "Body",
-    "Calls",
+    "BodyReader",
+    "BrokenCall",
+    "CallSink",
     "Channel",
     "ElementCallReader",
     "ElementCalls",
+    "Engine",
     "FencedCalls",
     "JSONCallReader",
-    "Machine",
-    "Mended",
     "NoCallError",
     "OnError",
+    "OpenString",
     "QuotedCalls",
     "Reasoning",
-    "Run",
+    "RepairedCall",
     "Scanner",
-    "Segment",
     "Syntax",
     "Untrusted",
     "Verdict",

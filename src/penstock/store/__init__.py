@@ -11,6 +11,7 @@ Agents keep their sessions in the same database, without the gateway: `agent_ses
 
 from penstock.store.agent_sessions import AgentSessionRow, AgentSessions
 from penstock.store.errors import StoreError
+from penstock.store.migrate import upgrade
 from penstock.store.records import (
     MAX_PAGE,
     MAX_TEXT,
@@ -32,7 +33,6 @@ from penstock.store.records import (
     StoreHealth,
     Totals,
 )
-from penstock.store.schema import upgrade
 from penstock.store.store import Store
 
 __all__ = [

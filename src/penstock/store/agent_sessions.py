@@ -19,12 +19,12 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, or_, select
 from sqlalchemy.exc import DataError, DBAPIError, NotSupportedError, SQLAlchemyError
 
-from penstock.store.cleaning import Fields, clean_key, clean_text
 from penstock.store.engine import file_of, identify, insert_into, make_engine, read_url, reading
 from penstock.store.errors import Describer, StoreError
-from penstock.store.readers import Readers
+from penstock.store.migrate import prepare
+from penstock.store.read_pool import Readers
 from penstock.store.records import MAX_PAGE
-from penstock.store.schema import prepare
+from penstock.store.sanitize import Fields, clean_key, clean_text
 from penstock.store.tables import AGENT_ENTRIES, AGENT_SESSIONS, MAX_PATH
 
 SECONDS: Final = 10.0

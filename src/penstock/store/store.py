@@ -19,11 +19,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.store import queries
-from penstock.store.backlog import OVERHEAD, Backlog, Entry, Record
 from penstock.store.engine import file_of, make_engine, read_url, reading
 from penstock.store.errors import Describer, StoreError
-from penstock.store.overview import overview
-from penstock.store.readers import Readers
+from penstock.store.maintenance import Worker
+from penstock.store.queries import overview
+from penstock.store.read_pool import Readers
 from penstock.store.records import (
     Overview,
     OverviewQuery,
@@ -40,7 +40,7 @@ from penstock.store.records import (
     StoreHealth,
     Totals,
 )
-from penstock.store.upkeep import Worker
+from penstock.store.write_queue import OVERHEAD, Backlog, Entry, Record
 from penstock.store.writer import Writer
 
 LOOKUP_SECONDS: Final = 1.0

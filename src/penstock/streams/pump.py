@@ -13,17 +13,204 @@ the source to clean up, and that not for ever.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import suppress
+from inspect import isawaitable
 from typing import Final
 
+from penstock.builder import MessageBuilder
 from penstock.errors import UsageError
-from penstock.events import Event
-from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.streams import failures
-from penstock.streams.merging import DELTAS, Throttle, size_of
-from penstock.streams.outlet import Outlet
-from penstock.streams.record import Record
-from penstock.streams.source import Events, Source
+from penstock.events import (
+    Event,
+    Failed,
+    TextEnd,
+    TextStart,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, Thinking, ToolCall
+from penstock.streams import errors
+from penstock.streams.merging import DELTAS, Sized, Throttle, size_of
+
+# One consumer's share: the events that may leave and that it has not taken yet.
+
+
+class ConsumerQueue:
+    """A queue with one end: whoever reads it, at a pace of its own."""
+
+    __slots__ = ("_arrived", "_has_waiters", "ended", "events", "size")
+
+    def __init__(self, events: Iterable[Sized] = (), *, ended: bool = False) -> None:
+        self.events = deque(events)
+        self._arrived = asyncio.Event()
+        self._has_waiters = False
+        self.size = sum(size for _, size in self.events)
+        self.ended = ended  # nothing more will come
+
+    def copy(self) -> ConsumerQueue:
+        """Make another outlet for the same events."""
+        return ConsumerQueue(self.events, ended=self.ended)
+
+    def put(self, event: Event, size: int) -> None:
+        """Add *event*, which counts for *size*."""
+        self.events.append((event, size))
+        self.size += size
+        if self._has_waiters:
+            self._wake()
+
+    def take(self) -> Event:
+        """Take the next event; there has to be one."""
+        event, size = self.events.popleft()
+        self.size -= size
+        return event
+
+    def end(self) -> None:
+        """Let whoever waits know that nothing more will come."""
+        self.ended = True
+        self._wake()
+
+    def clear(self) -> None:
+        """Forget what nobody will take."""
+        self.events.clear()
+        self.size = 0
+
+    def forget_waiters(self) -> None:
+        """Wake nobody any more who waits now."""
+        self._arrived = asyncio.Event()
+
+    async def wait(self) -> bool:
+        """Wait for an event; tell whether one is there, or the end has come."""
+        while not self.events and not self.ended:
+            self._has_waiters = True
+            self._arrived.clear()
+            await self._arrived.wait()
+        return bool(self.events)
+
+    def _wake(self) -> None:
+        self._has_waiters = False
+        self._arrived.set()
+
+
+# What has passed, as a message, and how to end it lawfully from wherever it stands.
+#
+# A decoder closes what it opens. A source that dies, is aborted or breaks the contract of
+# `events` does not: then the record closes the open blocks with what had arrived (a call that
+# was cut is not complete and is never executed) and ends in `Failed`.
+
+
+class Record:
+    """Folds what a source gives into one message, up to exactly one terminal event."""
+
+    def __init__(self) -> None:
+        self._builder = MessageBuilder()
+        self._open: set[int] = set()
+        self.add_delta = self._builder.add
+        """Fold a delta; raise `UsageError` where its block is not open."""
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The message so far; the same object every time."""
+        return self._builder.message
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal event has passed."""
+        return self._builder.ended
+
+    def add(self, event: Event) -> list[Event]:
+        """Fold *event*; give it, behind the ends of the blocks that a failure left open.
+
+        Raises `UsageError` for an event that may not come here; the message stays as it was.
+        """
+        before = self._close_blocks() if isinstance(event, Failed) else []
+        self._builder.add(event)
+        match event:
+            case TextStart() | ThinkingStart() | ToolCallStart():
+                self._open.add(event.index)
+            case TextEnd() | ThinkingEnd() | ToolCallEnd():
+                self._open.discard(event.index)
+        return [*before, event]
+
+    def fail(self, error: ErrorInfo) -> list[Event]:
+        """End with *error*; give the ends of the open blocks and the terminal event."""
+        was_aborted = error.kind == "aborted"
+        return self.add(Failed("aborted" if was_aborted else "error", error, self.message))
+
+    def _close_blocks(self) -> list[Event]:
+        content = self.message.content
+        ends = [_end_of(index, content[index]) for index in sorted(self._open)]
+        for end in ends:
+            self._builder.add(end)
+        self._open.clear()
+        return ends
+
+
+def _end_of(index: int, block: Content) -> Event:
+    match block:
+        case Text():
+            return TextEnd(index, block.text)
+        case Thinking():
+            return ThinkingEnd(index, block.text)
+        case ToolCall():
+            return ToolCallEnd(index, block)
+        case _:
+            raise AssertionError(f"a block of type {block.type} is never open")
+
+
+# A source of events, whatever it is: read one by one, and closed when nobody reads on.
+
+
+Events = AsyncIterable[Event] | Iterable[Event]
+"""What a stream can read: anything that gives events, waiting or not."""
+
+
+class Source:
+    """Reads *events* once; raises `UsageError` for what gives none at all."""
+
+    def __init__(self, events: Events) -> None:
+        if not isinstance(events, AsyncIterable | Iterable):
+            raise UsageError(f"a stream reads an iterable of events, not {type(events).__name__!r}")
+        self._events = events
+        self._reader: object = events
+
+    def read(self) -> AsyncIterator[Event]:
+        """Begin to read."""
+        if isinstance(self._events, AsyncIterable):
+            reader = aiter(self._events)
+        else:
+            reader = _in_turns(self._events)
+        self._reader = reader
+        return reader
+
+    async def close(self) -> None:
+        """Close what can be closed; how that goes is no part of the answer."""
+        await _close(self._reader)
+        if self._reader is not self._events:
+            await _close(self._events)
+
+
+async def _in_turns(events: Iterable[Event]) -> AsyncIterator[Event]:
+    """Read what does not wait, and give consumers their turn after each event."""
+    iterator = iter(events)
+    try:
+        for event in iterator:
+            yield event
+            await asyncio.sleep(0)
+    finally:
+        await _close(iterator)
+
+
+async def _close(source: object) -> None:
+    closing = getattr(source, "aclose", None) or getattr(source, "close", None)
+    if callable(closing):
+        with suppress(Exception):
+            closed = closing()
+            if isawaitable(closed):
+                await closed
+
 
 INTERVAL: Final = 0.05
 """How many seconds lie between two deltas: twenty a second look fluent."""
@@ -39,10 +226,10 @@ MAX_CLEANUP: Final = 1.0
 
 
 class Pump:
-    """Reads *events* for all consumers; each has an `Outlet` in `outlets`."""
+    """Reads *events* for all consumers; each has an `ConsumerQueue` in `outlets`."""
 
     def __init__(self, events: Events, *, interval: float, limit: int) -> None:
-        self.outlets: list[Outlet] = []
+        self.outlets: list[ConsumerQueue] = []
         self.ended = False  # whether the terminal event has arrived
         self._source = Source(events)
         self._limit = limit
@@ -79,14 +266,14 @@ class Pump:
         if self._loop is None:
             self._loop = loop
             if self._aborted:
-                self._end(failures.aborted())
+                self._end(errors.aborted())
             self._task = loop.create_task(self._run(), name="penstock: read a source")
             self._task.add_done_callback(self._on_done)
         elif self._loop is not loop and not self.ended:
             if not self._loop.is_closed():
                 raise UsageError("a stream belongs to the event loop in which it was begun")
             self._forget_waiters()
-            self._end(failures.aborted(failures.LOOP_ENDED))
+            self._end(errors.aborted(errors.LOOP_ENDED))
 
     def abort(self) -> None:
         """End the answer here; may be called anywhere, any number of times."""
@@ -101,7 +288,7 @@ class Pump:
             with suppress(RuntimeError):  # the loop has ended, and the source with it
                 self._loop.call_soon_threadsafe(self._stop)
 
-    def leave(self, outlet: Outlet) -> None:
+    def leave(self, outlet: ConsumerQueue) -> None:
         """Count a consumer out; without any, a source that is being read is closed."""
         if outlet not in self.outlets:
             return
@@ -151,11 +338,11 @@ class Pump:
         try:
             if not self.ended:
                 await self._read()
-            self._end(failures.truncated())
+            self._end(errors.truncated())
         except asyncio.CancelledError:
-            self._end(failures.aborted(failures.CANCELLED))
+            self._end(errors.aborted(errors.CANCELLED))
         except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
-            self._end(failures.error_of(exc))
+            self._end(errors.error_of(exc))
         await self._source.close()
 
     async def _read(self) -> None:
@@ -211,13 +398,13 @@ class Pump:
 
     def _stop(self) -> None:
         if not self.ended:
-            self._end(failures.aborted())
+            self._end(errors.aborted())
             if self._task is not None and self._is_reading:
                 self._task.cancel()  # One that has not begun could not close the source.
 
     def _on_done(self, _task: asyncio.Task[None]) -> None:
         """See to it that even a task that somebody else killed leaves nobody waiting."""
-        self._end(failures.aborted(failures.CANCELLED))
+        self._end(errors.aborted(errors.CANCELLED))
 
     def _forget_waiters(self) -> None:
         """Leave those alone who waited in a loop that has ended: nothing can wake them."""

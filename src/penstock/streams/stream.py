@@ -10,9 +10,7 @@ from weakref import WeakSet
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.messages import AssistantMessage
-from penstock.streams.outlet import Outlet
-from penstock.streams.pump import INTERVAL, MAX_PENDING, Pump
-from penstock.streams.source import Events
+from penstock.streams.pump import INTERVAL, MAX_PENDING, ConsumerQueue, Events, Pump
 from penstock.streams.sync import SyncStream
 
 
@@ -38,9 +36,9 @@ class EventStream:
             raise UsageError(f"an interval is zero or more seconds, not {interval}")
         if limit < 1:
             raise UsageError(f"a limit is one or more characters, not {limit}")
-        self._connect(Pump(events, interval=interval, limit=limit), Outlet())
+        self._connect(Pump(events, interval=interval, limit=limit), ConsumerQueue())
 
-    def _connect(self, pump: Pump, outlet: Outlet) -> None:
+    def _connect(self, pump: Pump, outlet: ConsumerQueue) -> None:
         self._pump = pump
         self._outlet = outlet
         self._branches: WeakSet[EventStream] | None = None  # once teed
@@ -175,5 +173,5 @@ class EventStream:
 class _Branch(EventStream):
     """One of the streams that a stream was teed into."""
 
-    def __init__(self, pump: Pump, outlet: Outlet) -> None:
+    def __init__(self, pump: Pump, outlet: ConsumerQueue) -> None:
         self._connect(pump, outlet)

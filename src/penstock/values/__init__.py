@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.values import rjson, rxml
     from penstock.values.coercion import coerce
-    from penstock.values.incremental import Change, IncrementalJSON, Watch
+    from penstock.values.incremental import IncrementalJSON
+    from penstock.values.incremental_state import Change, Watch
     from penstock.values.schema import Schema
 
 __all__ = ["Change", "IncrementalJSON", "Schema", "Watch", "coerce", "rjson", "rxml"]
 
-_ROOMS = {
+_MODULES = {
     "Change": "incremental",
     "IncrementalJSON": "incremental",
     "Schema": "schema",
@@ -27,7 +28,7 @@ _ROOMS = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'penstock.values' has no attribute {name!r}")
-    room = import_module(f"penstock.values.{_ROOMS.get(name, name)}")
-    value = getattr(room, name) if name in _ROOMS else room
+    module = import_module(f"penstock.values.{_MODULES.get(name, name)}")
+    value = getattr(module, name) if name in _MODULES else module
     globals()[name] = value
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from penstock.messages import AssistantMessage, Content, Text, ToolCall, ToolResult, Usage
-from penstock.requests import Message, SystemMessage, UserMessage
+from penstock.request import Message, SystemMessage, UserMessage
 
 SIZES = st.sampled_from([1, 40, 400, 4_000, 50_000])
 

@@ -10,7 +10,7 @@ from agent.recovery.conversations import said, user
 from penstock import DemoModel, UsageError
 from penstock.agent.recovery import Compaction, compacted, summary_message, summary_of
 from penstock.messages import Text, Usage
-from penstock.requests import Image, Message, UserMessage
+from penstock.request import Image, Message, UserMessage
 
 
 def test_a_small_window_is_not_all_reserve() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.recovery.conversations import CONVERSATIONS, pairs, result, said, user
 from penstock.agent.recovery import Compaction, cut_points, plan, summary_message, tokens_of
 from penstock.messages import ToolResult, Usage
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 LONG = "w" * 4_000
 """A thousand tokens."""

@@ -9,24 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import apis
-from penstock.agent.recovery import (
-    empty_answer,
-    is_empty,
-    is_overflow,
-    is_transient,
-    overflowed,
-)
-from penstock.messages import (
-    AssistantMessage,
-    ErrorInfo,
-    Opaque,
-    Text,
-    Thinking,
-    ToolCall,
-    Usage,
-)
+from penstock.agent.recovery import empty_answer, is_empty, is_overflow, is_transient, overflowed
+from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall, Usage
 from penstock.models.http.transport import ConnectError, IdleTimeoutError, TLSError
-from penstock.streams.failures import aborted, error_of, truncated
+from penstock.streams.errors import aborted, error_of, truncated
 
 OVERFLOWS = {
     "openai chat": "This model's maximum context length is 128000 tokens. However, your messages "

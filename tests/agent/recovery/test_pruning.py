@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from agent.recovery.conversations import CONVERSATIONS, result, said, user
 from penstock.agent.recovery import Pruned, prune, tokens_of
-from penstock.agent.recovery.pruning import SHORT
-from penstock.agent.recovery.shortening import MIN_LIMIT, shortened
+from penstock.agent.recovery.compaction import SHORT
+from penstock.agent.text import MIN_LIMIT, shortened
 from penstock.messages import Text, ToolResult
-from penstock.requests import Image, Message
+from penstock.request import Image, Message
 
 LONG = "begin " + "x" * 40_000 + " end"
 

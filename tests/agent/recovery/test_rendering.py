@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.recovery.conversations import CONVERSATIONS, result, said, user
-from penstock.agent.recovery.rendering import LEFT_OUT, MAX_PIECES, fitted, pieces_of, quoted
-from penstock.agent.recovery.tokens import text_tokens
+from penstock.agent.recovery.summarize import LEFT_OUT, MAX_PIECES, fitted, pieces_of, quoted
+from penstock.agent.recovery.token_estimate import text_tokens
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, ToolResult
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.request import Image, Message, SystemMessage, UserMessage
 
 OURS = re.compile(
     r"\[(?:user|instructions|assistant|assistant thinks|assistant calls|result|result, an error)\]"

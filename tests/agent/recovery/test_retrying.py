@@ -16,7 +16,7 @@ from penstock.agent.recovery import (
     limit_reason,
     limit_wait,
 )
-from penstock.agent.recovery.usage_limits import (
+from penstock.agent.recovery.classify import (
     CAPACITY_SECONDS,
     QUOTA_SECONDS,
     RATE_SECONDS,

@@ -24,11 +24,10 @@ from models.loopback_servers import (
 )
 from penstock import DemoModel, HTTPModel, ProviderError
 from penstock.agent.recovery import SummaryError, summarize, summary_message
-from penstock.agent.recovery.rendering import MAX_PIECES
-from penstock.agent.recovery.summarizing import LEAST_ROOM, MAX_SUMMARY, PROMPT, SHRINKS
+from penstock.agent.recovery.summarize import LEAST_ROOM, MAX_PIECES, MAX_SUMMARY, PROMPT, SHRINKS
 from penstock.messages import AssistantMessage, Text, Thinking, Usage
 from penstock.models.http import NO_RETRY
-from penstock.requests import Message, RequestLike
+from penstock.request import Message, RequestLike
 
 API = "openai-chat"
 ASKED: list[Message] = [user("Write it."), said("", "a"), result("a", "file"), said("Done.")]

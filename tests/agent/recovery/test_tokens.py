@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from agent.recovery.conversations import CONVERSATIONS, result, said, user
 from penstock import Tool
 from penstock.agent.recovery import Compaction, compacted, context_tokens, ratio, tokens_of
-from penstock.agent.recovery.tokens import IMAGE_TOKENS, LEAST_RATIO, MOST_RATIO, text_tokens
+from penstock.agent.recovery.token_estimate import (
+    IMAGE_TOKENS,
+    LEAST_RATIO,
+    MOST_RATIO,
+    text_tokens,
+)
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, Usage
-from penstock.requests import Image, Message, SystemMessage, UserMessage
+from penstock.request import Image, Message, SystemMessage, UserMessage
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from penstock import DemoModel, HTTPModel, Request, ToolMiddleware, apis
 from penstock.models import Model, QwenWebModel
 from penstock.models.http import Retry
 from penstock.models.retrying import without_retries
-from penstock.requests import ToolChoice
+from penstock.request import ToolChoice
 
 SOON = Retry(attempts=3, base=0.001)
 BUSY = refusal(503, {"error": {"message": "busy"}})

@@ -14,7 +14,7 @@ from agent.rules.condition_strategies import chunks
 from penstock.agent.rules import Rule, RuleSettings, RuleWatch
 from penstock.agent.rules.scopes import DEFAULT_SCOPE
 from penstock.agent.rules.watch import MAX_LOOKUPS
-from penstock.agent.watching import Finding, Watch
+from penstock.agent.watch import Finding, Watch
 from penstock.events import (
     Done,
     Event,

@@ -22,8 +22,8 @@ from penstock import EventStream, Request
 from penstock.agent import Agent, AgentTool, Session, tool
 from penstock.agent.events import AgentEvent, ToolEnded, ToolStarted
 from penstock.agent.session import SessionDatabase, SessionFolder
-from penstock.agent.session.archive import Archive, Journal
 from penstock.agent.session.entries import Contents, Line
+from penstock.agent.session.storage import SessionStore, SessionWriter
 from penstock.apis.replay import events_of
 from penstock.events import Event
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
@@ -126,11 +126,11 @@ class Payer:
 class Watched:
     """An archive whose journals pass a point before and after each write."""
 
-    def __init__(self, archive: Archive, point: Callable[[], None]) -> None:
+    def __init__(self, archive: SessionStore, point: Callable[[], None]) -> None:
         self._archive = archive
         self._point = point
 
-    def journal(self, id: str) -> Journal:  # noqa: A002 - the field's name
+    def journal(self, id: str) -> SessionWriter:  # noqa: A002 - the field's name
         return WatchedJournal(self._archive.journal(id), self._point)
 
     def __getattr__(self, name: str) -> object:
@@ -140,7 +140,7 @@ class Watched:
 class WatchedJournal:
     """A journal that passes a point before and after each write."""
 
-    def __init__(self, journal: Journal, point: Callable[[], None]) -> None:
+    def __init__(self, journal: SessionWriter, point: Callable[[], None]) -> None:
         self._journal = journal
         self._point = point
 
@@ -185,7 +185,7 @@ async def work(order: Order) -> int:
 
     conversation.emit = tell  # type: ignore[method-assign]  # at once, not behind a queue
     archive = archive_at(order.place)
-    store: Archive = Watched(archive, point)  # type: ignore[assignment]
+    store: SessionStore = Watched(archive, point)  # type: ignore[assignment]
     async with Session(agent, store=store, id=order.id) as session:
         if session.agent.messages:
             await session.proceed().result()

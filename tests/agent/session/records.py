@@ -12,7 +12,7 @@ from penstock.agent.session import MessageEntry, Session
 from penstock.agent.session.entries import VERSION, Entry, Header, write_line
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, ToolResult, Usage
 from penstock.models import DemoModel
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 Result = TypeVar("Result")
 

@@ -24,7 +24,7 @@ from penstock.agent import Agent
 from penstock.agent.session import Session, SessionDatabase
 from penstock.messages import Text
 from penstock.models import DemoModel
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 async def write(place, start, many):
     database = SessionDatabase(place) if ":" in place else None

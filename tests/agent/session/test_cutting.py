@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agent.session.records import entry
-from penstock.agent.session.cutting import MAX_STRING, cut_long_strings
-from penstock.agent.session.entries import MessageEntry
+from penstock.agent.session.entries import MAX_STRING, MessageEntry, cut_long_strings
 from penstock.messages import AssistantMessage, Text, Thinking, ToolResult
 
 

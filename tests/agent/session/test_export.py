@@ -21,10 +21,9 @@ from penstock.agent.session.entries import (
     ModelEntry,
     TitleEntry,
 )
-from penstock.agent.session.export import to_html, to_markdown
-from penstock.agent.session.export.html import MAX_OPEN
-from penstock.agent.session.export.visible import visible
+from penstock.agent.session.export import MAX_OPEN, to_html, to_markdown
 from penstock.agent.session.tree import Tree
+from penstock.agent.text import visible
 from penstock.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -34,7 +33,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.requests import Image, SystemMessage, UserMessage
+from penstock.request import Image, SystemMessage, UserMessage
 
 EVERYTHING: list[Entry] = [
     ModelEntry(id="m", time=999.0, model="m"),

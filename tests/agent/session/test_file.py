@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.session.records import HEADER, TALK, entry, lines_of, run, talk
-from penstock.agent.session.archive import JournalGoneError, SessionError
 from penstock.agent.session.entries import (
     Contents,
     CustomEntry,
@@ -24,7 +23,8 @@ from penstock.agent.session.entries import (
     TitleEntry,
     write_line,
 )
-from penstock.agent.session.file import FileJournal, read_session
+from penstock.agent.session.file import FileSessionWriter, read_session
+from penstock.agent.session.storage import SessionError, SessionGoneError
 from penstock.errors import UsageError
 
 ENTRIES = [entry(number, message) for number, message in enumerate(TALK, 1)]
@@ -34,7 +34,7 @@ NEXT = entry(9, TALK[0], 4)
 
 async def reopen(path: Path, *more: Entry) -> Contents:
     """Open a file, add *more*, and give what was there."""
-    journal = FileJournal(path)
+    journal = FileSessionWriter(path)
     try:
         contents = await journal.open()
         if more:
@@ -48,7 +48,7 @@ def test_what_was_appended_is_there(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "s.jsonl"
 
     async def main() -> None:
-        journal = FileJournal(path)
+        journal = FileSessionWriter(path)
         assert await journal.open() == Contents()
         assert not path.parent.exists()  # nothing yet
         await journal.append([write_line(HEADER), write_line(ENTRIES[0])])
@@ -67,7 +67,7 @@ def test_a_durable_file_is_the_same_file(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
 
     async def main() -> None:
-        journal = FileJournal(path, durable=True)
+        journal = FileSessionWriter(path, durable=True)
         await journal.open()
         await journal.append([write_line(HEADER), *map(write_line, ENTRIES)])
         await journal.close()
@@ -147,13 +147,13 @@ def test_one_session_writes_at_a_time(tmp_path: Path) -> None:
     path.write_bytes(RECORD)
 
     async def main() -> None:
-        first, second = FileJournal(path), FileJournal(path)
+        first, second = FileSessionWriter(path), FileSessionWriter(path)
         await first.open()
         with pytest.raises(SessionError, match="another session has the file open"):
             await second.open()
         assert read_session(path).entries == ENTRIES  # reading is free
         await first.close()
-        third = FileJournal(path)
+        third = FileSessionWriter(path)
         assert (await third.open()).entries == ENTRIES
         await third.close()
 
@@ -164,7 +164,7 @@ def test_of_two_that_begin_the_same_file_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
 
     async def main() -> None:
-        first, second = FileJournal(path), FileJournal(path)
+        first, second = FileSessionWriter(path), FileSessionWriter(path)
         await first.open()
         await second.open()
         await first.append([write_line(HEADER)])
@@ -182,17 +182,17 @@ def test_a_file_that_was_deleted_or_replaced_is_told(tmp_path: Path) -> None:
     line = [write_line(HEADER)]
 
     async def main() -> None:
-        journal = FileJournal(path)
+        journal = FileSessionWriter(path)
         await journal.open()
         await journal.append(line)
         path.unlink()
         path.parent.rmdir()
-        with pytest.raises(JournalGoneError):
+        with pytest.raises(SessionGoneError):
             await journal.append(line)
         await journal.append(line)  # it begins anew, folder and all
         path.rename(path.with_name("moved"))
         path.write_text("somebody else's")
-        with pytest.raises(JournalGoneError):
+        with pytest.raises(SessionGoneError):
             await journal.append(line)
         with pytest.raises(SessionError, match="there is another file"):
             await journal.append(line)
@@ -219,7 +219,7 @@ def test_half_a_write_is_cut_off_before_the_next(tmp_path: Path) -> None:
     path.write_bytes(lines_of(HEADER, *ENTRIES[:2]))
 
     async def main() -> None:
-        journal = FileJournal(path)
+        journal = FileSessionWriter(path)
         await journal.open()
         with full_disk(path.stat().st_size + 50), pytest.raises(SessionError, match="written"):
             await journal.append([write_line(ENTRIES[2])])
@@ -237,7 +237,7 @@ def test_what_somebody_else_adds_takes_no_line_with_it(tmp_path: Path) -> None:
     path.write_bytes(RECORD)
 
     async def main() -> None:
-        journal = FileJournal(path)
+        journal = FileSessionWriter(path)
         await journal.open()
         with path.open("ab") as file:
             file.write(b"half a line of somebody else's")
@@ -253,17 +253,17 @@ def test_a_folder_that_cannot_be_is_an_error_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     async def main() -> None:
-        journal = FileJournal(tmp_path / "file" / "s.jsonl")
+        journal = FileSessionWriter(tmp_path / "file" / "s.jsonl")
         with pytest.raises(SessionError, match="cannot be opened: Not a directory"):
             await journal.open()
         with pytest.raises(SessionError, match="cannot be written"):
             await journal.append([write_line(HEADER)])
         await journal.close()
         with pytest.raises(SessionError, match="cannot be opened"):
-            await FileJournal(tmp_path).open()
+            await FileSessionWriter(tmp_path).open()
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(SessionError, match="no file"):
-            await FileJournal(tmp_path / "pipe").open()
+            await FileSessionWriter(tmp_path / "pipe").open()
 
     run(main())
     with pytest.raises(SessionError, match="cannot be read: No such file"):
@@ -272,7 +272,7 @@ def test_a_folder_that_cannot_be_is_an_error_in_words(tmp_path: Path) -> None:
 
 def test_a_closed_file_takes_no_more(tmp_path: Path) -> None:
     async def main() -> None:
-        journal = FileJournal(tmp_path / "s.jsonl")
+        journal = FileSessionWriter(tmp_path / "s.jsonl")
         await journal.open()
         await journal.close()
         with pytest.raises(UsageError):
@@ -287,7 +287,7 @@ def test_who_gives_up_opening_leaves_no_lock(tmp_path: Path, turns: int) -> None
     path.write_bytes(RECORD)
 
     async def main() -> None:
-        given_up = FileJournal(path)
+        given_up = FileSessionWriter(path)
         task = asyncio.ensure_future(given_up.open())
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -302,7 +302,7 @@ def test_who_gives_up_opening_leaves_no_lock(tmp_path: Path, turns: int) -> None
 async def until_free(path: Path) -> None:
     """Wait until a file can be opened."""
     while True:  # until `run` loses its patience
-        journal = FileJournal(path)
+        journal = FileSessionWriter(path)
         try:
             assert (await journal.open()).entries == ENTRIES
         except SessionError:

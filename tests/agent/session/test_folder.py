@@ -9,7 +9,7 @@ import pytest
 
 from agent.session.records import HEADER, agent, answer, entry, lines_of, recorded, run, talk, user
 from penstock.agent.session import Session, SessionError, SessionFolder, SessionInfo, sessions_in
-from penstock.agent.session.folder import LOOK
+from penstock.agent.session.file import LOOK
 from penstock.errors import UsageError
 
 

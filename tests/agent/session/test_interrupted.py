@@ -11,10 +11,9 @@ import pytest
 from agent.session.payments import Payer, Till
 from agent.session.records import HEADER, entry, lines_of, run, user
 from penstock.agent import Agent, Allow, Defer, Deny, Edit, Resolution, Retry, Session, ToolOutput
-from penstock.agent.calls import INTERRUPTED
 from penstock.agent.session import (
-    Journal,
     SessionFolder,
+    SessionWriter,
     ToolEndEntry,
     ToolStartEntry,
     Tree,
@@ -24,9 +23,10 @@ from penstock.agent.session import (
 )
 from penstock.agent.session.entries import Contents, Entry, Line
 from penstock.agent.session.interruption import find_unfinished
+from penstock.agent.tool_calls import INTERRUPTED
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
-from penstock.requests import Message
+from penstock.request import Message
 
 PAY = [ToolCall("c1", "pay", {"number": 1}), ToolCall("c2", "pay", {"number": 2})]
 ANSWER = AssistantMessage("m", "payer", [*PAY], "tool_use")
@@ -185,7 +185,7 @@ def test_an_interrupted_call_is_seen_by_who_only_reads(tmp_path: Path) -> None:
 class Full:
     """A journal that takes no beginnings of calls: the disk is full by then."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: SessionWriter) -> None:
         self._journal = journal
 
     async def open(self) -> Contents:

@@ -18,10 +18,10 @@ from msgspec import structs
 from agent.session.payments import PAYMENTS, Order, Payer, Till, archive_at
 from agent.session.records import run
 from penstock.agent import Agent, Resolution, Session, ToolOutput
-from penstock.agent.calls import INTERRUPTED
 from penstock.agent.loop import UNDECIDED
 from penstock.agent.session import SessionFolder
-from penstock.agent.session.archive import Archive
+from penstock.agent.session.storage import SessionStore
+from penstock.agent.tool_calls import INTERRUPTED
 from penstock.messages import AssistantMessage, ToolResult
 
 EVERY = bool(os.environ.get("EVERY_CRASH"))
@@ -69,7 +69,7 @@ def payments() -> Iterator[Payments]:
 class Case:
     """One process that was killed, and what is found of it."""
 
-    def __init__(self, archive: Archive, order: Order, earlier: Iterable[int] = ()) -> None:
+    def __init__(self, archive: SessionStore, order: Order, earlier: Iterable[int] = ()) -> None:
         self._archive = archive
         self._order = order
         self._earlier = set(earlier)  # whose outcome was unknown before

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent.session.records import HEADER, answer, lines_of, run, talk, user
-from penstock.agent.session.archive import SessionError
 from penstock.agent.session.entries import (
     VERSION,
     Contents,
@@ -19,19 +18,20 @@ from penstock.agent.session.entries import (
     MessageEntry,
     TitleEntry,
 )
-from penstock.agent.session.file import FileJournal, read_session
-from penstock.agent.session.ledger import MAX_ENTRY, NO_FORM, Ledger
+from penstock.agent.session.file import FileSessionWriter, read_session
+from penstock.agent.session.log import MAX_ENTRY, NO_FORM, SessionLog
+from penstock.agent.session.storage import SessionError
 from penstock.errors import UsageError
 from penstock.messages import ToolResult
-from penstock.requests import Message
+from penstock.request import Message
 
 
 def message(said: Message) -> MessageEntry:
     return MessageEntry(id="", message=said)
 
 
-async def opened(path: Path) -> Ledger:
-    ledger = Ledger(FileJournal(path), HEADER)
+async def opened(path: Path) -> SessionLog:
+    ledger = SessionLog(FileSessionWriter(path), HEADER)
     await ledger.open()
     return ledger
 
@@ -45,7 +45,7 @@ def unblock(folder: Path) -> None:
     folder.unlink()
 
 
-class Gate(FileJournal):
+class Gate(FileSessionWriter):
     """A file that waits before it is written to."""
 
     def __init__(self, path: Path) -> None:
@@ -155,7 +155,7 @@ def test_who_is_cancelled_leaves_the_entry_to_be_written(tmp_path: Path) -> None
 
     async def main() -> None:
         gate = Gate(path)
-        ledger = Ledger(gate, HEADER)
+        ledger = SessionLog(gate, HEADER)
         await ledger.open()
         task = asyncio.ensure_future(ledger.add(message(user("a"))))
         await gate.is_waiting.wait()
@@ -175,7 +175,7 @@ def test_the_message_is_written_as_it_was_when_it_was_told(tmp_path: Path) -> No
 
     async def main() -> None:
         gate = Gate(path)
-        ledger = Ledger(gate, HEADER)
+        ledger = SessionLog(gate, HEADER)
         await ledger.open()
         said = user("a")
         task = asyncio.ensure_future(ledger.add(message(said)))

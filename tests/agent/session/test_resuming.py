@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.session.records import CALL, RESULT, agent, answer, run, user
-from penstock.agent.recovery.summaries import compacted
+from penstock.agent.recovery.summarize import compacted
 from penstock.agent.session import Session
-from penstock.requests import Message
+from penstock.request import Message
 
 SAID: list[Message] = [user("a"), answer("b"), CALL, RESULT]
 

@@ -12,7 +12,7 @@ from agent.scenes import calls, talking
 from agent.scenes import text as says
 from agent.session.records import CALL, RESULT, TALK, agent, answer, recorded, run, texts, user
 from penstock.agent import Agent, AgentBusyError, Cancel, Compaction, Finding, tool
-from penstock.agent.events import Complained, MessageEnded
+from penstock.agent.events import ExtensionErrorEvent, MessageEnded
 from penstock.agent.rules import Rule, RuleWatch
 from penstock.agent.session import (
     CompactionEntry,
@@ -30,7 +30,7 @@ from penstock.agent.session import (
 from penstock.errors import UsageError
 from penstock.messages import ToolResult
 from penstock.models import DemoModel
-from penstock.requests import Message
+from penstock.request import Message
 
 
 def messages_in(path: Path) -> list[Message]:
@@ -114,12 +114,12 @@ def test_a_write_that_fails_is_a_complaint_and_loses_nothing(tmp_path: Path) -> 
         async with Session(agent(), folder / "s.jsonl") as session:
             folder.touch()
             events = [event async for event in session.run("one")]
-            found = [event for event in events if isinstance(event, Complained)]
+            found = [event for event in events if isinstance(event, ExtensionErrorEvent)]
             assert {event.source for event in found} == {"record"}
             assert "cannot be written" in found[0].message
             folder.unlink()
             events = [event async for event in session.run("two")]
-            assert not [event for event in events if isinstance(event, Complained)]
+            assert not [event for event in events if isinstance(event, ExtensionErrorEvent)]
             assert messages_in(folder / "s.jsonl") == session.agent.messages
 
     run(main())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from agent.session.records import CALL, answer, entry, talk, texts, user
-from penstock.agent.recovery.summaries import summary_message
+from penstock.agent.recovery.summarize import summary_message
 from penstock.agent.session.entries import (
     CompactionEntry,
     Entry,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from penstock import _json
 from penstock.agent.tools import ToolOutput, content_of, cut_middle
 from penstock.messages import Opaque, Text
-from penstock.requests import Image
+from penstock.request import Image
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 

@@ -24,7 +24,7 @@ from penstock.agent.tools.mcp.places import Address, Command
 from penstock.agent.tools.mcp.server import MAX_REASON
 from penstock.errors import ProviderError, ToolError, UsageError
 from penstock.messages import Text
-from penstock.requests import Image
+from penstock.request import Image
 
 HERE = Path(__file__).parent
 

@@ -23,7 +23,7 @@ from penstock.agent.tools.mcp.listing import MAX_NAME, lawful_names
 from penstock.agent.tools.mcp.outputs import read_output
 from penstock.agent.tools.mcp.progress import Progress
 from penstock.messages import Text
-from penstock.requests import Image
+from penstock.request import Image
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

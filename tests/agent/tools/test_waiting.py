@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from models.loopback_servers import run
-from penstock.agent.tools.waiting import to_the_end
+from penstock.agent.cancellation import shielded
 
 
 def test_a_result_and_an_error_come_through() -> None:
@@ -15,9 +15,9 @@ def test_a_result_and_an_error_come_through() -> None:
         raise LookupError("no boat")
 
     async def main() -> None:
-        assert await to_the_end(asyncio.sleep(0, "done")) == "done"
+        assert await shielded(asyncio.sleep(0, "done")) == "done"
         with pytest.raises(LookupError, match="no boat"):
-            await to_the_end(fail())
+            await shielded(fail())
 
     run(main())
 
@@ -34,7 +34,7 @@ def test_a_cancellation_waits_for_the_work(ends: str) -> None:
             if ends == "badly":
                 raise LookupError("no boat")
 
-        task = asyncio.create_task(to_the_end(work(), lambda: seen.append("asked to end")))
+        task = asyncio.create_task(shielded(work(), lambda: seen.append("asked to end")))
         await asyncio.sleep(0)
         for _ in range(2):
             task.cancel()

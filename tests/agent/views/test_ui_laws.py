@@ -47,7 +47,7 @@ from penstock.messages import (
     ToolResult,
 )
 from penstock.models.base import Batches, Tap
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 DECISIONS: list[Decision] = [Allow(), Deny("no"), Deny(), Edit({"n": 7}), Defer()]
 

@@ -13,7 +13,7 @@ from penstock.agent.loop import UNDECIDED
 from penstock.agent.views import decisions_of, prompt_of, read_ui_messages
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult
-from penstock.requests import Image, SystemMessage, UserMessage
+from penstock.request import Image, SystemMessage, UserMessage
 
 STEP = {"type": "step-start"}
 SIGNED = {"penstock": {"signature": "sig"}}

@@ -31,7 +31,7 @@ from penstock.agent.events import (
     AgentStarted,
     CompactionEnded,
     CompactionStarted,
-    Complained,
+    ExtensionErrorEvent,
     MessageStarted,
     MessageUpdated,
     ToolUpdated,
@@ -43,7 +43,7 @@ from penstock.apis.replay import events_of
 from penstock.errors import ToolError, UsageError
 from penstock.events import Event, Part, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall
-from penstock.requests import Image
+from penstock.request import Image
 
 
 @tool
@@ -468,7 +468,7 @@ def test_notes_are_told_and_not_kept() -> None:
     view = UIStream()
     error = ErrorInfo("no room")
     events: list[AgentEvent] = [
-        Complained("hook", "it broke"),  # it may come before the run begins
+        ExtensionErrorEvent("hook", "it broke"),  # it may come before the run begins
         AgentStarted(),
         CompactionStarted("threshold", 900),
         CompactionEnded("In short.", 2),

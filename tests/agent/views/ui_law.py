@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock import _json, sse
+from penstock import _json
 from penstock.agent.views import DONE, encode
+from penstock.framing import sse
 
 Chunk = dict[str, Any]
 

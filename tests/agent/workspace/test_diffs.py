@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.agent.workspace.diffs import changes_of, read_diff
-from penstock.agent.workspace.texts import TextFile
+from penstock.agent.workspace.files import TextFile
+from penstock.agent.workspace.patch import changes_of, read_diff
 from penstock.errors import ToolError
 
 TEXT = "one\ntwo\nthree\n\ntwo\nfour\n"

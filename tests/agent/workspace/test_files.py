@@ -10,10 +10,10 @@ import pytest
 
 from agent.workspace.working import Workspace
 from penstock.agent.tools import contents
-from penstock.agent.workspace import texts
+from penstock.agent.workspace import files
 from penstock.agent.workspace.files import MAX_SHOWN_CHARS
 from penstock.errors import ToolError
-from penstock.requests import Image
+from penstock.request import Image
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_picture_that_no_provider_takes_is_refused(
 def test_a_file_that_is_too_large_is_not_read(
     work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(files, "MAX_FILE_BYTES", 10)
     work.put("a.txt", "x" * 11)
     with pytest.raises(ToolError, match="11 bytes are too many"):
         work.use("read_file", path="a.txt")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from penstock.agent.workspace.finding import nearest, only_place, places_of
+from penstock.agent.workspace.search import nearest, only_place, places_of
 from penstock.errors import ToolError
 
 TEXT = "def tide(harbour):\n    return 6\n\nx = 1\nx = 1\n"

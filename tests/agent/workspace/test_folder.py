@@ -9,7 +9,7 @@ import pytest
 
 from agent.workspace.working import Workspace
 from penstock.agent.workspace import workspace_tools
-from penstock.agent.workspace.folder import Folder
+from penstock.agent.workspace.sandbox import Folder
 from penstock.errors import ToolError, UsageError
 
 SECRET = "the combination is 1234"  # noqa: S105 - nobody's

@@ -12,8 +12,8 @@ import pytest
 
 from agent.tools.watching import PATIENCE, is_alive
 from models.loopback_servers import run
-from penstock.agent.workspace import groups
-from penstock.agent.workspace.groups import GRACE_SECONDS, CommandGroups
+from penstock.agent.workspace import process
+from penstock.agent.workspace.process import GRACE_SECONDS, CommandGroups
 
 
 def started(code: str) -> subprocess.Popen[bytes]:
@@ -62,8 +62,8 @@ def test_without_proc_the_commands_own_group_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with started("import time") as child:
-        monkeypatch.setattr(groups, "_PROCESSES", tmp_path)
-        monkeypatch.setattr(groups, "KILL_SECONDS", 0.05)  # nobody collects it, so it seems to be
+        monkeypatch.setattr(process, "_PROCESSES", tmp_path)
+        monkeypatch.setattr(process, "KILL_SECONDS", 0.05)  # nobody collects it, so it seems to be
         run(CommandGroups(child.pid).end())
         assert child.wait(PATIENCE) != 0
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.workspace.working import Workspace
-from penstock.agent.workspace import listing
-from penstock.agent.workspace.listing import matches
+from penstock.agent.workspace import files
+from penstock.agent.workspace.files import matches
 from penstock.errors import ToolError
 
 FILES = ["a.py", "b.txt", "src/a.py", "src/deep/er/c.py", "src/deep/d.md", ".git/config", ".env"]
@@ -46,7 +46,7 @@ def test_files_are_found_by_a_pattern(work: Workspace, pattern: str, path: str, 
 
 
 def test_a_long_list_is_cut(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MAX_LISTED", 2)
+    monkeypatch.setattr(files, "MAX_LISTED", 2)
     assert work.use("list_files") == ".env\na.py\n(… and maybe more: the list was cut.)"
     assert (
         work.use("list_files", pattern="*.py")
@@ -55,7 +55,7 @@ def test_a_long_list_is_cut(work: Workspace, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_search_that_gives_up_says_so(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MAX_VISITED", 0)
+    monkeypatch.setattr(files, "MAX_VISITED", 0)
     assert work.use("list_files", pattern="*.md") == "(… and maybe more: the list was cut.)"
 
 
@@ -64,13 +64,13 @@ def test_folders_without_files_are_counted_too(
 ) -> None:
     for number in range(30):
         (work.root / f"empty{number}").mkdir()
-    monkeypatch.setattr(listing, "MAX_VISITED", 25)
+    monkeypatch.setattr(files, "MAX_VISITED", 25)
     assert "the list was cut" in work.use("list_files", pattern="*.md")
 
 
 def test_a_search_does_not_go_too_deep(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python gives up at a thousand folders in one another, and the system may before."""
-    monkeypatch.setattr(listing, "MAX_DEPTH", 2)
+    monkeypatch.setattr(files, "MAX_DEPTH", 2)
     found = work.use("list_files", pattern="*.[mp][dy]")
     assert found == "a.py\nsrc/a.py\nsrc/deep/d.md\n(… and maybe more: the list was cut.)"
     assert work.use("list_files", path="src", pattern="c.py") == "src/deep/er/c.py"

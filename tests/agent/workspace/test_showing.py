@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.workspace.working import Workspace
-from penstock.agent.workspace.showing import MAX_DIFF_LINES, MAX_LINE, shown_diff
-from penstock.agent.workspace.texts import TextFile
+from penstock.agent.workspace.files import TextFile
+from penstock.agent.workspace.patch import MAX_DIFF_LINES, MAX_LINE, shown_diff
 
 NUMBERED = "".join(f"line {number}\n" for number in range(1, 41))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.agent.workspace.texts import TextFile
+from penstock.agent.workspace.files import TextFile
 
 RAW = st.lists(st.sampled_from(["a", "b\n", "\r\n", "\n", "\r", "ä"]), max_size=12).map("".join)
 

@@ -13,7 +13,7 @@ from penstock import _json
 from penstock.cli.chat.models import Choice, listed, model_for, named
 from penstock.errors import UsageError
 from penstock.messages import Text
-from penstock.requests import Request, UserMessage
+from penstock.request import Request, UserMessage
 from penstock.tools import Tool
 
 CALL = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'

@@ -25,7 +25,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall, ToolResult
-from penstock.requests import UserMessage
+from penstock.request import UserMessage
 
 
 def update(event: Event) -> AgentEvent:
@@ -202,7 +202,7 @@ def test_notes_are_told_in_a_line() -> None:
         told.CompactionStarted("asked", 12345),
         told.CompactionEnded("short", 4),
         told.CompactionEnded(error=error),
-        told.Complained("hook input", "oh"),
+        told.ExtensionErrorEvent("hook input", "oh"),
     ) == [
         "! too busy: again in 2.0 s (1 of 3)",
         "  summing up 12,345 tokens …",

@@ -32,7 +32,7 @@ from e2e.ai_sdk.server import MODEL, Server, serving
 from e2e.ai_sdk.ui_run import compare_chats
 from e2e.ai_sdk.ui_scenes import SCENES
 from penstock.messages import AssistantMessage
-from penstock.requests import Request
+from penstock.request import Request
 
 HERE = Path(__file__).parent
 RUN_SECONDS = 300

@@ -12,7 +12,7 @@ from typing import Any
 from e2e.ai_sdk.answers import message_of
 from penstock import apis
 from penstock.events import Event
-from penstock.requests import Request
+from penstock.request import Request
 
 API = apis.get("openai-chat")
 MODEL = "model-of-"

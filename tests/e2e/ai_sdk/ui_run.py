@@ -20,7 +20,7 @@ from e2e.ai_sdk.ui_server import Chats, chatting
 from penstock.agent import Agent
 from penstock.agent.views import read_ui_messages
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.requests import Message
+from penstock.request import Message
 
 HERE = Path(__file__).parent
 RUN_SECONDS = 60

@@ -15,7 +15,7 @@ from gateway.serving import Actor, Served, Stage, ask, upstream_table
 from penstock import _json, parse
 from penstock.errors import UsageError
 from penstock.gateway.inspector.exporting import curl_of, vector_of
-from penstock.gateway.secrecy import Secrets
+from penstock.gateway.redaction import LogRedactor
 from penstock.messages import ToolCall
 from penstock.store import RequestDetail, RequestRow
 
@@ -126,7 +126,7 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
     body = {"content": "é'\n$(id) `id` \\ \"\nEOF\n" + "x" * size}
     detail = detail_with(_json.encode(body))
     script = tmp_path / "run.sh"
-    script.write_text(_CURL + curl_of(detail, "http://h", Secrets(), needs_key=False))
+    script.write_text(_CURL + curl_of(detail, "http://h", LogRedactor(), needs_key=False))
     done = subprocess.run(["/bin/sh", script], capture_output=True, check=True)  # noqa: S603 - ours
     assert _json.decode(done.stdout) == body
 
@@ -134,10 +134,12 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize("before", [" ", "\n", "\t", '"', "\x0b", "é\n", "\\n", "\\\\t", "\\u000a"])
 def test_no_character_before_a_key_protects_it(before: str) -> None:
     body = {"content": f"mine:{before}{LOOSE}", "tools": [{f"x{before}{LOOSE}": [before + LOOSE]}]}
-    told = curl_of(detail_with(_json.encode(body)), "http://h", Secrets(), needs_key=False)
+    told = curl_of(detail_with(_json.encode(body)), "http://h", LogRedactor(), needs_key=False)
     assert LOOSE not in told
     assert told.count("***") == 3
-    raw = curl_of(detail_with(f"no json {before}{LOOSE}".encode()), "h", Secrets(), needs_key=False)
+    raw = curl_of(
+        detail_with(f"no json {before}{LOOSE}".encode()), "h", LogRedactor(), needs_key=False
+    )
     assert LOOSE not in raw
 
 
@@ -156,6 +158,6 @@ def test_a_key_in_the_arguments_of_a_call_is_hidden_in_its_vector(
 
 def test_a_request_that_was_not_kept_is_no_command() -> None:
     with pytest.raises(UsageError, match="not kept"):
-        curl_of(detail_with(b""), "http://h", Secrets(), needs_key=False)
+        curl_of(detail_with(b""), "http://h", LogRedactor(), needs_key=False)
     with pytest.raises(UsageError, match="no text"):
-        vector_of(detail_with(b"{}"), Secrets())
+        vector_of(detail_with(b"{}"), LogRedactor())

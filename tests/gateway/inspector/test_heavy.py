@@ -17,11 +17,11 @@ import pytest
 
 from gateway.inspector.scene import dumped, refused
 from gateway.serving import Served, Stage, until
-from penstock.gateway.caller import ClientGoneError
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import ClientDisconnectedError
 from penstock.gateway.inspector import exchange, heavy, jobs, playing
 from penstock.gateway.inspector.heavy import MAX_EACH, THREADS, Workshop
 from penstock.gateway.inspector.jobs import Job, look_up
-from penstock.gateway.refusals import Refusal
 
 DEADLINE = 30.0
 
@@ -64,9 +64,9 @@ def test_work_whose_caller_has_left_is_dropped_while_it_waits(workshop: Workshop
     with hogs(workshop, None, None) as busy:
         assert all(hog.has_begun.wait(DEADLINE) for hog in busy)
         job = workshop.take(Job(lambda: done.append(1)))
-        workshop.give_up(job, ClientGoneError())
+        workshop.give_up(job, ClientDisconnectedError())
         assert not workshop._waiting
-        with pytest.raises(ClientGoneError):
+        with pytest.raises(ClientDisconnectedError):
             job.done.result(DEADLINE)
     assert workshop.take(Job(lambda: 3)).done.result(DEADLINE) == 3
     assert done == []
@@ -76,8 +76,8 @@ def test_work_whose_caller_has_left_ends_when_it_looks_up(workshop: Workshop) ->
     hog = Hog()
     job = workshop.take(Job(hog))
     assert hog.has_begun.wait(DEADLINE)
-    workshop.give_up(job, ClientGoneError())
-    with pytest.raises(ClientGoneError):
+    workshop.give_up(job, ClientDisconnectedError())
+    with pytest.raises(ClientDisconnectedError):
         job.done.result(DEADLINE)
     until(lambda: not workshop._running)
 
@@ -99,7 +99,7 @@ def test_work_that_takes_too_long_is_given_up_in_words(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_SECONDS", 0.05)
-    with pytest.raises(Refusal, match="given up") as refusal:
+    with pytest.raises(HTTPError, match="given up") as refusal:
         workshop.take(Job(Hog())).done.result(DEADLINE)
     assert refusal.value.status == 413
 
@@ -110,7 +110,7 @@ def test_work_ends_with_the_gateway(workshop: Workshop) -> None:
     job = workshop.take(Job(hog, None, is_ending.is_set))
     assert hog.has_begun.wait(DEADLINE)
     is_ending.set()
-    with pytest.raises(Refusal, match="shutting down"):
+    with pytest.raises(HTTPError, match="shutting down"):
         job.done.result(DEADLINE)
 
 
@@ -125,7 +125,7 @@ def test_one_key_leaves_a_thread_to_others(workshop: Workshop) -> None:
 
 def test_one_key_has_so_much_done_and_no_more(workshop: Workshop) -> None:
     with hogs(workshop, *["me"] * MAX_EACH):
-        with pytest.raises(Refusal, match="for this key") as refusal:
+        with pytest.raises(HTTPError, match="for this key") as refusal:
             workshop.take(Job(Hog(), "me"))
         assert refusal.value.status == 429
     with hogs(workshop, *[None] * THREADS):

@@ -18,10 +18,10 @@ from typing import Final
 from penstock.agent.guards.files import MISSING, Files
 from penstock.agent.guards.judging import Judge, OldText, RemovedLines
 from penstock.agent.rules.arguments import ArgumentReader
-from penstock.agent.watching import Finding
+from penstock.agent.watch import Finding
 from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import ToolResult
-from penstock.values.incremental import Change
+from penstock.values.incremental_state import Change
 
 WRITING: Final = ("write_file",)
 """Tools that change the file at their `path` and no other, beside those that edit."""

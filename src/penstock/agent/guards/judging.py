@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from penstock.agent.guards.files import Content
-from penstock.agent.workspace.finding import length_found, nearest
+from penstock.agent.workspace.search import length_found, nearest
 
 MAX_WAIT: Final = 200
 """How many characters of a line are waited for, behind the place where it went wrong, to tell which

@@ -6,22 +6,27 @@ what can be shortened, `cutting` where to cut, `summarizing` what to put in plac
 `costs` what all of it took. All but the summary is pure.
 """
 
-from penstock.agent.recovery.compaction import Compaction
-from penstock.agent.recovery.costs import Cost, Prices, Spending, cost
-from penstock.agent.recovery.cutting import Cut, cut_points, plan
-from penstock.agent.recovery.faults import (
+from penstock.agent.recovery.classify import (
     empty_answer,
     is_empty,
     is_overflow,
     is_transient,
+    is_usage_limit,
+    limit_reason,
+    limit_wait,
     overflowed,
 )
-from penstock.agent.recovery.pruning import Pruned, prune
-from penstock.agent.recovery.retrying import AgentRetry
-from penstock.agent.recovery.summaries import compacted, summary_message, summary_of
-from penstock.agent.recovery.summarizing import SummaryError, summarize
-from penstock.agent.recovery.tokens import context_tokens, ratio, tokens_of
-from penstock.agent.recovery.usage_limits import is_usage_limit, limit_reason, limit_wait
+from penstock.agent.recovery.compaction import Compaction, Cut, Pruned, cut_points, plan, prune
+from penstock.agent.recovery.retry import AgentRetry
+from penstock.agent.recovery.summarize import (
+    SummaryError,
+    compacted,
+    summarize,
+    summary_message,
+    summary_of,
+)
+from penstock.agent.recovery.token_estimate import context_tokens, ratio, tokens_of
+from penstock.agent.usage import Cost, Prices, Spending, cost
 
 __all__ = [
     "AgentRetry",

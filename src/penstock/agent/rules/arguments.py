@@ -10,7 +10,7 @@ from __future__ import annotations
 from penstock import _json
 from penstock.events import ToolCallDelta, ToolCallEnd
 from penstock.values import IncrementalJSON
-from penstock.values.incremental import Change
+from penstock.values.incremental_state import Change
 
 
 class ArgumentReader:

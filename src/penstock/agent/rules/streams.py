@@ -23,7 +23,7 @@ from penstock.events import (
     ToolCallDelta,
     ToolCallEnd,
 )
-from penstock.values.incremental import Change
+from penstock.values.incremental_state import Change
 
 Piece = TextDelta | ThinkingDelta | ToolCallDelta
 Ending = TextEnd | ThinkingEnd | ToolCallEnd

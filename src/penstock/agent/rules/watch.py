@@ -15,7 +15,7 @@ from penstock.agent.rules.rule import Interrupt, Rule, RuleSettings
 from penstock.agent.rules.scopes import Kind
 from penstock.agent.rules.streams import CallStream, Lookups, Met, ProseStream, Stream
 from penstock.agent.rules.wording import told
-from penstock.agent.watching import Finding
+from penstock.agent.watch import Finding
 from penstock.events import (
     Event,
     TextDelta,

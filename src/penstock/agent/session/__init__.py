@@ -5,13 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.agent.session.archive import (
-    Archive,
-    Journal,
-    JournalGoneError,
-    SessionError,
-    SessionInfo,
-)
 from penstock.agent.session.entries import (
     CompactionEntry,
     Contents,
@@ -29,28 +22,31 @@ from penstock.agent.session.entries import (
     ToolStartEntry,
 )
 from penstock.agent.session.export import to_html, to_markdown
-from penstock.agent.session.file import FileJournal, read_session
-from penstock.agent.session.folder import SessionFolder, sessions_in
+from penstock.agent.session.file import FileSessionWriter, SessionFolder, read_session, sessions_in
 from penstock.agent.session.session import Session, SessionCancelledError
+from penstock.agent.session.storage import (
+    SessionError,
+    SessionGoneError,
+    SessionInfo,
+    SessionStore,
+    SessionWriter,
+)
 from penstock.agent.session.tree import Branch, Tree
 
 if TYPE_CHECKING:
-    from penstock.agent.session.stored import SessionDatabase
+    from penstock.agent.session.database import SessionDatabase
 
 __all__ = [
-    "Archive",
     "Branch",
     "CompactionEntry",
     "Contents",
     "CustomEntry",
     "Entry",
     "Fault",
-    "FileJournal",
+    "FileSessionWriter",
     "FindingEntry",
     "Foreign",
     "Header",
-    "Journal",
-    "JournalGoneError",
     "LabelEntry",
     "MessageEntry",
     "ModelEntry",
@@ -59,7 +55,10 @@ __all__ = [
     "SessionDatabase",
     "SessionError",
     "SessionFolder",
+    "SessionGoneError",
     "SessionInfo",
+    "SessionStore",
+    "SessionWriter",
     "TitleEntry",
     "ToolEndEntry",
     "ToolStartEntry",
@@ -74,5 +73,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load what needs a database when it is first asked for: files need none."""
     if name == "SessionDatabase":
-        return import_module("penstock.agent.session.stored").SessionDatabase
+        return import_module("penstock.agent.session.database").SessionDatabase
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,7 @@ from msgspec import Struct, field, structs
 
 from penstock.agent.session.entries import Entry, MessageEntry, ToolEndEntry, ToolStartEntry
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
-from penstock.requests import Message
+from penstock.request import Message
 
 
 class Unfinished(Struct):

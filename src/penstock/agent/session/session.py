@@ -20,22 +20,15 @@ from msgspec import structs
 
 from penstock.agent.agent import Agent, AgentBusyError, Prompt, Said
 from penstock.agent.approval import Approval, Resolutions
+from penstock.agent.cancellation import shielded
 from penstock.agent.hooks import Cancel
-from penstock.agent.running import AgentRun
-from penstock.agent.session.archive import (
-    MAX_PROMPT,
-    Archive,
-    Journal,
-    Nowhere,
-    SessionError,
-    check_id,
-    new_id,
-)
+from penstock.agent.run import AgentRun
 from penstock.agent.session.entries import (
     VERSION,
     CompactionEntry,
     CustomEntry,
     Entry,
+    Fault,
     FindingEntry,
     Header,
     LabelEntry,
@@ -45,17 +38,102 @@ from penstock.agent.session.entries import (
     ToolEndEntry,
     ToolStartEntry,
 )
-from penstock.agent.session.file import FileJournal
-from penstock.agent.session.folder import ENDING
+from penstock.agent.session.export import to_html, to_markdown
+from penstock.agent.session.file import ENDING, FileSessionWriter
 from penstock.agent.session.interruption import find_unfinished
-from penstock.agent.session.ledger import Ledger
-from penstock.agent.session.tree import context, shown
-from penstock.agent.session.view import SessionView
-from penstock.agent.tools.waiting import to_the_end
-from penstock.agent.watching import Finding
+from penstock.agent.session.log import SessionLog
+from penstock.agent.session.storage import (
+    MAX_PROMPT,
+    MemoryWriter,
+    SessionError,
+    SessionStore,
+    SessionWriter,
+    check_id,
+    new_id,
+)
+from penstock.agent.session.tree import Branch, Tree, context, shown, spoken, usage
+from penstock.agent.watch import Finding
 from penstock.errors import UsageError
-from penstock.messages import AssistantMessage, ToolCall, ToolResult
-from penstock.requests import Message
+from penstock.messages import AssistantMessage, ToolCall, ToolResult, Usage
+from penstock.request import Message
+
+# What can be seen of a session: its name, its entries, where it stands, what it took.
+
+
+class SessionView:
+    """Looks into the *ledger* of a session, and changes nothing."""
+
+    def __init__(self, ledger: SessionLog) -> None:
+        self._ledger = ledger
+
+    @property
+    def id(self) -> str:
+        """Its name among sessions."""
+        return self._ledger.header.id
+
+    @property
+    def header(self) -> Header:
+        """What the record begins with."""
+        return self._ledger.header
+
+    @property
+    def title(self) -> str:
+        """What it is called; empty if nobody said."""
+        return self._ledger.title
+
+    @property
+    def cwd(self) -> str:
+        """The folder that it is about."""
+        return self._ledger.header.cwd
+
+    @property
+    def tree(self) -> Tree:
+        """All entries, to look at."""
+        return self._ledger.tree
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, in the order in which they were written."""
+        return list(self._ledger.tree.entries)
+
+    @property
+    def leaf(self) -> str:
+        """The id of the entry that the next one comes behind."""
+        return self._ledger.leaf
+
+    @property
+    def history(self) -> list[Entry]:
+        """The entries from the first to the leaf."""
+        return self._ledger.tree.path(self._ledger.leaf)
+
+    @property
+    def branches(self) -> list[Branch]:
+        """Every way through the session to an end."""
+        return self._ledger.tree.branches()
+
+    @property
+    def spoken(self) -> list[str]:
+        """The names of the rules that have spoken on the way to the leaf."""
+        return spoken(self.history)
+
+    @property
+    def usage(self) -> Usage:
+        """What all answers took, on all branches."""
+        return usage(self._ledger.tree.entries)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The lines of the record that could not be read when it was opened."""
+        return list(self._ledger.faults)
+
+    def to_markdown(self, *, whole: bool = False) -> str:
+        """Write the way to the leaf for people to read, or the *whole* session."""
+        return to_markdown(self.header, self.tree, leaf=self.leaf, whole=whole)
+
+    def to_html(self, *, whole: bool = False) -> str:
+        """Write the way to the leaf as a page, or the *whole* session."""
+        return to_html(self.header, self.tree, leaf=self.leaf, whole=whole)
+
 
 _log: Final = logging.getLogger("penstock.agent")
 
@@ -88,7 +166,7 @@ class Session(SessionView):
         agent: Agent,
         path: str | Path | None = None,
         *,
-        store: Archive | None = None,
+        store: SessionStore | None = None,
         id: str = "",  # noqa: A002 - the field's name
         title: str = "",
         cwd: str | Path | None = None,
@@ -106,17 +184,17 @@ class Session(SessionView):
             cwd=str(Path.cwd() if cwd is None else Path(cwd).absolute()),
             title=_short(title),
         )
-        super().__init__(Ledger(self._journal(header.id), header))
+        super().__init__(SessionLog(self._journal(header.id), header))
         self._state = "new"
         self._model = ""
         self._expected: list[str] = []  # the calls of the last answer whose results are to come
         self._written: set[str] = set()  # of them those whose results are here already
         self._ending = asyncio.Lock()
 
-    def _journal(self, id_: str) -> Journal:
+    def _journal(self, id_: str) -> SessionWriter:
         if self._store is not None:
             return self._store.journal(id_)
-        return Nowhere() if self.path is None else FileJournal(self.path)
+        return MemoryWriter() if self.path is None else FileSessionWriter(self.path)
 
     # --- from beginning to end ---
 
@@ -150,7 +228,7 @@ class Session(SessionView):
         Who is cancelled meanwhile is so when it is done. Raises `SessionError` if something is
         lost, for it can still not be written.
         """
-        await to_the_end(self._close())
+        await shielded(self._close())
 
     async def _close(self) -> None:
         async with self._ending:

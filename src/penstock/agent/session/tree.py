@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from penstock.agent.recovery.summaries import compacted
+from penstock.agent.recovery.summarize import compacted
 from penstock.agent.session.entries import (
     CompactionEntry,
     Entry,
@@ -25,7 +25,7 @@ from penstock.agent.session.entries import (
     TitleEntry,
 )
 from penstock.messages import AssistantMessage, Usage, summed
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 Shown = tuple[str, Message]
 """A message of the context, and the id of the entry that it comes from."""

@@ -15,8 +15,8 @@ from contextlib import aclosing, closing
 from functools import partial
 from typing import Any
 
+from penstock.agent.cancellation import shielded
 from penstock.agent.tools.base import ToolContext
-from penstock.agent.tools.waiting import to_the_end
 from penstock.errors import ToolError
 
 Call = Callable[[], Any]
@@ -70,7 +70,7 @@ async def _in_thread(call: Call, context: ToolContext) -> object:
         context.cancelled = True
 
     context.tell_through(asyncio.get_running_loop().call_soon_threadsafe)
-    return await to_the_end(asyncio.to_thread(work), cancel)
+    return await shielded(asyncio.to_thread(work), cancel)
 
 
 def _last_in_thread(values: Iterator[Any], context: ToolContext) -> object:

@@ -18,7 +18,7 @@ from penstock import _json
 from penstock.agent.tools.base import ToolOutput
 from penstock.errors import PenstockError, ToolError
 from penstock.messages import Opaque, Text
-from penstock.requests import Image
+from penstock.request import Image
 
 MAX_RESULT_CHARS: Final = 100_000
 """How long the text of a result may be: some 25,000 tokens, more than models read with care."""

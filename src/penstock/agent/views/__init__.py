@@ -1,9 +1,8 @@
 """An agent's events in the words of front ends."""
 
+from penstock.agent.views.ai_sdk_messages import decisions_of, prompt_of, read_ui_messages
+from penstock.agent.views.ai_sdk_stream import DONE, UI_HEADERS, UIStream, encode, ui_stream
 from penstock.agent.views.segments import AgentSegments
-from penstock.agent.views.ui_chunks import DONE, UI_HEADERS, encode
-from penstock.agent.views.ui_messages import decisions_of, prompt_of, read_ui_messages
-from penstock.agent.views.ui_stream import UIStream, ui_stream
 
 __all__ = [
     "DONE",

@@ -2,19 +2,258 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import stat
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
-from penstock.agent.tools.base import ToolOutput
+from penstock.agent.tools.base import ToolContext, ToolOutput
 from penstock.agent.tools.contents import read_picture
-from penstock.agent.workspace.diffs import changes_of, read_diff
-from penstock.agent.workspace.finding import counted_lines, nearest, only_place, places_of
-from penstock.agent.workspace.folder import Folder
-from penstock.agent.workspace.showing import shown_diff
-from penstock.agent.workspace.texts import TextFile, decoded, read_bytes, write_text
+from penstock.agent.workspace.patch import changes_of, read_diff, shown_diff
+from penstock.agent.workspace.sandbox import SKIPPED, Folder, check_regular, failures_told
+from penstock.agent.workspace.search import counted_lines, nearest, only_place, places_of
 from penstock.errors import ToolError
+
+# The tool that lists files, and the patterns it takes.
+#
+# A pattern is matched part by part, with the places that it could be at kept as a set, so that
+# no pattern takes longer than its length times that of the path.
+
+
+MAX_LISTED: Final = 1_000
+"""How many paths are listed: with more, a narrower pattern is better."""
+
+MAX_VISITED: Final = 200_000
+"""How many files and folders are looked at before a search gives up."""
+
+MAX_DEPTH: Final = 100
+"""How deep a search goes: every level is held open, and nobody nests folders so."""
+
+
+class Listing:
+    """The tool that lists what is in *folder*."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def list_files(self, context: ToolContext, path: str = ".", pattern: str = "") -> str:
+        """List what is in a folder, or find files below it by a pattern.
+
+        :param path: The folder, relative to the working folder.
+        :param pattern: Such as *.py or src/**/test_*.py: lists the files below the folder, at any
+            depth, that match. Without it, the folder itself is listed; names of folders in it end
+            in a slash.
+        """
+        real = self._folder.locate(path)
+        with failures_told(path), self._folder.entered(real) as at:
+            found = _matching(at, pattern, context) if pattern else _Found(sorted(_entries(at)))
+        # Told as the other tools take it: from the working folder on.
+        names = [str(real / name) + "/" * name.endswith("/") for name in found.names]
+        return _listed(names, complete=found.complete)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Tell whether *pattern* fits *path*: ``*`` within a part, ``**`` for any number of parts.
+
+    A pattern without a slash fits the name of a file anywhere.
+    """
+    parts = path.split("/")
+    if "/" not in pattern:
+        return fnmatchcase(parts[-1], pattern)
+    steps = pattern.removeprefix("./").split("/")
+    at = _skip({0}, steps)
+    for part in parts:
+        at = _skip({after for step in at for after in _after(step, part, steps)}, steps)
+    return len(steps) in at
+
+
+def _after(step: int, part: str, steps: list[str]) -> Iterator[int]:
+    if step < len(steps) and steps[step] == "**":
+        yield step
+    elif step < len(steps) and fnmatchcase(part, steps[step]):
+        yield step + 1
+
+
+def _skip(at: set[int], steps: list[str]) -> set[int]:
+    """Add the places behind each ``**``, which may stand for nothing."""
+    for step in range(len(steps)):
+        if step in at and steps[step] == "**":
+            at.add(step + 1)
+    return at
+
+
+def _entries(folder: int) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name not in SKIPPED:
+                yield entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "")
+
+
+class _Found(NamedTuple):
+    names: list[str]
+    complete: bool = True
+
+
+def _matching(start: int, pattern: str, context: ToolContext) -> _Found:
+    found = []
+    visited = 0
+    complete = True
+    for folder, folders, files, _ in os.fwalk(".", dir_fd=start):  # follows no links
+        folders[:] = sorted(set(folders) - SKIPPED)
+        visited += len(files) + len(folders)
+        if folders and folder.count("/") >= MAX_DEPTH:
+            folders.clear()
+            complete = False
+        for name in sorted(files):
+            path = f"{folder}/{name}".removeprefix("./")
+            if matches(path, pattern):
+                found.append(path)
+        if context.cancelled or visited > MAX_VISITED or len(found) > MAX_LISTED:
+            return _Found(sorted(found), complete=False)
+    return _Found(sorted(found), complete=complete)
+
+
+def _listed(names: list[str], *, complete: bool) -> str:
+    lines = names[:MAX_LISTED]
+    if not complete or len(names) > MAX_LISTED:
+        lines.append("(… and maybe more: the list was cut.)")
+    return "\n".join(lines) or "(Nothing.)"
+
+
+# Text files, as a model sees them and as they are kept.
+#
+# A model sees text without a byte order mark and with plain line ends, since that is what it
+# writes. What it changes is put back in the file's own ways; what it does not touch stays as it
+# is, byte for byte, also where a file mixes line ends.
+
+
+MAX_FILE_BYTES: Final = 20_000_000
+"""How large a file is read: larger ones are for tools that look at parts of them."""
+
+_BOM: Final = "\ufeff"
+_READ: Final = 1 << 20
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+
+
+class TextFile:
+    """The text of a file: *raw* as it is kept, `text` as a model sees it."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        self._mark = len(_BOM) if raw.startswith(_BOM) else 0
+        kept = raw[self._mark :]
+        self.text = kept.replace("\r\n", "\n")
+        self._returns = _returns_in(kept)
+        self.line_end = "\r\n" if len(self._returns) * 2 > self.text.count("\n") else "\n"
+
+    def replaced(self, changes: list[tuple[int, int, str]]) -> str:
+        """Give the raw text with pieces of `text` changed: (start, end, new text), in order."""
+        raw = self.raw
+        for start, end, new in reversed(changes):
+            own = new.replace("\r\n", "\n").replace("\n", self.line_end)
+            raw = raw[: self._raw_place(start)] + own + raw[self._raw_place(end) :]
+        return raw
+
+    def _raw_place(self, place: int) -> int:
+        return self._mark + place + bisect_left(self._returns, place)
+
+
+def read_bytes(folder: Folder, path: str) -> bytes:
+    """Read the file at *path*, if it is not too large."""
+    with folder.opened(path) as file:
+        size = os.fstat(file).st_size
+        if size > MAX_FILE_BYTES:
+            raise ToolError(f"{path}: {size:,} bytes are too many to read.")
+        pieces = []
+        read = 0
+        while piece := os.read(file, _READ):
+            pieces.append(piece)
+            read += len(piece)
+            if read > MAX_FILE_BYTES:  # it grew, or it is one of those that have no size
+                raise ToolError(f"{path}: more than {MAX_FILE_BYTES:,} bytes are too many to read.")
+        return b"".join(pieces)
+
+
+def decoded(path: str, data: bytes) -> TextFile:
+    """Read *data* as text, or raise `ToolError`."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as exc:
+        raise ToolError(f"{path}: {len(data):,} bytes that are not UTF-8 text.") from exc
+    if "\0" in text:
+        raise ToolError(f"{path}: {len(data):,} bytes that are not text.")
+    return TextFile(text)
+
+
+def write_text(folder: Folder, path: str, text: str) -> bool:
+    """Put *text* at *path*, whole or not at all; tell whether the file is new.
+
+    The file keeps its owner and its mode, as far as that is permitted; folders on the way are made.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as exc:
+        raise ToolError("The text holds half a surrogate pair, which no file can hold.") from exc
+    real = folder.locate_to_write(path)
+    with failures_told(path), folder.entered(real.parent, create=True) as at:
+        return _replace(path, real, data, at)
+
+
+def _replace(path: str, real: Path, data: bytes, at: int) -> bool:
+    try:
+        status = os.stat(real.name, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        status = None
+    if status is not None:
+        check_regular(path, status)
+    draft = f".{secrets.token_hex(8)}.draft"
+    # Without a file to take the mode from, the mode is what the system's mask leaves of this.
+    file = os.open(draft, _NEW_FILE, 0o666 if status is None else 0o600, dir_fd=at)
+    try:
+        with os.fdopen(file, "wb") as output:
+            output.write(data)
+            output.flush()
+            if status is not None:  # now, since writing takes away the right to run as the owner
+                _keep_owner_and_mode(output.fileno(), status)
+        os.replace(draft, real.name, src_dir_fd=at, dst_dir_fd=at)
+    except BaseException:
+        os.unlink(draft, dir_fd=at)
+        raise
+    return status is None
+
+
+def _keep_owner_and_mode(file: int, status: os.stat_result) -> None:
+    """Make *file* what *status* says; it never runs as somebody who was not its owner before."""
+    for owner in (status.st_uid, -1):  # who may not give it away may still keep its group
+        with suppress(OSError):
+            os.fchown(file, owner, status.st_gid)
+            break
+    now = os.fstat(file)
+    mode = stat.S_IMODE(status.st_mode)
+    if now.st_uid != status.st_uid:
+        mode &= ~stat.S_ISUID
+    if now.st_gid != status.st_gid:
+        mode &= ~stat.S_ISGID
+    os.fchmod(file, mode)
+
+
+def _returns_in(kept: str) -> list[int]:
+    """List where, in the text with plain line ends, one stands that has a return before it."""
+    places: list[int] = []
+    at = kept.find("\r\n")
+    while at != -1:
+        places.append(at - len(places))
+        at = kept.find("\r\n", at + 2)
+    return places
+
 
 MAX_LINES: Final = 2_000
 """How many lines are shown unless more are asked for: most files are shorter."""

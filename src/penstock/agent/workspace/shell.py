@@ -22,10 +22,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from penstock.agent.cancellation import shielded
 from penstock.agent.tools.base import ToolContext, ToolOutput
-from penstock.agent.tools.waiting import to_the_end
-from penstock.agent.workspace.folder import explained
-from penstock.agent.workspace.groups import CommandGroups
+from penstock.agent.workspace.process import CommandGroups
+from penstock.agent.workspace.sandbox import explained
 from penstock.errors import ToolError
 
 MAX_OUTPUT_CHARS: Final = 30_000
@@ -108,7 +108,7 @@ class Shell:
             raise ToolError("A command cannot hold a null character.")
         patience = min(seconds or self._seconds, self._seconds)
         job = _Job(context)
-        return await to_the_end(
+        return await shielded(
             job.run(command, self._folder, patience, self._env), job.cancelled.set
         )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.check import check
 from penstock.apis.anthropic.decode import Decoder
 from penstock.apis.anthropic.encode import Encoder
 from penstock.apis.anthropic.read_request import read_request
 from penstock.apis.anthropic.response import read_response, write_response
 from penstock.apis.anthropic.write_request import left_out, write_request
 from penstock.apis.base import Api
+from penstock.conformance.anthropic import check
 
 __all__ = ["API"]
 

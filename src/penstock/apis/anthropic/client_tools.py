@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.apis.reading import text_at
+from penstock.apis.fields import text_at
 from penstock.tools import Tool
 
 _TYPE: Final = re.compile(r"(bash|text_editor|memory|computer)_(\d{8})")

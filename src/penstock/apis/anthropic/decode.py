@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
+from penstock.apis.anthropic.opaque import OF_MESSAGE, OpaqueBlock, is_whole_at_start
 from penstock.apis.anthropic.response import read_response
-from penstock.apis.anthropic.sealed import OF_MESSAGE, SealedBlock, is_whole_at_start
-from penstock.apis.arguments import object_text
-from penstock.apis.decoding import StreamDecoder
-from penstock.apis.numbers import index_of
-from penstock.apis.passages import CallPassage, Passage
-from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.decoder import StreamDecoder
+from penstock.apis.encoder import object_text
+from penstock.apis.fields import index_of
+from penstock.apis.transcript import CallBlock, TextBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
 
@@ -27,7 +27,7 @@ class Decoder(StreamDecoder):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._blocks: dict[int | None, _Text | _Call | SealedBlock] = {}
+        self._blocks: dict[int | None, _Text | _Call | OpaqueBlock] = {}
         self._stop_reason = ""
         self._stop_details: object = None
         self._stop_sequence = ""
@@ -121,7 +121,7 @@ class Decoder(StreamDecoder):
             )
             self._blocks[key] = _Call(call, block.get("input"))
         else:
-            self._blocks[key] = SealedBlock(block)
+            self._blocks[key] = OpaqueBlock(block)
             if is_whole_at_start(kind):
                 self._stop(key)
 
@@ -132,7 +132,7 @@ class Decoder(StreamDecoder):
 
     def _stop(self, key: int | None) -> None:
         block = self._blocks.pop(key, None)
-        if isinstance(block, SealedBlock):
+        if isinstance(block, OpaqueBlock):
             self._seal(block.whole())
         elif block is not None:
             block.passage.close(block.last_words)
@@ -187,7 +187,7 @@ class Decoder(StreamDecoder):
 class _Text:
     """A passage of text or thinking, with the signature or the citations that come along."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: TextBlock) -> None:
         self.passage = passage
         self.citations: list[Any] = []
         self._key = "text" if passage.is_text else "thinking"
@@ -214,7 +214,7 @@ class _Text:
 class _Call:
     """A call, with the input that its start had; what comes in deltas goes before that."""
 
-    def __init__(self, call: CallPassage, given: object) -> None:
+    def __init__(self, call: CallBlock, given: object) -> None:
         self.passage = call
         self._given = object_text(given) if isinstance(given, dict) and given else given
 

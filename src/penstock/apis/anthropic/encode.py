@@ -17,7 +17,7 @@ from msgspec import structs
 
 from penstock import _json
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.sealed import (
+from penstock.apis.anthropic.opaque import (
     STREAMED,
     block_of,
     caller_of,
@@ -25,10 +25,15 @@ from penstock.apis.anthropic.sealed import (
     message_fields_of,
     stop_sequence_of,
 )
-from penstock.apis.arguments import ArgumentsOut
-from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
-from penstock.apis.ids import Ids
-from penstock.apis.numbers import told_usage
+from penstock.apis.encoder import (
+    BlockEvent,
+    BlockSequencer,
+    Ending,
+    GuardedArguments,
+    Ids,
+    StreamEncoder,
+)
+from penstock.apis.fields import told_usage
 from penstock.events import (
     Done,
     Event,
@@ -80,13 +85,13 @@ class Encoder(StreamEncoder):
         self._caller: dict[str, Any] | None = None  # of the call that follows
         self._of_message: dict[str, Any] = {}
         self._ids = Ids(tables.CALL_ID, "toolu_")
-        self._order = OneByOne()
+        self._order = BlockSequencer()
         self._number = -1  # of the block that was written last
         self._is_open = False
         self._speaking = -1  # the index of the event whose block is on the wire
         self._head = b""  # what goes before the text of its deltas
         self._white = ""
-        self._arguments = ArgumentsOut()
+        self._arguments = GuardedArguments()
         self._is_call = False  # whether the block that is open is a call
 
     def encode(self, event: Event) -> bytes:
@@ -197,7 +202,7 @@ class Encoder(StreamEncoder):
         if self._caller is not None:
             block["caller"] = self._caller
             self._caller = None
-        self._arguments = ArgumentsOut()
+        self._arguments = GuardedArguments()
         start = self._open(event.index, block, "input_json_delta", "partial_json")
         self._is_call = True
         return start + self._head + b'""' + _TAIL

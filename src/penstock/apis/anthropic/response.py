@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.sealed import (
+from penstock.apis.anthropic.opaque import (
     block_of,
     caller_of,
     citations_of,
     message_fields_of,
     stop_sequence_of,
 )
-from penstock.apis.encoding import whole_ending_of, writable
-from penstock.apis.ids import Ids
-from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.encoder import Ids, whole_ending_of, writable
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking
 
 

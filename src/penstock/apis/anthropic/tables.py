@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import Ending
-from penstock.apis.faults import body_of, delay_of, error_info, message_of, retry_after
-from penstock.apis.numbers import count_of, counts_of, estimate_mark
-from penstock.apis.surrogates import without_lone_surrogates
+from penstock._json import without_lone_surrogates
+from penstock.apis.encoder import Ending
+from penstock.apis.errors import body_of, delay_of, error_info, message_of, retry_after
+from penstock.apis.fields import count_of, counts_of, estimate_mark
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "anthropic"

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.apis.anthropic import tables
-from penstock.apis.reading import integer, object_at, text_at, the_rest
-from penstock.requests import ReasoningOptions, Request
+from penstock.apis.fields import integer, object_at, text_at, the_rest
+from penstock.request import ReasoningOptions, Request
 
 EFFORTS: Final = {"minimal": "low"}
 """Words for an effort that the API has another for."""

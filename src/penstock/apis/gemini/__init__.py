@@ -6,12 +6,12 @@ from typing import Final
 
 from penstock.apis.base import Api
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.check import check
 from penstock.apis.gemini.decode import Decoder
 from penstock.apis.gemini.encode import Encoder
 from penstock.apis.gemini.read_request import read_request
 from penstock.apis.gemini.response import read_response, write_response
 from penstock.apis.gemini.write_request import left_out, write_request
+from penstock.conformance.gemini import check
 
 __all__ = ["API"]
 

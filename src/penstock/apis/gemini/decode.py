@@ -11,17 +11,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.apis.arguments import object_text
-from penstock.apis.decoding import StreamDecoder
+from penstock._json import without_lone_surrogates
+from penstock.apis import decoder
+from penstock.apis.decoder import StreamDecoder
+from penstock.apis.encoder import object_text
+from penstock.apis.fields import index_of
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.framing import Frames
 from penstock.apis.gemini.partial_arguments import PartialArguments
-from penstock.apis.gemini.response import read_response
-from penstock.apis.gemini.signatures import unsealed
-from penstock.apis.numbers import index_of
-from penstock.apis.speech import Speech
-from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.gemini.response import read_response, unsealed
+from penstock.apis.transcript import ImplicitBlock
+from penstock.framing import json_array
+from penstock.framing.base import Frame, FrameDecoder
 from penstock.messages import AssistantMessage, ErrorInfo
+
+# Frames of a Gemini stream: server-sent events, or one JSON array.
+#
+# Which of the two depends on whether the client asked for ``alt=sse``; the first byte tells.
+
+
+_WHITESPACE: Final = b" \t\r\n"
+
+
+class Frames(FrameDecoder):
+    """Bytes in either framing in, frames out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._framing: FrameDecoder | None = None
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
+        """Take more bytes; return the frames that they complete."""
+        if self._framing is not None:
+            return self._framing.feed(data)
+        return super().feed(data)
+
+    def finish(self) -> list[Frame]:
+        """End the stream; return what it cut off, if anything, as an unfinished frame."""
+        return super().finish() if self._framing is None else self._framing.finish()
+
+    def _read(self, data: bytes, frames: list[Frame]) -> None:
+        """Choose by the first byte; white space before it means nothing in either framing."""
+        data = data.lstrip(_WHITESPACE)
+        if data:
+            self._framing = json_array.Decoder() if data[:1] == b"[" else decoder.Decoder()
+            frames += self._framing.feed(data)
+
+    def _read_end(self, frames: list[Frame]) -> None:
+        if self._framing is not None:
+            frames += self._framing.finish()
+
 
 _ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
 """What stands on parts of every kind; on a part of no kind it says nothing, or signs."""
@@ -32,7 +70,7 @@ class Decoder(StreamDecoder):
 
     def __init__(self, *, ids: Callable[[], str] | None = None) -> None:
         super().__init__(Frames(), ids=ids)
-        self._speech = Speech(self._transcript)
+        self._speech = ImplicitBlock(self._transcript)
         self._partial: PartialArguments | None = None  # the call whose arguments stream
         self._metadata: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}

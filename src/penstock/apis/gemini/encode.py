@@ -13,17 +13,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock import _json
-from penstock.apis.encoding import BlockEvent, Ending, OneByOne, StreamEncoder
+from penstock._json import without_lone_surrogates
+from penstock.apis.encoder import BlockEvent, BlockSequencer, Ending, Ids, StreamEncoder
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.response import (
-    EMPTY,
-    is_part,
-    metadata_of,
-    signed,
-    write_call,
-)
-from penstock.apis.ids import Ids
-from penstock.apis.surrogates import without_lone_surrogates
+from penstock.apis.gemini.response import EMPTY, is_part, metadata_of, signed, write_call
 from penstock.events import (
     Done,
     Event,
@@ -63,7 +56,7 @@ class Encoder(StreamEncoder):
         del created, usage  # Chunks have no time, and the last always has the tokens.
         super().__init__()
         self._model, self._id = model, id
-        self._blocks = OneByOne()
+        self._blocks = BlockSequencer()
         self._ids = Ids()
         self._names = self._tail = self._thought_tail = b""
 

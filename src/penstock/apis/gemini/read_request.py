@@ -9,12 +9,209 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from penstock.apis.fields import (
+    clean,
+    integer,
+    number,
+    object_at,
+    sorted_tools,
+    strings,
+    text_at,
+    the_rest,
+)
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.read_contents import Conversation, camel, parts_of
+from penstock.apis.gemini.response import returned, standard
 from penstock.apis.gemini.schemas import read_schema
-from penstock.apis.reading import integer, number, sorted_tools, strings, text_at, the_rest
 from penstock.errors import UsageError
-from penstock.requests import ReasoningOptions, Request, ResponseFormat, ToolChoice
+from penstock.messages import (
+    AssistantMessage,
+    Content,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from penstock.request import (
+    Image,
+    Message,
+    ReasoningOptions,
+    Request,
+    ResponseFormat,
+    SystemMessage,
+    ToolChoice,
+    UserContent,
+    UserMessage,
+)
+
+# The turns of a Gemini conversation, read into messages.
+#
+# A client that streamed sends each chunk back as a turn of its own, so turns of the model that
+# follow one another are one message, and its pieces of text are one text. Results are parts of
+# a turn of the user here; one answers the call of its id, and without one the oldest open call
+# of its name.
+
+
+_USERS: Final = ("user", "function", "tool", None, "")
+_OUTPUTS: Final = ("output", "result")
+_DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
+
+
+def camel(data: object) -> dict[str, Any]:
+    """Give the fields of *data* with their names in camel case: the API takes both spellings."""
+    fields = data if isinstance(data, Mapping) else {}
+    return {_camel_name(key): value for key, value in fields.items()}
+
+
+def _camel_name(name: object) -> str:
+    head, *rest = str(name).split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def parts_of(content: object) -> list[dict[str, Any]]:
+    """Give the parts of a turn, also of one that is plain text or a part by itself."""
+    if isinstance(content, str):
+        return [{"text": content}]
+    fields = camel(content)
+    parts = fields.get("parts")
+    if isinstance(parts, Mapping | str):
+        parts = [parts]
+    elif not isinstance(parts, list):
+        parts = [fields] if "text" in fields else []
+    return [{"text": part} if isinstance(part, str) else camel(part) for part in parts]
+
+
+class Conversation:
+    """Reads turns in order."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._open: list[ToolCall] = []  # calls that have no result yet
+        self._wire_ids: dict[str, str] = {}  # of calls, by the id that we gave them
+        self._given: set[str] = set()
+
+    def read(self, content: object) -> None:
+        """Read one turn; raise `UsageError` for one of no known role."""
+        if not isinstance(content, Mapping | str):
+            raise UsageError("a content is a JSON object")
+        role = content.get("role") if isinstance(content, Mapping) else "user"
+        parts = parts_of(content)
+        if role in ("model", "assistant"):
+            self._read_model(parts)
+        elif role in ("system", "developer"):
+            text = "\n\n".join(text_at(part, "text") for part in parts)
+            self.messages.append(SystemMessage(text))
+        elif role in _USERS:
+            self._read_user(parts)
+        else:
+            raise UsageError(f"a content has the role {role!r}")
+
+    # --- the model ---
+
+    def _read_model(self, parts: list[dict[str, Any]]) -> None:
+        last = self.messages[-1] if self.messages else None
+        if not isinstance(last, AssistantMessage):
+            last = AssistantMessage()
+            self.messages.append(last)
+        for part in parts:
+            self._read_model_part(part, last.content)
+
+    def _read_model_part(self, part: dict[str, Any], content: list[Content]) -> None:
+        signature = returned(text_at(part, "thoughtSignature"))
+        if isinstance(part.get("functionCall"), Mapping):
+            content.append(self._read_call(camel(part["functionCall"]), signature))
+        elif isinstance(part.get("text"), str):
+            kind = Thinking if part.get("thought") is True else Text
+            _append_text(content, kind(text_at(part, "text"), signature))
+        elif part:
+            content.append(Opaque(tables.NAME, part))
+
+    def _read_call(self, data: dict[str, Any], signature: str) -> ToolCall:
+        wire_id, args = text_at(data, "id"), data.get("args")
+        id_, number = wire_id, len(self._given)
+        while not id_ or id_ in self._given:
+            number += 1
+            id_ = f"call_{number}"
+        self._given.add(id_)
+        self._wire_ids[id_] = wire_id
+        arguments = dict(args) if isinstance(args, Mapping) else {}
+        call = ToolCall(id_, text_at(data, "name"), arguments, signature=signature)
+        self._open.append(call)
+        return call
+
+    # --- the user ---
+
+    def _read_user(self, parts: list[dict[str, Any]]) -> None:
+        said: UserMessage | None = None
+        for part in parts:
+            if isinstance(part.get("functionResponse"), Mapping):
+                self.messages.append(self._read_result(camel(part["functionResponse"])))
+                said = None
+            elif part:
+                if said is None:
+                    said = UserMessage()
+                    self.messages.append(said)
+                said.content.append(read_user_part(part))
+
+    def _read_result(self, data: dict[str, Any]) -> ToolResult:
+        id_, name = text_at(data, "id"), text_at(data, "name")
+        content, is_error = _read_output(data.get("response"))
+        pictures = [read_user_part(camel(part)) for part in data.get("parts") or []]
+        if pictures:
+            text = [Text(content)] if isinstance(content, str) and content else []
+            content = [*text, *pictures]
+        call = self._answered(id_, name)
+        if call is None:
+            return ToolResult(id_ or name, name, content, is_error)
+        return ToolResult(call.id, call.name, content, is_error)
+
+    def _answered(self, id_: str, name: str) -> ToolCall | None:
+        """Give the call that a result answers, which is then no longer open."""
+        for call in self._open:
+            if self._wire_ids[call.id] == id_ if id_ else name in ("", call.name):
+                self._open.remove(call)
+                return call
+        return None
+
+
+def read_user_part(part: dict[str, Any]) -> UserContent:
+    """Read a part of what the user says: text, a picture, or what only the API understands."""
+    if isinstance(part.get("text"), str):
+        return Text(text_at(part, "text"))
+    inline, file = camel(part.get("inlineData")), camel(part.get("fileData"))
+    kind = text_at(inline or file, "mimeType")
+    level = text_at(camel(part.get("mediaResolution")), "level")
+    if kind.startswith("image/"):
+        return Image(
+            media_type=kind,
+            data=standard(text_at(inline, "data")),
+            url=text_at(file, "fileUri"),
+            detail=_DETAILS.get(level, ""),
+        )
+    return Opaque(tables.NAME, part)
+
+
+def _append_text(content: list[Content], block: Text | Thinking) -> None:
+    """Add *block*; it goes on with the one before if that is of its kind and has no signature."""
+    last = content[-1] if content else None
+    if isinstance(last, type(block)) and not last.signature:
+        last.text += block.text
+        last.signature = block.signature
+    elif block.text or block.signature:
+        content.append(block)
+
+
+def _read_output(response: object) -> tuple[Any, bool]:
+    """Read what a call gave back, and whether that is an error."""
+    fields = object_at({"response": response}, "response")
+    if len(fields) == 1:
+        (key, value), *_ = fields.items()
+        if key == "error" or key in _OUTPUTS:
+            return clean(value) if isinstance(value, str) else value, key == "error"
+    if isinstance(response, str):
+        return clean(response), False
+    return dict(fields), False
+
 
 _KNOWN: Final = frozenset(
     {

@@ -6,12 +6,10 @@ from typing import Final
 
 from penstock.apis.base import Api
 from penstock.apis.ollama import tables
-from penstock.apis.ollama.check import check
-from penstock.apis.ollama.decode import Decoder
-from penstock.apis.ollama.encode import Encoder
-from penstock.apis.ollama.read_request import read_request
+from penstock.apis.ollama.request import left_out, read_request, write_request
 from penstock.apis.ollama.response import read_response, write_response
-from penstock.apis.ollama.write_request import left_out, write_request
+from penstock.apis.ollama.stream import Decoder, Encoder
+from penstock.conformance.ollama import check
 
 __all__ = ["API"]
 

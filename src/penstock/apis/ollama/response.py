@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import whole_ending_of, writable
-from penstock.apis.ids import Ids
+from penstock._json import without_lone_surrogates
+from penstock.apis.encoder import Ids, whole_ending_of, writable
 from penstock.apis.ollama import tables
-from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import AssistantMessage, ToolCall
 
 _DAY: Final = 86_400
@@ -17,7 +16,7 @@ _LAST: Final = 253_402_300_799  # the end of the year 9999
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
     """Read a whole answer, by the rules of the stream: one line that says it all."""
-    from penstock.apis.ollama.decode import Decoder  # noqa: PLC0415 - the two need each other
+    from penstock.apis.ollama.stream import Decoder  # noqa: PLC0415 - the two need each other
 
     return Decoder().read_whole(data)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import Ending
-from penstock.apis.faults import body_of, error_info, message_of, retry_after
-from penstock.apis.numbers import count_of
-from penstock.apis.reading import clean
+from penstock.apis.encoder import Ending
+from penstock.apis.errors import body_of, error_info, message_of, retry_after
+from penstock.apis.fields import clean, count_of
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "ollama"

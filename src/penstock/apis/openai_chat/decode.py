@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.arguments import object_text
-from penstock.apis.decoding import StreamDecoder
-from penstock.apis.numbers import index_of
+from penstock.apis.decoder import StreamDecoder
+from penstock.apis.encoder import object_text
+from penstock.apis.fields import index_of
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.response import read_response
-from penstock.apis.passages import CallPassage
-from penstock.apis.speech import Speech
+from penstock.apis.transcript import CallBlock, ImplicitBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
 REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
@@ -34,9 +33,9 @@ class Decoder(StreamDecoder):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._speech = Speech(self._transcript)
-        self._calls: dict[int, CallPassage] = {}
-        self._by_id: dict[str, CallPassage] = {}
+        self._speech = ImplicitBlock(self._transcript)
+        self._calls: dict[int, CallBlock] = {}
+        self._by_id: dict[str, CallBlock] = {}
         self._keys: dict[str, int] = {}  # of calls, by id
         self._signatures: dict[str, str] = {}  # of calls that are yet to come, by id
         self._refusal = ""
@@ -190,7 +189,7 @@ class Decoder(StreamDecoder):
             return before.wanted_id not in ("", id_) and before.is_named
         return bool(function.get("arguments")) and before.is_whole
 
-    def _call(self, key: int, id_: str = "") -> CallPassage:
+    def _call(self, key: int, id_: str = "") -> CallBlock:
         call = self._calls.get(key)
         if call is None:
             self._speech.close()
@@ -207,7 +206,7 @@ class Decoder(StreamDecoder):
             if last.is_open and last.is_whole:
                 last.close()
 
-    def _read_function(self, call: CallPassage, function: Mapping[str, Any]) -> None:
+    def _read_function(self, call: CallBlock, function: Mapping[str, Any]) -> None:
         name, arguments = function.get("name"), function.get("arguments")
         if isinstance(name, str):
             call.add_name(name)
@@ -216,7 +215,7 @@ class Decoder(StreamDecoder):
         elif isinstance(arguments, dict):
             call.add(object_text(arguments))
 
-    def _read_custom(self, call: CallPassage, custom: Mapping[str, Any]) -> None:
+    def _read_custom(self, call: CallBlock, custom: Mapping[str, Any]) -> None:
         """Read a call of a tool that takes free text: to us, an object with the text in it."""
         name, text = custom.get("name"), custom.get("input")
         if isinstance(name, str):
@@ -268,7 +267,7 @@ def _is_growth(data: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
     return is_bare and isinstance(function.get("arguments"), str)
 
 
-def _repeats(call: CallPassage, id_: str, function: Mapping[str, Any]) -> bool:
+def _repeats(call: CallBlock, id_: str, function: Mapping[str, Any]) -> bool:
     """Tell a call that is said once more, whole: some servers end with all they have said."""
     arguments = function.get("arguments")
     if not id_ or id_ != call.wanted_id or not function.get("name") or not call.is_named:

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock import _json
-from penstock.apis.media import image_at
-from penstock.apis.openai_chat import tables
-from penstock.apis.reading import (
+from penstock.apis.fields import (
     clean,
     flag,
     integer,
@@ -24,6 +22,8 @@ from penstock.apis.reading import (
     text_at,
     the_rest,
 )
+from penstock.apis.media import image_at
+from penstock.apis.openai_chat import tables
 from penstock.errors import UsageError
 from penstock.messages import (
     AssistantMessage,
@@ -34,7 +34,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.requests import (
+from penstock.request import (
     Image,
     Message,
     ReasoningOptions,

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import _json
-from penstock.apis.encoding import Ending, whole_ending_of, writable
-from penstock.apis.ids import Ids
+from penstock._json import without_lone_surrogates
+from penstock.apis.encoder import Ending, Ids, whole_ending_of, writable
 from penstock.apis.openai_chat import tables
-from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import AssistantMessage, Opaque
 
 

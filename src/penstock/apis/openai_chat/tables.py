@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.encoding import Ending
-from penstock.apis.faults import (
+from penstock.apis.encoder import Ending
+from penstock.apis.errors import (
     body_of,
     delay_of,
     error_info,
@@ -16,8 +16,7 @@ from penstock.apis.faults import (
     status_of,
     wait_named,
 )
-from penstock.apis.numbers import count_of, counts_of, estimate_mark
-from penstock.apis.reading import clean
+from penstock.apis.fields import clean, count_of, counts_of, estimate_mark
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "openai-chat"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.apis.faults import body_of, error_info, message_of, retry_after, wait_named
-from penstock.apis.numbers import count_of, counts_of, estimate_mark
+from penstock._json import without_lone_surrogates
+from penstock.apis.errors import body_of, error_info, message_of, retry_after, wait_named
+from penstock.apis.fields import count_of, counts_of, estimate_mark, object_at, text_at
 from penstock.apis.openai_chat import tables as chat
-from penstock.apis.reading import object_at, text_at
-from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import ErrorInfo, Usage
 
 NAME: Final = "openai-responses"

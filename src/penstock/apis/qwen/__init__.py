@@ -6,11 +6,10 @@ from typing import Final
 
 from penstock.apis.base import Api
 from penstock.apis.qwen import tables
-from penstock.apis.qwen.check import check
-from penstock.apis.qwen.decode import Decoder
-from penstock.apis.qwen.encode import Encoder
-from penstock.apis.qwen.requests import left_out, read_request, write_request
+from penstock.apis.qwen.request import left_out, read_request, write_request
 from penstock.apis.qwen.response import read_response, write_response
+from penstock.apis.qwen.stream import Decoder, Encoder
+from penstock.conformance.qwen import check
 
 __all__ = ["API"]
 

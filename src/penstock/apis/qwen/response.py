@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.apis.encoding import whole_ending_of, writable
+from penstock._json import without_lone_surrogates
+from penstock.apis.encoder import whole_ending_of, writable
+from penstock.apis.fields import object_at, text_at
 from penstock.apis.openai_chat.decode import Decoder
 from penstock.apis.openai_chat.response import reason_of, write_message
 from penstock.apis.qwen import tables
-from penstock.apis.reading import object_at, text_at
-from penstock.apis.surrogates import without_lone_surrogates
 from penstock.messages import AssistantMessage
 
 

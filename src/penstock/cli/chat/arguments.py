@@ -15,7 +15,7 @@ from penstock import _json
 from penstock.cli.chat.page import Page
 from penstock.messages import ToolCall
 from penstock.values import IncrementalJSON
-from penstock.values.incremental import Change
+from penstock.values.incremental_state import Change
 
 SHORT: Final = 60
 """How long a value may be to stand behind the name of the tool."""

@@ -35,7 +35,7 @@ from penstock.cli.chat.work import Work
 from penstock.errors import PenstockError, UsageError
 from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.base import Model
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 RECALLED: Final = 2
 """How many prompts of a conversation, and what was said to them, are shown again."""

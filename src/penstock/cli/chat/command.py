@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from penstock.cli.screen import refuse
+from penstock.cli.output import refuse
 from penstock.errors import PenstockError
 
 FAILED: Final = 1

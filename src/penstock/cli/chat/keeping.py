@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.agent import Agent
 from penstock.agent.session import Session, SessionFolder, SessionInfo
-from penstock.agent.session.archive import new_id
+from penstock.agent.session.storage import new_id
 from penstock.errors import PenstockError, UsageError
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from penstock import formats
 from penstock.errors import PenstockError, UsageError
-from penstock.gateway import manners
+from penstock.gateway import tool_adapter
 from penstock.gateway.config.flags import UPSTREAM_KEY
 from penstock.gateway.config.loading import load
 from penstock.gateway.config.routes import Options
@@ -26,7 +26,7 @@ from penstock.models import DemoModel
 from penstock.models.base import Batches, Model, Tap, one_by_one, unfailing
 from penstock.models.demo import NAME
 from penstock.models.retrying import without_retries
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.streams import EventStream
 
 AUTO: Final = "auto"
@@ -104,7 +104,7 @@ class ReadModel:
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive."""
         return unfailing(
-            manners.ask(self._options, self.inner, request, tap or Tap(), lambda *_: None)
+            tool_adapter.stream(self._options, self.inner, request, tap or Tap(), lambda *_: None)
         )
 
     def stream(self, request: Request) -> EventStream:
@@ -146,7 +146,7 @@ def _demo(choice: Choice, settings: UpstreamSettings) -> Model:
 def _asked(settings: UpstreamSettings) -> Model:
     if settings.api in ("qwen", "local"):
         try:
-            from penstock.gateway.building import model_of  # noqa: PLC0415 - it needs the extra
+            from penstock.gateway.factory import model_of  # noqa: PLC0415 - it needs the extra
         except ModuleNotFoundError as exc:
             raise UsageError(f"the API {settings.api} needs penstock[server]") from exc
         return model_of("chat", settings, None)

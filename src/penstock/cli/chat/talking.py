@@ -19,7 +19,7 @@ from penstock.cli.chat.models import Choice, model_for, named
 from penstock.cli.chat.printing import print_answer
 from penstock.cli.chat.prompts import unknown
 from penstock.cli.chat.terminal import has_terminal
-from penstock.cli.screen import say
+from penstock.cli.output import say
 from penstock.errors import UsageError
 
 __all__ = [

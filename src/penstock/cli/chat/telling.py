@@ -29,7 +29,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.messages import AssistantMessage, ErrorInfo, ToolResult
-from penstock.requests import Message, UserMessage
+from penstock.request import Message, UserMessage
 
 THOUGHT_ROWS: Final = 5
 """How many lines of a thought are shown while it comes."""
@@ -214,7 +214,7 @@ class Teller:
                 self._note(f"summed up; the last {event.kept} messages stay as they are")
             case agent_events.CompactionEnded(error=ErrorInfo(message=why)):
                 self._warn(f"nothing was summed up: {why}")
-            case agent_events.Complained(source=source, message=why):
+            case agent_events.ExtensionErrorEvent(source=source, message=why):
                 self._warn(f"{source}: {why}")
             case _:
                 pass  # where runs, turns and tools begin is seen anyway

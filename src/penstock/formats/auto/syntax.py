@@ -9,12 +9,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.formats.auto.answer import TILDES, Answer
-from penstock.formats.auto.headers import USUAL, FirstHeader, Header, muse
-from penstock.formats.auto.reading import Recognition
-from penstock.formats.auto.reasoning import ANY
+from penstock.formats.auto.reader import (
+    TILDES,
+    USUAL,
+    Answer,
+    FirstHeader,
+    Header,
+    Recognition,
+    muse,
+)
 from penstock.formats.auto.table import (
     ALONE,
+    ANY,
     LEADING,
     NOT_MARKERS,
     SHARED,
@@ -24,27 +30,25 @@ from penstock.formats.auto.table import (
     file_row,
     unless,
 )
-from penstock.formats.bare_json import BARE_JSON
 from penstock.formats.base import Format
 from penstock.formats.channels import FORMATS as CHANNELS
-from penstock.formats.delimited import FORMATS as DELIMITED
 from penstock.formats.file_tags import FILE_TAGS
-from penstock.formats.glm import FORMATS as GLM
-from penstock.formats.invokes import FORMATS as INVOKES
-from penstock.formats.json_leading import FORMATS as JSON_LEADING
+from penstock.formats.gemma4 import FORMATS as DELIMITED
+from penstock.formats.json_calls import BARE_JSON, GEMMA, HERMES
 from penstock.formats.json_models import FORMATS as JSON_MODELS
-from penstock.formats.json_tags import GEMMA, HERMES
-from penstock.formats.minimax import FORMATS as MINIMAX
+from penstock.formats.json_models import LEADING_FORMATS as JSON_LEADING
 from penstock.formats.morph_xml import MORPH_XML
 from penstock.formats.named_json import FORMATS as NAMED_JSON
+from penstock.formats.parameter_tags import GLM_FORMATS as GLM
+from penstock.formats.parameter_tags import INVOKE_FORMATS as INVOKES
+from penstock.formats.parameter_tags import MINIMAX_FORMATS as MINIMAX
+from penstock.formats.parameter_tags import QWEN3_CODER_FORMATS as QWEN3_CODER
 from penstock.formats.pythonic import FORMATS as PYTHONIC
-from penstock.formats.qwen3_coder import FORMATS as QWEN3_CODER
+from penstock.formats.reasoning import STYLES, TURN_ENDS
 from penstock.formats.sentinel import SENTINEL
-from penstock.formats.thinking import STYLES
 from penstock.formats.tool_tag import TOOL_TAG
-from penstock.formats.turns import TURN_ENDS
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.bodies.channels.messages import Opening
+from penstock.parsing.readers.channels import Opening
 from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool
 

@@ -1,7 +1,7 @@
 """Grammars that make a model write lawful calls, from the same data that calls are read with."""
 
 from penstock.formats.grammar.gbnf import Count, write_gbnf
-from penstock.formats.grammar.outlines import (
+from penstock.formats.grammar.outline import (
     ANY,
     PLACE,
     Arguments,
@@ -14,7 +14,7 @@ from penstock.formats.grammar.outlines import (
     outline_of,
     slot_of,
 )
-from penstock.formats.grammar.tags import write_structural_tag
+from penstock.formats.grammar.structural_tag import write_structural_tag
 
 __all__ = [
     "ANY",

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from penstock import apis, formats
 from penstock.errors import UsageError
-from penstock.formats import thinking
+from penstock.formats import reasoning
 from penstock.gateway.config.addresses import masked
 from penstock.gateway.config.keys import is_hash
 from penstock.gateway.config.problems import shown, suggestion
@@ -87,7 +87,7 @@ def demo_format(name: str) -> str:
 
 def reasoning_name(name: str) -> str:
     """Check the name of a reasoning style."""
-    known = (thinking.NONE, *thinking.STYLES)
+    known = (reasoning.NONE, *reasoning.STYLES)
     if name not in known:
         near = suggestion(name, known) or f"; there are {', '.join(sorted(known))}"
         raise ValueError(f"there is no reasoning style {shown(name)}{near}")

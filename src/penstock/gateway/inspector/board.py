@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import structs
 
 from penstock import _json
-from penstock.gateway.refusals import Refusal
+from penstock.gateway.errors import HTTPError
 from penstock.store import MAX_PAGE, RequestQuery, RequestRow, Store, StoreError
 
 if TYPE_CHECKING:
-    from penstock.gateway.journal import Journal
+    from penstock.gateway.request_log import RequestLog
 
 TICK: Final = 0.5
 """How many seconds lie between two looks."""
@@ -88,18 +88,18 @@ class Board:
     """Knows the answers that are on their way, and tells watchers."""
 
     def __init__(self) -> None:
-        self.open: dict[str, Journal] = {}
+        self.open: dict[str, RequestLog] = {}
         """The accounts of this process's open answers, by their ids."""
         self._watchers: set[Watcher] = set()
         self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
     def watching(self, store: Store, scope: str | None) -> Iterator[Watcher]:
-        """Watch until the end of the block; raise `Refusal` where too many do."""
+        """Watch until the end of the block; raise `HTTPError` where too many do."""
         if len(self._watchers) >= MAX_WATCHERS:
-            raise Refusal(503, "too many pages watch already", retry_after=5.0)
+            raise HTTPError(503, "too many pages watch already", retry_after=5.0)
         if scope is not None and sum(one.scope == scope for one in self._watchers) >= MAX_EACH:
-            raise Refusal(429, "too many pages watch with this key already", retry_after=5.0)
+            raise HTTPError(429, "too many pages watch with this key already", retry_after=5.0)
         watcher = Watcher(scope)
         self._watchers.add(watcher)
         watcher.tell(told_of(row_of(journal)) for journal in list(self.open.values())[-MAX_PAGE:])
@@ -125,7 +125,7 @@ class Board:
 class _Round:
     """Looks again and again, and remembers what was told."""
 
-    def __init__(self, store: Store, open_: dict[str, Journal]) -> None:
+    def __init__(self, store: Store, open_: dict[str, RequestLog]) -> None:
         self._store = store
         self._open = open_
         self._began = time.time()
@@ -203,7 +203,7 @@ def told_of(row: RequestRow) -> Told:
     return row.scope, _event("row", row)
 
 
-def row_of(journal: Journal) -> RequestRow:
+def row_of(journal: RequestLog) -> RequestRow:
     """Give the row of an answer that is on its way."""
     started = structs.asdict(journal.started)
     known = {name: started[name] for name in RequestRow.__struct_fields__ if name in started}
@@ -221,7 +221,7 @@ def row_of(journal: Journal) -> RequestRow:
     )
 
 
-def _progress(journal: Journal) -> dict[str, Any]:
+def _progress(journal: RequestLog) -> dict[str, Any]:
     return {
         "id": journal.started.id,
         "chunks": journal.chunks,

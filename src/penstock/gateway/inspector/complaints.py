@@ -18,7 +18,7 @@ from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.offsets import width
 from penstock.gateway.inspector.remarks import Remark, complaint
 from penstock.models.untrusted import untrusted_in
-from penstock.requests import Request
+from penstock.request import Request
 
 MAX_READ: Final = 200_000
 """Up to how many characters a text is read again; in longer ones nobody knows the place."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from penstock.errors import UsageError
-from penstock.gateway import body
-from penstock.gateway.caller import Caller, ClientGoneError
+from penstock.gateway import http_exchange
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import ClientDisconnectedError, HTTPExchange
 from penstock.gateway.inspector import heavy
 from penstock.gateway.inspector.jobs import Job
-from penstock.gateway.refusals import Refusal
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -32,28 +32,28 @@ workshop: Final = heavy.Workshop()
 """Where the work of all pages is done."""
 
 
-def enter(gateway: Gateway, caller: Caller) -> str | None:
+def enter(gateway: Gateway, caller: HTTPExchange) -> str | None:
     """Let *caller* in, and give what it sees; whatever it is told is what it says it is."""
     caller.extra.append(_NO_SNIFFING)
     return gateway.scope_of(caller)
 
 
-async def body_of(gateway: Gateway, caller: Caller) -> bytes:
+async def body_of(gateway: Gateway, caller: HTTPExchange) -> bytes:
     """Read what *caller* sends."""
     limits = gateway.limits
     return await caller.body(min(limits.body_bytes, MAX_BODY), limits.body_seconds)
 
 
 def read_as(data: bytes, kind: type[Asked], depth: int) -> Asked:
-    """Read a body; raise `Refusal` for one that is no *kind*."""
+    """Read a body; raise `HTTPError` for one that is no *kind*."""
     try:
-        return msgspec.convert(body.read_object(data, depth), kind)
+        return msgspec.convert(http_exchange.read_object(data, depth), kind)
     except msgspec.ValidationError as exc:
-        raise Refusal(400, str(exc)) from None
+        raise HTTPError(400, str(exc)) from None
 
 
 async def answer(
-    gateway: Gateway, caller: Caller, whose: str | None, work: Callable[[], object]
+    gateway: Gateway, caller: HTTPExchange, whose: str | None, work: Callable[[], object]
 ) -> None:
     """Answer with what *work* gives, which is done and written as JSON on a thread."""
     data = await done(gateway, caller, whose, lambda: heavy.encode(work()))
@@ -62,15 +62,15 @@ async def answer(
 
 
 async def done(
-    gateway: Gateway, caller: Caller, whose: str | None, work: Callable[[], Asked]
+    gateway: Gateway, caller: HTTPExchange, whose: str | None, work: Callable[[], Asked]
 ) -> Asked:
     """Do *work* for as long as *caller* is there and the gateway does not end."""
     job = workshop.take(Job(work, whose, lambda: gateway.is_draining))
-    caller.watch(lambda: workshop.give_up(job, ClientGoneError()))
+    caller.watch(lambda: workshop.give_up(job, ClientDisconnectedError()))
     try:
         result: Asked = await workshop.result(job)
     except UsageError as exc:
-        raise Refusal(400, str(exc)) from None
+        raise HTTPError(400, str(exc)) from None
     finally:
         caller.unwatch()
     return result

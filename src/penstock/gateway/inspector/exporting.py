@@ -18,8 +18,8 @@ from penstock.errors import JSONParseError, PenstockError, UsageError
 from penstock.formats import parse
 from penstock.gateway.config.routes import Options
 from penstock.gateway.inspector.recorded import events_of
+from penstock.gateway.redaction import LogRedactor
 from penstock.gateway.replaying import logged_message, options_of, request_of
-from penstock.gateway.secrecy import Secrets
 from penstock.models.http.keys import HIDDEN
 from penstock.store import RequestDetail
 
@@ -40,7 +40,7 @@ _KEYS: Final = re.compile(
 _UNPLAIN: Final = re.compile(r"[^\x20-\x7e]")
 
 
-def vector_of(detail: RequestDetail, secrets: Secrets) -> dict[str, Any]:
+def vector_of(detail: RequestDetail, secrets: LogRedactor) -> dict[str, Any]:
     """Give the stream of *detail* in the shape of the library's vectors.
 
     What it expects is what is read today, so that it passes as it is: who reports a bug writes down
@@ -102,7 +102,7 @@ def _expected(text: str, options: Options, tools: Any) -> dict[str, Any]:
 # --- a command ---
 
 
-def curl_of(detail: RequestDetail, base: str, secrets: Secrets, *, needs_key: bool) -> str:
+def curl_of(detail: RequestDetail, base: str, secrets: LogRedactor, *, needs_key: bool) -> str:
     """Write the request of *detail* as a command for a shell.
 
     The key is a variable, and no character of the body can mean anything to a terminal. Raises
@@ -140,7 +140,7 @@ def _escape(character: str) -> str:
 # --- secrets ---
 
 
-def _hider(secrets: Secrets) -> Callable[[str], str]:
+def _hider(secrets: LogRedactor) -> Callable[[str], str]:
     return lambda text: _KEYS.sub(HIDDEN, secrets.text(text))
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from penstock.gateway.caller import Caller
-from penstock.gateway.refusals import Refusal
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import HTTPExchange
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -74,22 +74,22 @@ def _read(path: Path) -> File:
     return File(data, _KINDS[path.suffix], tag)
 
 
-def wants_page(caller: Caller) -> bool:
+def wants_page(caller: HTTPExchange) -> bool:
     """Tell whether *caller* is a browser that is shown a page."""
     return HTML in caller.header("accept").lower() and INDEX in table()
 
 
-async def file(gateway: Gateway, caller: Caller) -> None:
+async def file(gateway: Gateway, caller: HTTPExchange) -> None:
     """Give a file of the inspector's page."""
     del gateway
     await answer(caller, caller.path.removeprefix(PREFIX))
 
 
-async def answer(caller: Caller, name: str) -> None:
-    """Give the file called *name*; raise `Refusal` where there is none."""
+async def answer(caller: HTTPExchange, name: str) -> None:
+    """Give the file called *name*; raise `HTTPError` where there is none."""
     found = table().get(name)
     if found is None:
-        raise Refusal(404, f"the inspector has no file {name!r}")
+        raise HTTPError(404, f"the inspector has no file {name!r}")
     headers = [(b"etag", found.tag), (b"cache-control", b"no-cache"), *SAFE]
     if _has(caller, found):
         await caller.answer(304, b"", *headers, is_json=False)
@@ -97,7 +97,7 @@ async def answer(caller: Caller, name: str) -> None:
     await caller.answer(200, found.data, (b"content-type", found.kind), *headers, is_json=False)
 
 
-def _has(caller: Caller, found: File) -> bool:
+def _has(caller: HTTPExchange, found: File) -> bool:
     """Tell whether *caller* has the file already."""
     known = caller.header("if-none-match").encode("latin-1")
     tags = [tag.strip().removeprefix(b"W/") for tag in known.split(b",")]

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock import apis
-from penstock.gateway.admission import presented_keys
-from penstock.gateway.caller import Caller
+from penstock.gateway.auth import presented_keys
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import HTTPExchange
 from penstock.gateway.inspector import analysis, exchange, exporting, playing, replays, samples
 from penstock.gateway.inspector.board import GAP, TICK, Told, told_of
 from penstock.gateway.inspector.working import MIN_CHUNKS
-from penstock.gateway.logged import read_from, store_of
+from penstock.gateway.log_handlers import read_from, store_of
 from penstock.gateway.openapi import own_version
-from penstock.gateway.refusals import Refusal
-from penstock.gateway.secrecy import Secrets
+from penstock.gateway.redaction import LogRedactor
 from penstock.store import MAX_PAGE, OverviewQuery, RequestDetail, RequestQuery, Store
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 # --- what there is ---
 
 
-async def about(gateway: Gateway, caller: Caller) -> None:
+async def about(gateway: Gateway, caller: HTTPExchange) -> None:
     """Tell the page what there is: formats, APIs, models, and whether there is a log."""
     exchange.enter(gateway, caller)
     guest = gateway.door.admit(caller)
@@ -68,14 +68,14 @@ async def about(gateway: Gateway, caller: Caller) -> None:
     )
 
 
-async def overview(gateway: Gateway, caller: Caller) -> None:
+async def overview(gateway: Gateway, caller: HTTPExchange) -> None:
     """Sum up the requests over time."""
     scope, store = exchange.enter(gateway, caller), store_of(gateway)
     now, query = time.time(), caller.query
     until = _number(query, "until", now)
     since = _number(query, "since", until - HOUR)
     if not since < until:
-        raise Refusal(400, "`since` must be before `until`")
+        raise HTTPError(400, "`since` must be before `until`")
     buckets = int(_number(query, "buckets", 60))
     wanted = OverviewQuery(scope=scope, since=since, until=until, buckets=buckets)
     found = await read_from(store.overview(wanted))
@@ -108,14 +108,14 @@ def _number(query: dict[str, str], name: str, usual: float) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or abs(value) > 1e11:  # noqa: PLR2004 - some 3,000 years
-        raise Refusal(400, f"{query[name]!r} is nothing that {name!r} can be")
+        raise HTTPError(400, f"{query[name]!r} is nothing that {name!r} can be")
     return value
 
 
 # --- what is on its way ---
 
 
-async def live(gateway: Gateway, caller: Caller) -> None:
+async def live(gateway: Gateway, caller: HTTPExchange) -> None:
     """Tell of answers as they begin, go on and end, as an event stream."""
     scope, store = exchange.enter(gateway, caller), store_of(gateway)
     missed = await _missed(store, scope, caller.query.get("after", ""))
@@ -140,7 +140,7 @@ async def _missed(store: Store, scope: str | None, after: str) -> list[Told]:
 
 
 async def _tell(
-    gateway: Gateway, caller: Caller, following: Callable[[], Any], gone: asyncio.Task[None]
+    gateway: Gateway, caller: HTTPExchange, following: Callable[[], Any], gone: asyncio.Task[None]
 ) -> None:
     said = time.monotonic()
     await caller.send(b": penstock\n\n")
@@ -165,7 +165,7 @@ async def _tell(
 # --- one stream ---
 
 
-async def stream(gateway: Gateway, caller: Caller) -> None:
+async def stream(gateway: Gateway, caller: HTTPExchange) -> None:
     """Show one stream: what came, what became of it, what went out (``/vector``, ``/curl``)."""
     whose = exchange.enter(gateway, caller)
     detail, part = await _found(gateway, caller, whose)
@@ -184,15 +184,15 @@ async def stream(gateway: Gateway, caller: Caller) -> None:
         text = await exchange.done(gateway, caller, whose, written)
         await caller.answer(200, text.encode(), _TEXT, exchange.NO_STORE, is_json=False)
     else:
-        raise Refusal(404, f"a stream has no {part!r}; it has: vector, curl, and replay to POST")
+        raise HTTPError(404, f"a stream has no {part!r}; it has: vector, curl, and replay to POST")
 
 
-async def replay(gateway: Gateway, caller: Caller) -> None:
+async def replay(gateway: Gateway, caller: HTTPExchange) -> None:
     """Read one stream again (``/replay``), with other options, and show what is different."""
     whose = exchange.enter(gateway, caller)
     detail, part = await _found(gateway, caller, whose)
     if part != "replay":
-        raise Refusal(404, "what can be posted to a stream is replay")
+        raise HTTPError(404, "what can be posted to a stream is replay")
     data = await exchange.body_of(gateway, caller)
     full = caller.query.get("full") in ("1", "true")
 
@@ -203,30 +203,32 @@ async def replay(gateway: Gateway, caller: Caller) -> None:
     await exchange.answer(gateway, caller, whose, work)
 
 
-async def _found(gateway: Gateway, caller: Caller, scope: str | None) -> tuple[RequestDetail, str]:
+async def _found(
+    gateway: Gateway, caller: HTTPExchange, scope: str | None
+) -> tuple[RequestDetail, str]:
     """Find the request that *caller* names, and what of it is wanted."""
     store = store_of(gateway)
     id_, _, part = caller.path.removeprefix(STREAMS).partition("/")
     detail = await read_from(store.request(id_))
     if detail is None or scope not in (None, detail.row.scope):
-        raise Refusal(404, f"there is no request {id_!r}")
+        raise HTTPError(404, f"there is no request {id_!r}")
     return detail, part
 
 
-def _base(caller: Caller) -> str:
+def _base(caller: HTTPExchange) -> str:
     """Give where the gateway is found: as the page knows it, else as it was asked for."""
     base = caller.query.get("base", "")
     return base if _URL.fullmatch(base) else f"http://{caller.header('host') or 'localhost'}"
 
 
-def _secrets(gateway: Gateway, caller: Caller) -> Secrets:
+def _secrets(gateway: Gateway, caller: HTTPExchange) -> LogRedactor:
     return gateway.secrets.with_keys(presented_keys(caller))
 
 
 # --- the playground ---
 
 
-async def parse(gateway: Gateway, caller: Caller) -> None:
+async def parse(gateway: Gateway, caller: HTTPExchange) -> None:
     """Read a text as a format, and hold the laws to it."""
     whose, data = exchange.enter(gateway, caller), await exchange.body_of(gateway, caller)
 
@@ -236,7 +238,7 @@ async def parse(gateway: Gateway, caller: Caller) -> None:
     await exchange.answer(gateway, caller, whose, work)
 
 
-async def formats(gateway: Gateway, caller: Caller) -> None:
+async def formats(gateway: Gateway, caller: HTTPExchange) -> None:
     """Say what each format reads in a text."""
     whose, data = exchange.enter(gateway, caller), await exchange.body_of(gateway, caller)
 

@@ -23,9 +23,9 @@ from threading import Condition, Lock
 from typing import Any, Final, TypeVar
 
 from penstock import _json
-from penstock.gateway.caller import ClientGoneError
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.http_exchange import ClientDisconnectedError
 from penstock.gateway.inspector.jobs import Job, look_up
-from penstock.gateway.refusals import Refusal
 
 THREADS: Final = 2
 """How many pieces of work run at once: they share one processor with the answers."""
@@ -64,7 +64,7 @@ class Workshop:
         self._running: list[Job] = []
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Do *work* of one without a key, on a thread; raise `Refusal` where too much waits."""
+        """Do *work* of one without a key, on a thread; raise `HTTPError` where too much waits."""
         result: Result = await self.result(self.take(Job(work)))
         return result
 
@@ -75,18 +75,18 @@ class Workshop:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             waiting.add_done_callback(_forget)
-            self.give_up(job, ClientGoneError())
+            self.give_up(job, ClientDisconnectedError())
             raise
 
     def take(self, job: Job) -> Job:
-        """Let *job* be done when its turn comes; raise `Refusal` where too much waits already."""
+        """Let *job* be done when its turn comes; raise `HTTPError` where too much waits already."""
         with self._change:
             inside = [*self._waiting, *self._running]
             if len(inside) >= THREADS + MAX_WAITING:
-                raise Refusal(503, "the inspector has too much to do", retry_after=1.0)
+                raise HTTPError(503, "the inspector has too much to do", retry_after=1.0)
             if job.whose is not None and _count(inside, job.whose) >= MAX_EACH:
                 reason = "the inspector does enough for this key already"
-                raise Refusal(429, reason, retry_after=1.0)
+                raise HTTPError(429, reason, retry_after=1.0)
             self._waiting.append(job)
             self._change.notify()
         if self._threads < THREADS:

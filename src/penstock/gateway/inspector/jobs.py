@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
-from penstock.gateway.refusals import Refusal
+from penstock.gateway.errors import HTTPError
 
 MAX_SECONDS: Final = 10.0
 """How many seconds a piece of work may run: nobody looks at a page that long."""
@@ -60,9 +60,9 @@ class Job:
         if self._why is not None:
             raise self._why
         if self._is_ending():
-            raise Refusal(503, "the gateway is shutting down", retry_after=1.0)
+            raise HTTPError(503, "the gateway is shutting down", retry_after=1.0)
         if time.monotonic() > self._deadline:
-            raise Refusal(
+            raise HTTPError(
                 413, f"this took more than {MAX_SECONDS:g} seconds, and was given up: ask for less"
             )
 

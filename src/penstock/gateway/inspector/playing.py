@@ -18,7 +18,6 @@ from penstock.events import Done, Event, MessageStart
 from penstock.formats import Parser
 from penstock.formats.base import end_of, message_of
 from penstock.gateway.config.routes import Options
-from penstock.gateway.dialects import ApiDialect
 from penstock.gateway.inspector import analysis, showing, telling
 from penstock.gateway.inspector.complaints import Complaint, remarks_on_complaints
 from penstock.gateway.inspector.jobs import look_up
@@ -26,6 +25,7 @@ from penstock.gateway.inspector.laws import prove
 from penstock.gateway.inspector.recorded import Heard
 from penstock.gateway.inspector.remarks import remarks_on
 from penstock.gateway.replaying import folded
+from penstock.gateway.response import ApiResponseFormat
 from penstock.messages import AssistantMessage
 from penstock.tools import Tool, read_tools
 
@@ -150,7 +150,7 @@ def parse(play: Play) -> dict[str, Any]:
     ]
     truncated: showing.Truncated = {}
     shown = analysis.show(reading, remarks, truncated, full=False)
-    dialect = ApiDialect(_CHAT, "chatcmpl-playground", "playground", 0, {})
+    dialect = ApiResponseFormat(_CHAT, "chatcmpl-playground", "playground", 0, {})
     return {
         **shown,
         "client": showing.client(telling.written(dialect, _CHAT, whole), truncated),

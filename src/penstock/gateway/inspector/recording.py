@@ -24,7 +24,7 @@ from penstock.gateway.config.routes import Options
 from penstock.gateway.inspector.playing import Play, answer_of, played
 from penstock.gateway.inspector.recorded import UNTIMED, said_by
 from penstock.gateway.replaying import folded
-from penstock.gateway.spool import MAX_KEPT
+from penstock.gateway.request_log import MAX_KEPT
 from penstock.messages import AssistantMessage
 from penstock.store import MAX_TEXT, RequestEnded, RequestStarted
 from penstock.tools import Tool

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from penstock import formats
 from penstock.errors import UsageError
-from penstock.formats.thinking import NONE, STYLES
+from penstock.formats.reasoning import NONE, STYLES
 from penstock.messages import ToolCall
 from penstock.tools import read_tools
 

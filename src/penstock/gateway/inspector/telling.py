@@ -15,15 +15,14 @@ from msgspec import Struct, field, structs
 from penstock import _json
 from penstock.errors import PenstockError
 from penstock.events import Done, Event, Failed
-from penstock.gateway import body, dialects, refusals
-from penstock.gateway.answering import Dialect
-from penstock.gateway.asking import TELLS_USAGE
-from penstock.gateway.completions import CompletionDialect
-from penstock.gateway.conversations import PREVIOUS
-from penstock.gateway.endings import make_fit
+from penstock.gateway import errors, http_exchange, response
+from penstock.gateway.completion_handler import TELLS_USAGE
 from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.offsets import width
+from penstock.gateway.legacy_completions import CompletionDialect
 from penstock.gateway.replaying import request_of
+from penstock.gateway.response import ResponseFormat, make_fit
+from penstock.gateway.stored_responses import PREVIOUS
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.store import RequestDetail
 
@@ -49,7 +48,7 @@ class Told(Struct, frozen=True):
 def told_of(detail: RequestDetail, events: Sequence[Event]) -> Told:
     """Give what the client of *detail* got, which is known to have been told *events*."""
     row = detail.row
-    if row.client_api in dialects.PREFIXES and _is_refusal(row.status):
+    if row.client_api in response.PREFIXES and _is_refusal(row.status):
         return _refused(detail, events)
     note = next((words for is_so, words in _NO_END if is_so(detail)), "")
     if not row.stream and note:
@@ -61,7 +60,7 @@ def told_of(detail: RequestDetail, events: Sequence[Event]) -> Told:
 def retold(detail: RequestDetail, events: Sequence[Event]) -> Told:
     """Give what the client of *detail* would have got, had it been told *events*."""
     row = detail.row
-    if not row.stream or row.client_api not in dialects.PREFIXES:
+    if not row.stream or row.client_api not in response.PREFIXES:
         return Told(row.client_api, detail.response.decode("utf-8", "replace"))
     try:
         told = written(_dialect(detail), row.client_api, [*map(_fit, events)])
@@ -70,7 +69,7 @@ def retold(detail: RequestDetail, events: Sequence[Event]) -> Told:
     return told if "." not in row.id else _with_note(told, ONE_CHOICE)
 
 
-def written(dialect: Dialect, api: str, events: Sequence[Event]) -> Told:
+def written(dialect: ResponseFormat, api: str, events: Sequence[Event]) -> Told:
     """Write *events* as *dialect* does, with an end where they have one."""
     encoder = dialect.encoder()
     texts: list[str] = []
@@ -107,7 +106,7 @@ def _refused(detail: RequestDetail, events: Sequence[Event]) -> Told:
     id_, _, _ = detail.row.id.partition(".")
     failed = _fit(events[-1]) if events else None
     error = failed.error if isinstance(failed, Failed) else _noted(detail)
-    status, value = refusals.write(error, detail.row.client_api, id_)
+    status, value = errors.write(error, detail.row.client_api, id_)
     note = f"the client was refused with status {detail.row.status or status}"
     return Told(detail.row.client_api, _json.encode_wire(value).decode(), note=note)
 
@@ -142,18 +141,18 @@ def _fit(event: Event) -> Event:
     return structs.replace(event, error=error, message=structs.replace(event.message, error=inner))
 
 
-def _dialect(detail: RequestDetail) -> Dialect:
+def _dialect(detail: RequestDetail) -> ResponseFormat:
     row, request = detail.row, request_of(detail)
     id_, _, _ = row.id.partition(".")
     request.model = row.model
     if row.path.endswith(_COMPLETIONS) and not row.path.endswith(_CHAT):
         return CompletionDialect(f"cmpl-{id_}", row.model, int(row.created))
     raw = request.raw or {}
-    made = dialects.dialect_of(
+    made = response.dialect_of(
         row.client_api,
         request,
         id_,
-        tokens=body.tokens_in(detail.request),
+        tokens=http_exchange.tokens_in(detail.request),
         always=row.upstream_api in TELLS_USAGE,
         fields={"store": raw.get("store") is not False, PREVIOUS: raw.get(PREVIOUS) or None},
     )

@@ -20,7 +20,7 @@ from penstock.errors import UsageError
 from penstock.formats import FormatLike, get
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.models.middleware.choice import MUST_CALL
-from penstock.requests import Request, UserMessage
+from penstock.request import Request, UserMessage
 from penstock.tools import Tool
 
 MAX_LOOKS: Final = 1000

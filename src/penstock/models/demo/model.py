@@ -27,7 +27,7 @@ from penstock.formats import FormatLike, get
 from penstock.messages import AssistantMessage, Text, ToolCall, Usage
 from penstock.models.base import Batches, Tap, unfailing
 from penstock.models.demo.script import Line, line_for
-from penstock.requests import Request, RequestLike, make_request
+from penstock.request import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 NAME: Final = "penstock-demo"

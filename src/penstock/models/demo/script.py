@@ -12,7 +12,7 @@ from penstock.formats import FormatLike, get
 from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.demo.hearing import Heard, hear
 from penstock.models.demo.words import arguments_for, fitting_tool
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.tools import Tool
 
 MAX_QUOTED: Final = 200

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from penstock.formats.examples import example_call
+from penstock.formats.prompts import example_call
 from penstock.models.demo.samples import sample_for
 from penstock.tools import Tool
 from penstock.values.schema import Schema

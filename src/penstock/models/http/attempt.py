@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from penstock.apis import Api
-from penstock.apis.decoding import StreamDecoder
+from penstock.apis.decoder import StreamDecoder
 from penstock.errors import PenstockError
 from penstock.events import Done, Event, Failed, TextDelta, ThinkingDelta, ToolCallDelta
 from penstock.messages import AssistantMessage, ErrorInfo
@@ -31,7 +31,7 @@ from penstock.models.http.transport import (
     TransportError,
 )
 from penstock.models.http.waiting import Patience
-from penstock.streams.failures import error_of
+from penstock.streams.errors import error_of
 
 MAX_ERROR_BODY: Final = 65_536
 """How many bytes of a refusal are read: its reason, and no flood."""

@@ -33,9 +33,9 @@ from penstock.models.http.transport import HTTPCall, Transport
 from penstock.models.http.waiting import Timeouts
 from penstock.models.ids import Ids
 from penstock.models.tracing import Trace, Write
-from penstock.requests import Request, RequestLike, make_request
+from penstock.request import Request, RequestLike, make_request
 from penstock.streams import INTERVAL
-from penstock.streams.failures import error_of
+from penstock.streams.errors import error_of
 
 _LOG: Final = getLogger("penstock.models")
 _OF_TRANSPORT: Final = frozenset(

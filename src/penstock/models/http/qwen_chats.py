@@ -16,7 +16,7 @@ from penstock.errors import JSONParseError
 from penstock.models.http import endpoints
 from penstock.models.http.attempt import Prepare, RefusedError, Send
 from penstock.models.http.transport import HTTPCall
-from penstock.requests import Request
+from penstock.request import Request
 
 Write = Callable[[str, dict[str, Any]], HTTPCall]
 """Makes the call that brings a body to a URL."""

@@ -8,7 +8,7 @@ from penstock.messages import ErrorInfo, Usage
 from penstock.models.base import Tap
 from penstock.models.http.keys import Mask
 from penstock.streams import INTERVAL, EventStream
-from penstock.streams.source import Events
+from penstock.streams.pump import Events
 
 
 class Report(Struct):

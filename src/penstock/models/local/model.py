@@ -22,7 +22,7 @@ from penstock.models.base import Batches, Closing, Tap
 from penstock.models.local.engine import Engine, LlamaEngine, packaged_model
 from penstock.models.local.writer import Writer, left_out
 from penstock.models.middleware import ToolMiddleware
-from penstock.requests import Request, RequestLike, make_request
+from penstock.request import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 CONTEXT: Final = 4096

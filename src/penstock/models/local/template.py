@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.apis.reading import clean
+from penstock.apis.fields import clean
 from penstock.messages import AssistantMessage
-from penstock.requests import Request, SystemMessage, UserMessage
+from penstock.request import Request, SystemMessage, UserMessage
 
 SYSTEM: Final = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 """What the model's own template tells it where nobody tells it anything: it knows these words."""

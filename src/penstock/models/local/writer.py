@@ -11,13 +11,13 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from penstock.apis.reading import names_of_own, only_set
+from penstock.apis.fields import names_of_own, only_set
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, Text
 from penstock.models.local.engine import Engine, Piece
 from penstock.models.local.line import Line, Turn
 from penstock.models.local.template import write_prompt
-from penstock.requests import Image, Request, ResponseFormat, UserMessage
+from penstock.request import Image, Request, ResponseFormat, UserMessage
 from penstock.streams import EventStream
 
 API: Final = "llama-cpp"

@@ -27,8 +27,8 @@ from penstock.models.middleware.prompting import asked_again
 from penstock.models.middleware.tracing import reader
 from penstock.models.tracing import Trace
 from penstock.parsing import OnError, Untrusted
-from penstock.parsing.refusals import Segment
-from penstock.requests import Request
+from penstock.parsing.errors import BrokenCall
+from penstock.request import Request
 from penstock.values.schema import Schema
 
 
@@ -158,4 +158,4 @@ class Attempts:
         if self._plan.demand.forced and not attempt.calls and on_error is not None:
             why = "a call was demanded, and none came"
             with suppress(Exception):  # a handler that fails must not end the stream
-                on_error(why, Segment(attempt.text, "", ParseError(why)))
+                on_error(why, BrokenCall(attempt.text, "", ParseError(why)))

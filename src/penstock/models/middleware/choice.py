@@ -15,7 +15,7 @@ from penstock.formats import AnyFormat, Format
 from penstock.formats.grammar import Count
 from penstock.formats.prompts import HEAD, show_tools
 from penstock.messages import AssistantMessage
-from penstock.requests import Request, ResponseFormat
+from penstock.request import Request, ResponseFormat
 from penstock.tools import Tool
 
 Constraint = Literal["json_schema", "grammar", "structural_tag"]

@@ -26,7 +26,7 @@ from penstock.events import (
 )
 from penstock.messages import UNKNOWN, AssistantMessage, Content, Text, Thinking, ToolCall
 from penstock.models.middleware.choice import Demand
-from penstock.parsing.refusals import OnError, Segment
+from penstock.parsing.errors import BrokenCall, OnError
 from penstock.values.coercion import describe_change
 
 _UNREADABLE: Final = "the answer to a tool choice is no JSON object with a name and arguments"
@@ -97,11 +97,11 @@ def _call(
         value, repairs, was_open = _read(text, strictly=was_cut)
         name, arguments = _parts(value)
     except ParseError as error:
-        _tell(on_error, _UNREADABLE, Segment(text, "", error))
+        _tell(on_error, _UNREADABLE, BrokenCall(text, "", error))
         return ToolCall(call_id, UNKNOWN, {}, complete=False)
     tool = next((tool for tool in demand.tools if tool.name == name), None)
     if tool is None:
-        _tell(on_error, _NOT_OFFERED, Segment(text, name, ParseError(_NOT_OFFERED)))
+        _tell(on_error, _NOT_OFFERED, BrokenCall(text, name, ParseError(_NOT_OFFERED)))
         return ToolCall(call_id, name, arguments, complete=False)
     coerced = values.coerce(arguments, tool.parameters)
     fitting = coerced if isinstance(coerced, dict) else arguments
@@ -146,7 +146,7 @@ def _parts(value: object) -> tuple[str, dict[str, Any]]:
     return name, arguments or {}
 
 
-def _tell(on_error: OnError | None, why: str, segment: Segment) -> None:
+def _tell(on_error: OnError | None, why: str, segment: BrokenCall) -> None:
     if on_error is not None:
         with suppress(Exception):  # a handler that fails must not end the stream
             on_error(why, segment)

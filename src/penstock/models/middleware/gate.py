@@ -37,7 +37,7 @@ from penstock.events import (
 from penstock.formats.base import end_of
 from penstock.messages import Content, Opaque, Text, Thinking, ToolCall, Usage, summed
 from penstock.models.middleware.choice import Demand
-from penstock.parsing.refusals import OnError, Segment
+from penstock.parsing.errors import BrokenCall, OnError
 
 PROVIDER: Final = "penstock"
 """Whose part it is that tells of a retry; no API sends it on."""
@@ -254,7 +254,7 @@ class Gate:
     def _tell(self, why: str, name: str, text: str) -> None:
         if self._on_error is not None:
             with suppress(Exception):  # a handler that fails must not end the stream
-                self._on_error(why, Segment(text, name, ParseError(why)))
+                self._on_error(why, BrokenCall(text, name, ParseError(why)))
 
 
 def _total(usages: list[Usage]) -> Usage:

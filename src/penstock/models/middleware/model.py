@@ -18,15 +18,7 @@ from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.formats import FormatLike, Placement, Template, get
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.models.base import (
-    Batches,
-    Model,
-    Tap,
-    batches,
-    message_of,
-    one_by_one,
-    unfailing,
-)
+from penstock.models.base import Batches, Model, Tap, batches, message_of, one_by_one, unfailing
 from penstock.models.ids import Ids
 from penstock.models.middleware.attempts import Attempts, Habits
 from penstock.models.middleware.choice import Constraint
@@ -38,7 +30,7 @@ from penstock.models.tracing import Trace, Write
 from penstock.models.untrusted import untrusted_in
 from penstock.parsing import Arguments, FencedCalls, OnError, QuotedCalls, Reasoning
 from penstock.parsing.quotations import check_choice
-from penstock.requests import Request, RequestLike, make_request
+from penstock.request import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 RETRIES: Final = 1

@@ -10,7 +10,7 @@ from penstock.formats import AnyFormat, Format, for_model, get
 from penstock.models.middleware import choice
 from penstock.models.middleware.prompting import Prompting
 from penstock.parsing import Reasoning
-from penstock.requests import Request
+from penstock.request import Request
 
 UNKNOWN_MODEL: Final = "hermes"
 """What a model is told to write that nobody knows: most models have seen it."""

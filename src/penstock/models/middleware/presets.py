@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.history import result_text, text_of
-from penstock.apis.qwen.requests import NO_OUTPUT
+from penstock.apis.qwen.request import NO_OUTPUT
 from penstock.messages import ToolResult
 from penstock.models.base import Model
 from penstock.models.middleware.model import ToolMiddleware

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from penstock.apis.system_messages import place_system
+from penstock.apis.text_forms import place_system
 from penstock.formats import AnyFormat, Format, Placement, Template
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.middleware.retelling import Retelling, Thoughts, add_turn
-from penstock.parsing.refusals import OnError
-from penstock.requests import Request, UserMessage
+from penstock.parsing.errors import OnError
+from penstock.request import Request, UserMessage
 from penstock.tools import Tool
 
 MAX_STOPS: Final = 4

@@ -28,8 +28,8 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.parsing.refusals import OnError, Segment
-from penstock.requests import Image, Message, UserContent, UserMessage
+from penstock.parsing.errors import BrokenCall, OnError
+from penstock.request import Image, Message, UserContent, UserMessage
 
 Thoughts = Literal["turn", "all", "none"]
 """Which thoughts go back: those since the user spoke last, all of them, or none."""
@@ -109,7 +109,7 @@ class Retelling(Struct, frozen=True):
             if self.on_error is not None:
                 why = f"the format {self.format.name!r} cannot show a call of the history"
                 with suppress(Exception):  # a handler that fails must not end the stream
-                    self.on_error(why, Segment("", call.name, ParseError(str(refusal))))
+                    self.on_error(why, BrokenCall("", call.name, ParseError(str(refusal))))
             return get("hermes").render_call(call)
 
     # --- results ---

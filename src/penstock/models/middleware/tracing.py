@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.events import Done, Event, Failed, TextDelta, TextEnd
 from penstock.formats import AnyFormat, EventParser
 from penstock.models.tracing import Trace
-from penstock.parsing import OnError, Segment
+from penstock.parsing import BrokenCall, OnError
 from penstock.tools import Tool
 
 Read = Callable[[Event], list[Event]]
@@ -33,7 +33,7 @@ def reader(
     )
     heard: set[int] = set()
 
-    def report(why: str, segment: Segment) -> None:
+    def report(why: str, segment: BrokenCall) -> None:
         flow.note(why, segment)
         if on_error is not None:
             on_error(why, segment)

@@ -15,7 +15,7 @@ from penstock.models.middleware.choice import Demand
 from penstock.models.middleware.presets import qwen_prompt
 from penstock.models.qwen_web.conversation import digest_of_text, digest_of_tools
 from penstock.models.qwen_web.sessions import QwenSession
-from penstock.requests import Request
+from penstock.request import Request
 from penstock.tools import Tool
 
 _INSTRUCTIONS: Final = "The instructions have changed. From now on they are:"

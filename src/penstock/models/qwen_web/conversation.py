@@ -19,7 +19,7 @@ from penstock import _json
 from penstock.apis.history import text_of
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.qwen_web.sessions import QwenSession
-from penstock.requests import Message, Request, UserMessage
+from penstock.request import Message, Request, UserMessage
 from penstock.tools import Tool
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final, get_args
 from msgspec.structs import replace
 
 from penstock.apis import Api
-from penstock.apis.reading import names_of_own
+from penstock.apis.fields import names_of_own
 from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed, MessageStart
 from penstock.messages import AssistantMessage
@@ -38,7 +38,7 @@ from penstock.models.qwen_web.credentials import QwenCredentials
 from penstock.models.qwen_web.keeping import Claim, Keeping
 from penstock.models.qwen_web.sessions import LIFETIME, MemorySessions, Sessions
 from penstock.models.qwen_web.turn import Parent, Turn
-from penstock.requests import Request, RequestLike, make_request
+from penstock.request import Request, RequestLike, make_request
 from penstock.streams import INTERVAL
 
 _REFUSED: Final = 403

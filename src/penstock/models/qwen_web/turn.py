@@ -22,7 +22,7 @@ from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches, Tap, one_by_one
 from penstock.models.http import HTTPModel, HTTPStream, Report
 from penstock.models.qwen_web.credentials import HEADERS
-from penstock.requests import Message, Request, SystemMessage
+from penstock.request import Message, Request, SystemMessage
 
 Parent = Literal["response_id", "parent_id"]
 """Which id of an answer the next message names: public clients disagree."""

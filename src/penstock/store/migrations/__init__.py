@@ -1,1 +1,1 @@
-"""Alembic's scripts, shipped with the package; `penstock.store.schema` runs them."""
+"""Alembic's scripts, shipped with the package; `penstock.store.migrate` runs them."""

@@ -18,8 +18,8 @@ import re
 from contextlib import suppress
 from typing import Final
 
-from penstock.values.grammar import RELAXED_ESCAPES
-from penstock.values.rjson.repairs import Repair, Repairs
+from penstock.values.json_grammar import RELAXED_ESCAPES
+from penstock.values.rjson.notes import Repair, Repairs
 
 _HEX = "[0-9a-fA-F]"
 _HIGH = rf"\\u[dD][89abAB]{_HEX}{{2}}"

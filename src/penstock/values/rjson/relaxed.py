@@ -22,20 +22,20 @@ import re
 from typing import Any, Final
 
 from penstock.errors import JSONParseError
-from penstock.values import grammar
+from penstock.values import json_grammar
 from penstock.values.rjson.escapes import decode_escapes, find_bad_escape, note_foreign_quotes
-from penstock.values.rjson.repairs import Repair, Repairs
+from penstock.values.rjson.notes import Repair, Repairs
 from penstock.values.rjson.strict import StrictShortcut
 
 _COMMENT: Final = r"//[^\n\r]*+|#[^\n\r]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
-_BLANK: Final = re.compile(rf"(?:[{grammar.WHITESPACE}]++|{_COMMENT})*")
-_BLANK_BEGINS: Final = grammar.WHITESPACE + "/#"
+_BLANK: Final = re.compile(rf"(?:[{json_grammar.WHITESPACE}]++|{_COMMENT})*")
+_BLANK_BEGINS: Final = json_grammar.WHITESPACE + "/#"
 _COMMENT_OPENS: Final = re.compile(r"//|/\*|#")
-_GLUED: Final = re.compile(rf"(?!//|/\*|#)[{grammar.WORD_CHARACTERS}]")
+_GLUED: Final = re.compile(rf"(?!//|/\*|#)[{json_grammar.WORD_CHARACTERS}]")
 _CONTROL: Final = re.compile("[\x00-\x1f]")
 _BODIES: Final = {
     opening: re.compile(rf"[^{closing}\\]*+(?:\\.[^{closing}\\]*+)*", re.DOTALL)
-    for opening, closing in grammar.CLOSING_QUOTES.items()
+    for opening, closing in json_grammar.CLOSING_QUOTES.items()
 }
 
 
@@ -52,7 +52,7 @@ class RelaxedReader:
 
     def read(self) -> Any:
         """Return the one value of the text; raise `JSONParseError` for anything else."""
-        if self._text.startswith(grammar.BYTE_ORDER_MARK):
+        if self._text.startswith(json_grammar.BYTE_ORDER_MARK):
             self._at = 1
             self._note(Repair.BYTE_ORDER_MARK)
         value = self._value()
@@ -108,8 +108,8 @@ class RelaxedReader:
         if taken:
             value, self._at = taken
             return value
-        if len(self._open) == grammar.MAX_DEPTH:
-            raise self._error(f"nested deeper than {grammar.MAX_DEPTH} containers")
+        if len(self._open) == json_grammar.MAX_DEPTH:
+            raise self._error(f"nested deeper than {json_grammar.MAX_DEPTH} containers")
         self._open.append(container)
         self._at += 1
         return container
@@ -122,9 +122,9 @@ class RelaxedReader:
             return self._opened({})
         if mark == "[":
             return self._opened([])
-        if mark in grammar.CLOSING_QUOTES:
+        if mark in json_grammar.CLOSING_QUOTES:
             return self._string(mark)
-        number = grammar.RELAXED_NUMBER.match(self._text, self._at)
+        number = json_grammar.RELAXED_NUMBER.match(self._text, self._at)
         return self._number(number.group()) if number else self._word_value()
 
     def _number(self, token: str) -> int | float:
@@ -132,10 +132,10 @@ class RelaxedReader:
         self._at += len(token)
         if _GLUED.match(self._text, self._at):
             raise self._error("a number with something glued to it", start)
-        if self._notes and not grammar.NUMBER.fullmatch(token):
+        if self._notes and not json_grammar.NUMBER.fullmatch(token):
             self._note(Repair.ODD_NUMBER, token)
         try:
-            return grammar.read_number(token)
+            return json_grammar.read_number(token)
         except ValueError as exc:
             raise self._error(str(exc), start) from exc
 
@@ -143,12 +143,12 @@ class RelaxedReader:
         word = self._word("a value")
         # A literal ends where a comment opens; a word of another kind goes on: `true//yes`, `a//b`.
         literal = _COMMENT_OPENS.split(word, maxsplit=1)[0]
-        if literal in grammar.RELAXED_LITERALS:
+        if literal in json_grammar.RELAXED_LITERALS:
             self._at += len(literal)
-            if literal in grammar.PYTHON_LITERALS:
+            if literal in json_grammar.PYTHON_LITERALS:
                 self._note(Repair.PYTHON_LITERAL, literal)
-            return grammar.RELAXED_LITERALS[literal]
-        if word.startswith(tuple(grammar.LITERALS)):
+            return json_grammar.RELAXED_LITERALS[literal]
+        if word.startswith(tuple(json_grammar.LITERALS)):
             raise self._error("a literal with something glued to it")
         self._at += len(word)
         self._note(Repair.BARE_WORD, word)
@@ -156,17 +156,17 @@ class RelaxedReader:
 
     def _key(self) -> str:
         mark = self._text[self._at : self._at + 1]
-        if mark in grammar.CLOSING_QUOTES:
+        if mark in json_grammar.CLOSING_QUOTES:
             return self._string(mark)
         word = self._word("a key")
-        if word in grammar.RELAXED_LITERALS or grammar.RELAXED_NUMBER.match(word):
+        if word in json_grammar.RELAXED_LITERALS or json_grammar.RELAXED_NUMBER.match(word):
             raise self._error(f"a key must be a string or a word, not `{word[:40]}`")
         self._at += len(word)
         self._note(Repair.UNQUOTED_KEY, word)
         return word
 
     def _word(self, wanted: str) -> str:
-        word = grammar.WORD.match(self._text, self._at)
+        word = json_grammar.WORD.match(self._text, self._at)
         if word:
             return word.group()
         ended = self._at == len(self._text)
@@ -176,7 +176,7 @@ class RelaxedReader:
         start = self._at + 1
         body = _BODIES[opening].match(self._text, start)
         end = body.end() if body else start
-        if self._text[end : end + 1] != grammar.CLOSING_QUOTES[opening]:
+        if self._text[end : end + 1] != json_grammar.CLOSING_QUOTES[opening]:
             raise self._error("a string that is never closed")
         self._at = end + 1
         content = self._text[start:end]

@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from penstock import _json
-from penstock.values.grammar import MAX_DEPTH
+from penstock.values.json_grammar import MAX_DEPTH
 
 
 class NotStrictError(Exception):

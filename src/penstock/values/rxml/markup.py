@@ -20,7 +20,7 @@ import re
 from bisect import bisect_left
 from typing import Final, NamedTuple
 
-from penstock.values.coercion.entities import decode_entities
+from penstock.values.coercion import decode_entities
 
 _NAME: Final = r"\w[\w.:\-]*+"
 _VALUE: Final = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>/]|/(?!>))+)"""

@@ -1,18 +1,19 @@
 """The answer as segments: text, reasoning and calls, each opened, filled and ended under one id."""
 
-from penstock.views.segments.chunks import CallPiece, Chunk
 from penstock.views.segments.events import (
     SEGMENT_TYPES,
+    CallPiece,
+    Chunk,
     SegmentContent,
     SegmentEnd,
     SegmentEvent,
     SegmentStart,
     from_dict,
 )
-from penstock.views.segments.handler import Handler, OnInvocation, OnSegment, create
-from penstock.views.segments.invocations import Adapter, ToolInvocation
-from penstock.views.segments.strategies import STRATEGIES
-from penstock.views.segments.syntaxes import (
+from penstock.views.segments.handler import STRATEGIES, Handler, OnInvocation, OnSegment, create
+from penstock.views.segments.invocations import (
+    Adapter,
+    ToolInvocation,
     ToolSyntax,
     find_syntax,
     register_syntax,

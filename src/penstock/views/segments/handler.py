@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from penstock.errors import UsageError
 from penstock.events import (
@@ -24,23 +24,77 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.formats.base import Format
+from penstock.formats.combined import mixed
+from penstock.formats.file_tags import FILE_TAGS
+from penstock.formats.json_calls import json_tool
+from penstock.formats.sentinel import SENTINEL
+from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall, Usage
-from penstock.parsing import Machine, OnError, Reasoning, Segment
+from penstock.parsing import BrokenCall, Engine, OnError, Reasoning
+from penstock.parsing.readers.signed_json import Signature, profile_of
 from penstock.tools import Tool, read_tools
 from penstock.values.schema import Schema
-from penstock.views.segments.chunks import CallPiece, Chunk
-from penstock.views.segments.events import REASONING, SegmentEvent
-from penstock.views.segments.invocations import Adapter, ToolInvocation
+from penstock.views.segments.events import REASONING, CallPiece, Chunk, SegmentEvent
+from penstock.views.segments.invocations import BUILT_IN, Adapter, ToolInvocation
 from penstock.views.segments.native import NativeCalls
-from penstock.views.segments.strategies import (
-    detectors_of,
-    find_strategy,
-    format_of,
-    signature_of,
-)
-from penstock.views.segments.syntaxes import BUILT_IN
 from penstock.views.segments.text import ParsedText, PlainText, TextReader
 from penstock.views.segments.writer import SegmentWriter
+
+# How calls are looked for in text: by the name of a strategy, or by a list of detectors.
+
+
+NATIVE: Final = "api_tool_call"
+"""The strategy that reads no text: calls come beside it."""
+
+_DETECTORS: Final = {"xml": "xml_tag", "json": "json_tool", "sentinel": "sentinel"}
+"""The detector of each strategy that reads text."""
+
+STRATEGIES: Final = tuple(sorted([NATIVE, *_DETECTORS]))
+"""The names of all strategies."""
+
+VARIABLES: Final = ("PENSTOCK_STREAM_PARSER", "AUTOBYTEUS_STREAM_PARSER")
+"""What the environment may name a strategy with; the first one that says anything counts."""
+
+
+def find_strategy(environ: Mapping[str, str]) -> str:
+    """Give the strategy that *environ* asks for: native calls, unless it names another."""
+    said = (environ.get(variable, "").strip().lower() for variable in VARIABLES)
+    wanted = next(filter(None, said), NATIVE)
+    return wanted if wanted in STRATEGIES else NATIVE
+
+
+def detectors_of(strategy: str) -> tuple[str, ...]:
+    """Give the detectors of a strategy; raise `UsageError` for a name that none has."""
+    name = strategy.strip().lower()
+    if name not in STRATEGIES:
+        known = ", ".join(STRATEGIES)
+        raise UsageError(f"no strategy is called {strategy!r}; there are {known}")
+    return (_DETECTORS[name],) if name in _DETECTORS else ()
+
+
+def signature_of(detectors: Iterable[str], provider: str | None) -> Signature | None:
+    """Give what JSON begins with that is meant to be a call; None where JSON is not read."""
+    return Signature(profile_of(provider).signatures) if "json_tool" in detectors else None
+
+
+def format_of(detectors: Iterable[str], provider: str | None) -> Format | None:
+    """Give the format that reads with *detectors*, in their order; None where there are none.
+
+    Names that no detector has are ignored.
+    """
+    formats: list[Format] = []
+    for name in dict.fromkeys(detectors):
+        match name:
+            case "xml_tag":
+                formats += [TOOL_TAG, FILE_TAGS]
+            case "json_tool":
+                formats.append(json_tool(provider))
+            case "sentinel":
+                formats.append(SENTINEL)
+            case _:
+                pass
+    return mixed("segments", *formats) if formats else None
+
 
 _Told = TypeVar("_Told")
 
@@ -190,7 +244,7 @@ class Handler:
             case _:
                 assert_never(event)
 
-    def _parser_of(self, format: Format) -> Callable[[], Machine]:  # noqa: A002
+    def _parser_of(self, format: Format) -> Callable[[], Engine]:  # noqa: A002
         return lambda: format.parser(
             self._tools, arguments="live", reasoning=self._reasoning, on_error=self._on_error
         )
@@ -213,7 +267,7 @@ class Handler:
         except Exception as exc:  # noqa: BLE001 - it is the caller's, and may be anything
             if self._on_error is not None:
                 with suppress(Exception):
-                    self._on_error(f"a callback failed: {exc!r}", Segment(""))
+                    self._on_error(f"a callback failed: {exc!r}", BrokenCall(""))
 
 
 def create(

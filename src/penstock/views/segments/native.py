@@ -15,15 +15,13 @@ from msgspec import structs
 
 from penstock import _json
 from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
-from penstock.formats.tool_readers import registered_tool
+from penstock.formats.tool_tag import registered_tool
 from penstock.messages import ToolCall
-from penstock.parsing.bodies.opening_tags import known_name
+from penstock.parsing.readers.tagged.tags import known_name
 from penstock.values.incremental import IncrementalJSON
 from penstock.values.schema import Schema
-from penstock.views.segments.chunks import CallPiece
-from penstock.views.segments.content import ContentSegment
-from penstock.views.segments.events import INCOMPLETE, RUN_BASH, TOOL_CALL
-from penstock.views.segments.writer import SegmentWriter
+from penstock.views.segments.events import INCOMPLETE, RUN_BASH, TOOL_CALL, CallPiece
+from penstock.views.segments.writer import ContentSegment, SegmentWriter
 
 _Key = tuple[str, int]
 """Whose index it is, and the index: a chunk counts calls, an event counts blocks."""

@@ -7,11 +7,13 @@ event as `raw`. Where an answer is cut inside a call, the call is shown up to th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from penstock.errors import JSONParseError
 from penstock.events import (
     Event,
     TextDelta,
@@ -24,14 +26,273 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats.tool_readers import registered_tool
-from penstock.parsing import Machine
-from penstock.parsing.bodies.json_signatures import Signature
-from penstock.views.segments.content import ContentSegment
-from penstock.views.segments.events import REASONING, TEXT
-from penstock.views.segments.openings import Opening, find_header, find_opening
-from penstock.views.segments.raw_blocks import RawBlock
-from penstock.views.segments.writer import SegmentWriter
+from penstock.formats.tool_tag import RegisteredTool, registered_tool
+from penstock.messages import ToolCall
+from penstock.parsing import Engine
+from penstock.parsing.readers.json_calls import Balance
+from penstock.parsing.readers.signed_json import Signature
+from penstock.parsing.readers.tagged.strings import MAX_GAP
+from penstock.parsing.readers.tagged.tags import attributes_of_opening_tags
+from penstock.parsing.readers.tagged.tool_tag_values import PipedTool
+from penstock.parsing.scanner import markers
+from penstock.values.incremental import IncrementalJSON
+from penstock.values.rxml.markup import opening_at
+from penstock.views.segments.events import INCOMPLETE, REASONING, RUN_BASH, TEXT, TOOL_CALL
+from penstock.views.segments.writer import ContentSegment, SegmentWriter
+
+# What a call over text begins and ends with: a tag, a sentinel's header, or JSON.
+#
+# The events of a call say what is called with what; how it was written is in their `raw`. A
+# segment shows what stands inside, and its metadata is what the opening says about it.
+
+
+_OPENING: Final = re.compile(
+    r"(?ai)\[\[seg_end\]\]|(?P<header>\[\[seg_start)|(?P<json>[\[{])"
+    r"|<(?P<tag>tool|write_file|edit_file|run_bash)(?=[\s/>])"
+)
+
+_BORDER: Final = re.compile(r"(?ai)\[\[seg_(?:end\]\]|(?P<header>start))")
+
+
+class Closing:
+    """What ends a call: *literal* in any case, and behind it, and white space, *end* if any."""
+
+    def __init__(self, literal: str, end: str = "") -> None:
+        gap = rf"\s{{0,{MAX_GAP}}}" if end else ""
+        whole = rf"(?ai){re.escape(literal)}{gap}"
+        self.find = re.compile(whole + re.escape(end)).search
+        self._last = re.compile(rf"{whole}(?:{re.escape(end)})?\Z")
+        self._size = len(literal) + len(end) + (MAX_GAP if end else 0)
+        self._beginnings = markers(literal, fold=True)
+
+    def find_held(self, text: str) -> int:
+        """Find where the end of *text* begins that is the closing, or may become it."""
+        found = self._last.search(text, max(0, len(text) - self._size))
+        return self._beginnings.find_held(text) if found is None else found.start()
+
+
+_TAG: Final = Closing("</tool", ">")
+_SENTINEL: Final = Closing("[[seg_end]]")
+
+
+_LIST: Final = re.compile(r"""\s*(?:\[|(\{\s*["'](?:tool_calls|tools)["']))""")
+
+_TYPES: Final = {"tool": TOOL_CALL, "run_terminal_cmd": RUN_BASH}
+"""Other words for types of segments, in a sentinel's header."""
+
+_SHOWN: Final = (TEXT, REASONING)
+
+
+class Opening(Struct, frozen=True):
+    """What opens a call in a piece of text.
+
+    *lead* is the markup before it, *text* the opening itself and *inside* what follows it. *fields*
+    are its attributes, or what a header says; *closing* is what ends the call.
+    """
+
+    kind: str
+    lead: str
+    text: str
+    inside: str
+    fields: dict[str, Any]
+    closing: Closing | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many brackets are open around each call: JSON may be a list of them."""
+        found = _LIST.match(self.inside) if self.kind == "json" else None
+        return 0 if found is None else 2 if found[1] else 1
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether it is a tag, inside which arguments are marked."""
+        return self.kind in ("tool", "file")
+
+    def segment_type(self, tool: RegisteredTool) -> str:
+        """Give the type of the segment that shows a call of *tool* as it is written."""
+        if self.kind == "sentinel":
+            return _type_of(self.fields)
+        return tool.segment_type if self.is_tag else TOOL_CALL
+
+    def metadata(self, name: str, tool: RegisteredTool) -> dict[str, Any]:
+        """Give what the opening says of a call of *tool*, whose name is *name*."""
+        if self.kind == "json":
+            return {}
+        if self.kind == "sentinel":
+            return {key: value for key, value in self.fields.items() if key != "type"}
+        metadata: dict[str, Any] = {}
+        if self.kind == "tool":
+            metadata["tool_name"] = self.fields.get("name", name)
+        if isinstance(tool.reader, PipedTool):
+            metadata |= tool.reader.read_attributes(self.fields)
+        return metadata
+
+
+def find_opening(raw: str) -> Opening | None:
+    """Find the first opening of a call in *raw*."""
+    found, end = _OPENING.search(raw), 0
+    while found:
+        at, end = found.start(), found.end()
+        if found["json"]:
+            return Opening("json", raw[:at], "", raw[at:], {})
+        tag = opening_at(raw, at) if found["tag"] else None
+        if tag is not None:
+            kind = "tool" if found["tag"].lower() == "tool" else "file"
+            text, inside = raw[at : tag.end], raw[tag.end :]
+            return Opening(kind, raw[:at], text, inside, attributes_of_opening_tags(tag), _TAG)
+        if found["header"]:
+            end, fields = read_header(raw, end)
+            if _type_of(fields) not in _SHOWN:  # those are markup before the call
+                return Opening("sentinel", raw[:at], raw[at:end], raw[end:], fields, _SENTINEL)
+        found = _OPENING.search(raw, end)
+    return None
+
+
+def _type_of(fields: dict[str, Any]) -> str:
+    said = str(fields.get("type", "")).strip().lower()
+    return _TYPES.get(said, said)
+
+
+def read_header(raw: str, at: int) -> tuple[int, dict[str, Any]]:
+    """Read the JSON of a sentinel's header from *at* on; give its end, and what it says."""
+    reader = IncrementalJSON()
+    at = raw.find("{", at)
+    try:
+        while at < len(raw) and not reader.complete:
+            before = at
+            _, at = reader.advance(raw, at)
+            if at == before:
+                break
+    except JSONParseError:
+        return len(raw), {}
+    end = raw.find("]]", at)
+    fields = reader.value if isinstance(reader.value, dict) else {}
+    return (len(raw) if end == -1 else end + 2), fields
+
+
+def find_header(lead: str) -> dict[str, Any] | None:
+    """Give what the header says that opens text or a thought; None where *lead* is no border.
+
+    Behind the end of such a segment plain text goes on, about which nothing is said.
+    """
+    metadata: dict[str, Any] | None = None
+    found = _BORDER.search(lead)
+    while found:
+        at = found.end()
+        metadata = {}
+        if found["header"]:
+            at, fields = read_header(lead, at)
+            metadata = {key: value for key, value in fields.items() if key != "type"}
+        found = _BORDER.search(lead, at)
+    return metadata
+
+
+# A segment that shows the text inside a call as it stands, markup and all.
+#
+# One block of text may hold several calls, such as a list of them: it stays one segment, whose
+# calls are all invoked. What may turn out to be the closing tag is held back; the tag itself is
+# not shown. A call that broke has a closing tag all the same: its block goes on up to there,
+# and is no text.
+
+
+class RawBlock:
+    """Shows the text of the open segment *id*, behind its *opening*."""
+
+    def __init__(self, writer: SegmentWriter, id: str, opening: Opening) -> None:  # noqa: A002
+        self._writer = writer
+        self._id = id
+        self._closing = opening.closing
+        self._depth = opening.depth  # of brackets that are open around every call
+        self._calls: list[ToolCall] = []
+        self._in_call = True
+        self._is_broken = False  # only the closing tag ends it now
+        self._held = ""  # what may be the closing tag, or a beginning of it
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing more can belong to the block: it ends with its call."""
+        return not self._in_call and self._depth == 0 and not self._is_broken
+
+    def add(self, text: str) -> None:
+        """Show more, up to what may be the closing tag."""
+        self._in_call = True
+        self._show(text)
+
+    def end_call(self, call: ToolCall, text: str) -> None:
+        """Note that *call* has ended, behind *text*."""
+        self._show(text)
+        self._calls.append(call)
+        self._in_call = False
+
+    def break_off(self) -> bool:
+        """Note that the call broke; tell whether the block goes on, up to a closing tag."""
+        self._is_broken = self._closing is not None
+        return self._is_broken
+
+    def takes(self, text: str) -> bool:
+        """Show *text* if the call broke, and the block goes on behind it; tell whether it did."""
+        if not self._is_broken or self._find_closing(text) is not None:
+            return False
+        self._show(text)
+        return True
+
+    def goes_on(self, text: str) -> bool:
+        """Tell whether *text*, which another call begins with, has that call in this block."""
+        if self._depth == 0:
+            return not text
+        return text.lstrip().startswith(",") and self._find_end(text) is None
+
+    def is_open_behind(self, text: str) -> bool:
+        """Tell whether the block goes on even behind *text*, which follows a call."""
+        return self._find_end(text) is None
+
+    def leave(self, text: str) -> str:
+        """End the segment; give what of *text* does not belong to it any more.
+
+        A list that goes on with something else than a call ends there: its calls are good.
+        """
+        if self._is_broken:
+            return self._leave_broken(text)
+        end = self._find_end(text)
+        if end is None:
+            end = 0
+        self._show(text[:end])
+        self._writer.end(self._id, {}, self._held, self._calls)
+        return text[end:]
+
+    def cut(self, text: str = "") -> None:
+        """End the segment where its text was cut, or broke, behind *text*."""
+        shown, self._held = self._held + text, ""
+        self._writer.add(self._id, shown, shown)
+        self._writer.end(self._id, {INCOMPLETE: True}, calls=self._calls)
+
+    def _leave_broken(self, text: str) -> str:
+        found = self._find_closing(text)
+        if found is None:
+            self.cut()
+            return text
+        whole, self._held = found.string, ""
+        shown = whole[: found.start()]
+        self._writer.add(self._id, shown, shown)
+        self._writer.end(self._id, {INCOMPLETE: True}, found[0], self._calls)
+        return whole[found.end() :]
+
+    def _find_closing(self, text: str) -> re.Match[str] | None:
+        return None if self._closing is None else self._closing.find(self._held + text)
+
+    def _show(self, text: str) -> None:
+        text = self._held + text
+        shown = len(text) if self._closing is None else self._closing.find_held(text)
+        self._held = text[shown:]
+        if shown:
+            self._writer.add(self._id, text[:shown], text[:shown])
+
+    def _find_end(self, text: str) -> int | None:
+        """Find where in *text*, which follows a call, the block ends; None where it does not."""
+        balance = Balance(self._depth, "")
+        end = balance.pass_over(text, 0)
+        return end if balance.is_even else None
+
 
 _KINDS: Final[dict[type, str]] = {
     TextStart: TEXT,
@@ -72,12 +333,12 @@ class ParsedText:
     """
 
     def __init__(
-        self, writer: SegmentWriter, make: Callable[[], Machine], signature: Signature | None
+        self, writer: SegmentWriter, make: Callable[[], Engine], signature: Signature | None
     ) -> None:
         self._writer = writer
         self._make = make
         self._signature = signature
-        self._parser: Machine | None = None
+        self._parser: Engine | None = None
         self._content: ContentSegment | None = None  # of the call that is open
         self._block: RawBlock | None = None  # that is open, whether a call in it is or not
         self._in_call = False

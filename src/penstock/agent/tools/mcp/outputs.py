@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.agent.tools.base import ToolOutput
 from penstock.agent.tools.contents import read_encoded_picture
 from penstock.messages import Text
-from penstock.requests import Image
+from penstock.request import Image
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock

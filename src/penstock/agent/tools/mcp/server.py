@@ -16,13 +16,13 @@ from contextlib import suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
+from penstock.agent.cancellation import shielded
 from penstock.agent.tools.base import AgentTool, ToolContext
 from penstock.agent.tools.contents import cut_middle
 from penstock.agent.tools.mcp.listing import lawful_names, list_tools
 from penstock.agent.tools.mcp.outputs import read_output
 from penstock.agent.tools.mcp.places import MISSING, Address, Command, read_place, transport_to
 from penstock.agent.tools.mcp.progress import Progress
-from penstock.agent.tools.waiting import to_the_end
 from penstock.errors import ProviderError, ToolError, UsageError
 from penstock.tools import Tool
 
@@ -115,7 +115,7 @@ class MCPServer:
     async def __aexit__(self, *_exc: object) -> None:
         self._closing.set()
         if self._life is not None:
-            await to_the_end(self._ended(self._life))
+            await shielded(self._ended(self._life))
 
     async def refresh(self) -> list[AgentTool]:
         """Ask the server for its tools again, and give them; that takes as long as a start may."""
@@ -162,7 +162,7 @@ class MCPServer:
         if self._life is not None:
             self._life.cancel()
             with suppress(asyncio.CancelledError):
-                await to_the_end(self._ended(self._life))
+                await shielded(self._ended(self._life))
 
     async def _ended(self, life: asyncio.Task[None]) -> None:
         await asyncio.wait([life])

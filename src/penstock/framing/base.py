@@ -1,0 +1,226 @@
+"""What every framing of a stream has in common: frames out of bytes, and the rules at the edges.
+
+`sse`, `ndjson` and `json_array` differ in how they find a frame and agree on all else:
+
+* any cut of the bytes gives the same frames, and the cost of a `feed` does not depend on what
+  came before;
+* one byte order mark in front is dropped; UTF-8 is decoded where a whole piece is known, so a
+  character is never broken by a cut, and what is not UTF-8 becomes U+FFFD;
+* what the end of the stream cuts off is delivered with `Frame.unfinished` set, never dropped;
+* an input over a limit raises `LimitError`, after the frames before it were delivered: if the
+  same `feed` has some, it returns them and the next call raises. From then on every call does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from codecs import BOM_UTF8
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from penstock.errors import LimitError, UsageError
+
+if TYPE_CHECKING:
+    from penstock.errors import PenstockError
+
+
+# Bytes in pieces, cut into lines: what `sse` and `ndjson` stand on.
+#
+# Lines are split before UTF-8 is decoded, so U+2028 and its like never end one. The beginning
+# of a line waits in a `bytearray`, which grows without being copied on each piece: a line of a
+# megabyte fed byte by byte costs what its bytes cost.
+
+
+_LINE_ENDS: Final = (b"\n", b"\r")
+
+
+class LineSplitter:
+    """Lines that end with LF; a CR before it stays on the line, as JSON allows CR between tokens.
+
+    No line may have more than *limit* bytes, its end and a byte order mark not counted. When one
+    does, `split` still gives the lines before it; `overflow` then has the error, and no more lines
+    come.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.overflow: LimitError | None = None
+        self._limit = limit
+        self._begun = bytearray()
+
+    def split(self, data: bytes) -> list[bytes]:
+        """Take more bytes; return the lines that they complete, without their ends."""
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        return self._assemble(lines, rest)
+
+    def take_rest(self) -> bytes:
+        """Take the line that no line end has completed."""
+        rest = bytes(self._begun)
+        self._begun.clear()
+        return rest
+
+    def _assemble(self, lines: list[bytes], rest: bytes) -> list[bytes]:
+        if lines and self._begun:
+            self._begun += lines[0]
+            lines[0] = self.take_rest()
+        for number, line in enumerate(lines):
+            if len(line) > self._limit:
+                self._refuse()
+                return lines[:number]
+        if rest:
+            self._begun += rest
+            if len(self._begun) > self._limit:
+                self._refuse()
+        return lines
+
+    def _refuse(self) -> None:
+        self._begun.clear()
+        self.overflow = LimitError(
+            f"a line of more than {self._limit} bytes", limit="max_line", value=self._limit
+        )
+
+
+class UniversalLineSplitter(LineSplitter):
+    """Lines that end with LF, CR or CRLF, whichever comes.
+
+    A CR ends its line at once; an LF that follows, be it in the next piece, belongs to it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._after_cr = False
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether the next byte, whatever it is, is the first of a line."""
+        return not self._begun and not self._after_cr
+
+    def split(self, data: bytes) -> list[bytes]:
+        """Take more bytes; return the lines that they complete, without their ends."""
+        if not data:
+            return []
+        # Unlike the one of str, this method knows these three line ends and no other.
+        lines = data.splitlines()
+        rest = b"" if data.endswith(_LINE_ENDS) else lines.pop()
+        if self._after_cr and data.startswith(b"\n"):
+            del lines[0]
+        self._after_cr = data.endswith(b"\r")
+        return self._assemble(lines, rest)
+
+
+MAX_LINE: Final = 8 * 1024 * 1024
+"""How many bytes a line may have: a whole answer with an image in it, and no more than can be read
+at once without everybody else waiting for it."""
+
+MAX_EVENT: Final = 2 * MAX_LINE
+"""How many bytes an event may have: providers put one on a single line, so two lines are ample."""
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """One message of a framed stream, as text that nobody has parsed yet.
+
+    `event` is the name that the wire gave it, and empty where it gave none (WHATWG's `message`);
+    `id` is the last event id when it was dispatched. Only SSE has the two. `unfinished` marks the
+    last frame of a stream that ended before the frame did: its text may be whole or cut.
+    """
+
+    data: str
+    event: str = ""
+    id: str = ""
+    unfinished: bool = False
+
+
+class FrameDecoder(ABC):
+    """The life of a decoder: `feed` until the bytes end, then `finish` once.
+
+    A framing says how it reads by `_read` and `_read_end`. Both add to a list of frames and may
+    raise `LimitError` at any point; what they added before counts.
+    """
+
+    def __init__(self) -> None:
+        self._head: bytes | None = b""  # what may still become a byte order mark
+        self._refusal: PenstockError | None = None
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
+        """Take more bytes; return the frames that they complete.
+
+        Raises `LimitError` for input over a limit and `UsageError` after `finish`.
+        """
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        if not isinstance(data, bytes):
+            data = _as_bytes(data)
+        if self._head is not None:
+            data = self._skip_mark(self._head + data)
+            if not data:
+                return []
+        frames: list[Frame] = []
+        try:
+            self._read(data, frames)
+        except LimitError as error:
+            self._refusal = error
+            if not frames:
+                raise
+        return frames
+
+    def finish(self) -> list[Frame]:
+        """End the stream; return what it cut off, if anything, as an unfinished frame.
+
+        Raises `LimitError` if the stream has gone over a limit and `UsageError` if called twice.
+        """
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        self._refusal = UsageError("the stream is finished: make a new decoder for a new one")
+        frames: list[Frame] = []
+        try:
+            if self._head:
+                self._read(self._head, frames)
+            self._read_end(frames)
+        except LimitError as error:
+            self._refusal = error
+            raise
+        return frames
+
+    @abstractmethod
+    def _read(self, data: bytes, frames: list[Frame]) -> None:
+        """Add the frames that *data* completes."""
+
+    @abstractmethod
+    def _read_end(self, frames: list[Frame]) -> None:
+        """Add what the end of the stream cut off."""
+
+    def _skip_mark(self, data: bytes) -> bytes:
+        """Hold *data* while it may be the beginning of a mark; then give it without one."""
+        if len(data) < len(BOM_UTF8) and BOM_UTF8.startswith(data):
+            self._head = data
+            return b""
+        self._head = None
+        return data.removeprefix(BOM_UTF8)
+
+
+def check_limit(name: str, value: int) -> int:
+    """Return *value*, the limit called *name*; raise `UsageError` if nothing could pass it."""
+    if value < 1:
+        raise UsageError(f"{name} must be at least 1, not {value}")
+    return value
+
+
+def as_utf8(data: str | bytes) -> bytes:
+    """Return *data* for the wire; bytes are taken to be UTF-8 already.
+
+    Raises `UsageError` for a lone surrogate, which UTF-8 cannot say.
+    """
+    if isinstance(data, bytes):
+        return data
+    try:
+        return data.encode()
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"a lone surrogate at {exc.start} cannot be written as UTF-8") from exc
+
+
+def _as_bytes(data: bytearray | memoryview) -> bytes:
+    # `bytes(5)` is five zeros: a wrong type must not become input.
+    if isinstance(data, (bytearray, memoryview)):
+        return bytes(data)
+    raise UsageError(f"a decoder takes bytes, not {type(data).__name__}")

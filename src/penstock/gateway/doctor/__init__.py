@@ -1,0 +1,1 @@
+"""`penstock doctor`: probes an upstream and reports how it behaves."""

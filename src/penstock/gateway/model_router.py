@@ -1,0 +1,218 @@
+"""Which model answers: the names that clients use, and the upstreams behind them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, runtime_checkable
+
+from msgspec import Struct, structs
+
+from penstock.apis.fields import tool_names
+from penstock.apis.text_forms import count_later, usual_placement
+from penstock.errors import PenstockError
+from penstock.gateway import tool_adapter
+from penstock.gateway.config.routes import Options, options_of
+from penstock.gateway.config.settings import Settings
+from penstock.gateway.errors import HTTPError
+from penstock.models.base import Batches, Model, Tap
+from penstock.models.middleware.choice import demand_of
+from penstock.parsing import OnError
+from penstock.request import Request
+
+# The models that clients can be told of: those that the settings name, and the upstream's own.
+#
+# A name that the settings do not know goes to the default upstream as it is, so that upstream
+# is asked what it has. Its list is kept for an hour; one that cannot be had is asked for again
+# after a minute, and nobody waits long for it.
+
+
+KEPT_SECONDS: Final = 3_600.0
+"""How long a list is good."""
+
+AGAIN_SECONDS: Final = 60.0
+"""After how long a list is asked for again that could not be had."""
+
+WAIT_SECONDS: Final = 3.0
+"""How long a client that lists the models waits for the upstream."""
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A model whose server can say what it has."""
+
+    async def names(self, seconds: float) -> list[str]:
+        """List the models of the server, within *seconds*."""
+
+
+class Catalog:
+    """Knows what the server of *model* has, as far as it says so."""
+
+    def __init__(self, model: object, clock: Callable[[], float] = time.monotonic) -> None:
+        self._model = model if isinstance(model, Listing) else None
+        self._clock = clock
+        self._names: list[str] = []
+        self._until = clock()
+
+    async def names(self) -> list[str]:
+        """Give the names; those of before where the server does not answer."""
+        if self._model is None or self._clock() < self._until:
+            return self._names
+        # Whoever comes meanwhile is told what is known by now.
+        self._until = self._clock() + AGAIN_SECONDS
+        try:
+            self._names = await self._model.names(WAIT_SECONDS)
+        except (PenstockError, OSError, TimeoutError):
+            return self._names
+        self._until = self._clock() + KEPT_SECONDS
+        return self._names
+
+
+_PASSED_ON: Final = ("anthropic-beta", "openai-beta")
+"""Headers of a client that mean something to an upstream; no other goes there.
+
+An idempotency key does not: one request may ask an upstream several times, and mean each of them.
+"""
+
+
+class ResolvedRoute(Struct, frozen=True):
+    """The way of one request: to *model* behind *upstream*, which calls it *asked*."""
+
+    name: str
+    upstream: str
+    api: str
+    asked: str
+    model: Model
+    options: Options
+
+    @property
+    def wire(self) -> str:
+        """The API of the bytes that come; a model in the process may speak one too."""
+        return getattr(self.model, "wire", self.api)
+
+    def check(self, request: Request) -> None:
+        """Raise `UsageError` for a choice of tools that cannot be made.
+
+        A server that is given tools as they are refuses such a choice itself. Where a model is told
+        of them in words, nobody but us would.
+        """
+        if self.is_told_in_words:
+            demand_of(request)
+
+    def for_request(self, request: Request) -> ResolvedRoute:
+        """Return the way as *request* wants it.
+
+        A whole answer has no deltas: its calls are read whole, and a broken one stays text.
+        """
+        if request.stream or self.options.arguments == "whole":
+            return self
+        return structs.replace(self, options=structs.replace(self.options, arguments="whole"))
+
+    @property
+    def is_told_in_words(self) -> bool:
+        """Whether the model is told of tools in words, so that no tool of a provider reaches it."""
+        return self.options.tools == "prompt" or getattr(self.model, "reads_calls", False)
+
+    def omitted(self, request: Request) -> list[str]:
+        """Name what of *request* goes no further than here; the upstream's report names the rest.
+
+        A report knows only what it was given: in words there are no tools of a provider any more.
+        """
+        names = [] if self.options.effort or request.reasoning is None else ["reasoning"]
+        left_out: Callable[[Request], list[str]] | None = getattr(self.model, "left_out", None)
+        if left_out is not None:  # a model in the process, which has no report
+            names += left_out(request)
+        if self.is_told_in_words:
+            names += [f"tools: {name}" for name in tool_names(request.extra.get("tools"))]
+        return names
+
+    def adapted(self, request: Request) -> list[str]:
+        """Say what of *request* is written in another place than the client had it."""
+        usual = "user" if self.is_told_in_words else usual_placement(self.wire, self.asked)
+        placement, later = self.options.system_messages or usual, count_later(request)
+        if placement == "keep" or not later:
+            return []
+        where = "the system prompt" if placement == "first" else "the user's messages"
+        return [f"system messages: {later} merged into {where}"]
+
+    def batches(self, request: Request, tap: Tap, on_error: OnError) -> Batches:
+        """Ask the upstream, and give what comes with its text read."""
+        reasoning = request.reasoning if self.options.effort else None
+        asked = structs.replace(
+            request,
+            model=self.asked,
+            reasoning=reasoning,
+            system_messages=self.options.system_messages,
+        )
+        return tool_adapter.stream(self.options, self.model, asked, tap, on_error)
+
+
+class ModelRouter:
+    """Knows every model that clients may ask for: *models* are those behind the upstreams."""
+
+    def __init__(self, settings: Settings, models: Mapping[str, Model]) -> None:
+        self._settings = settings
+        self._models = dict(models)
+        self._catalog = Catalog(self._models.get(settings.default_upstream))
+
+    def way(self, name: str, scope: str = "") -> ResolvedRoute:
+        """Give the way of a client of *scope* to the model *name*.
+
+        Raises `HTTPError` where there is none.
+        """
+        route = self._settings.route(name)
+        if route is None:
+            known = ", ".join(self._named()) or "none"
+            raise HTTPError(404, f"there is no model {name!r} here; there are: {known}")
+        model = self._models[route.upstream]
+        scoped: Callable[[str], Model] | None = getattr(model, "scoped", None)
+        if scoped is not None:  # A model that keeps conversations, which are not everybody's.
+            model = scoped(scope)
+        told = name or self._settings.default_model or route.model or model.name
+        asked = route.model or model.name
+        options = route.options
+        if getattr(model, "reads_calls", False):  # It was made to read in one way, for all names.
+            options = options_of(route.settings)
+        return ResolvedRoute(told, route.upstream, route.settings.api, asked, model, options)
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """Describe the models that are known by name, those of the default upstream too."""
+        names = dict.fromkeys([*self._named(), *await self._catalog.names()])
+        return [described(name, self._owner(name)) for name in names]
+
+    def _named(self) -> list[str]:
+        """Name the models that the settings know; a pattern is no name."""
+        settings = self._settings
+        names = [name for name in settings.models if not name.endswith("*")]
+        if settings.default_model:
+            names.append(settings.default_model)
+        for upstream, model in self._models.items():
+            names += [settings.upstreams[upstream].model or model.name]
+        return [*filter(None, names)]
+
+    def _owner(self, name: str) -> str:
+        route = self._settings.route(name)
+        return "penstock" if route is None else route.upstream
+
+    async def close(self) -> None:
+        """Let go of all upstreams."""
+        for model in self._models.values():
+            await model.close()
+
+
+def described(name: str, owner: str) -> dict[str, Any]:
+    """Describe a model in the words of all APIs that list them."""
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": 0,
+        "created_at": "1970-01-01T00:00:00Z",
+        "owned_by": owner,
+    }
+
+
+def headers_for(headers: Mapping[str, bytes]) -> dict[str, str]:
+    """Give those of a client's *headers* that go on to an upstream."""
+    return {name: headers[name].decode("latin-1") for name in _PASSED_ON if name in headers}

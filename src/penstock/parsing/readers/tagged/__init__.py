@@ -1,0 +1,1 @@
+"""Readers of calls whose parameters are raw text between tags."""

@@ -1,0 +1,641 @@
+"""The steps through literals, numbers, bare words and comments.
+
+What has no closing mark is whole only when something else follows, so numbers and words wait as
+parts until then. A literal of strict JSON ends with its last letter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from penstock.values import incremental_state as steps
+from penstock.values.incremental_state import Change, Dialect, Reading, Search, State, Step
+from penstock.values.json_grammar import (
+    BYTE_ORDER_MARK,
+    CLOSING_QUOTES,
+    ESCAPES,
+    LITERALS,
+    NUMBER,
+    RELAXED_ESCAPES,
+    RELAXED_LITERALS,
+    RELAXED_NUMBER,
+    WHITESPACE,
+    WORD,
+    WORD_CHARACTERS,
+    read_number,
+)
+
+# The steps through strings and keys, and over the colon and comma that lead to them.
+#
+# Plain text is taken in runs. An escape is decoded when all of it is there: until then it waits
+# in `Reading.held`, at most eleven characters, and a high surrogate waits for its other half,
+# since only the next characters tell whether it is alone. What is plain is told by string
+# methods: on pieces of a few characters they cost a quarter of what a pattern does.
+
+
+_CODE: Final = re.compile(r"[0-9A-Fa-f]{4}")
+_CODE_BEGINS: Final = re.compile(r"[0-9A-Fa-f]{0,3}")
+_LOW: Final = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
+_LOW_BEGINS: Final = re.compile(r"(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?")
+
+
+def open_text(reading: Reading, text: str, at: int) -> int:
+    """Read a string that is a value."""
+    reading.awaits = reading.dialect.closing[text[at]]
+    at += 1
+    end = text.find(reading.awaits, at)
+    if end != -1:
+        piece = text[at:end]
+        if "\\" not in piece and piece.isprintable():
+            reading.awaits = ""
+            reading.put_text(piece)
+            reading.state = reading.after
+            return end + 1
+    reading.open_text()
+    if at < len(text):
+        return more_text(reading, text, at)
+    reading.resume = more_text
+    reading.gate = reading.awaits
+    return at
+
+
+def open_odd_text(reading: Reading, text: str, at: int) -> int:
+    """Read a string that is a value, in quotes that strict JSON has not."""
+    reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
+    return open_text(reading, text, at)
+
+
+def open_odd_key(reading: Reading, text: str, at: int) -> int:
+    """Read a key in quotes that strict JSON has not."""
+    reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
+    return open_key(reading, text, at)
+
+
+_ODD_QUOTES: Final = {"'": "single-quoted strings"}
+_SMART_QUOTES: Final = "strings in smart quotes"
+
+
+def more_text(reading: Reading, text: str, at: int) -> int:
+    """Read on in a string that is a value; all its text in this piece is one change."""
+    end = text.find(reading.awaits, at)
+    piece = text[at:end] if end != -1 else text[at:]
+    if "\\" in piece or not piece.isprintable():
+        piece, end = _take_special_text(reading, text, at)
+    if piece:
+        reading.parts.append(piece)
+        reading.changes.append(Change(reading.path, "string", piece))
+        for watch in reading.watching:
+            watch.add(piece)
+    if end == -1:
+        reading.resume = more_text
+        reading.gate = "" if reading.held else reading.awaits
+        return len(text)
+    reading.awaits = ""
+    reading.close_text()
+    reading.state = reading.after
+    return end + 1
+
+
+def open_key(reading: Reading, text: str, at: int) -> int:
+    """Read a key in quotes."""
+    reading.awaits = reading.dialect.closing[text[at]]
+    reading.parts = []
+    at += 1
+    if at < len(text):
+        return more_key(reading, text, at)
+    reading.resume = more_key
+    reading.gate = reading.awaits
+    return at
+
+
+def more_key(reading: Reading, text: str, at: int) -> int:
+    """Read on in a key in quotes; it shows only when it is whole."""
+    end = text.find(reading.awaits, at)
+    piece = text[at:end] if end != -1 else text[at:]
+    if not piece.isidentifier() and ("\\" in piece or not piece.isprintable()):
+        piece, end = _take_special_text(reading, text, at)
+    if end == -1:
+        reading.parts.append(piece)
+        reading.resume = more_key
+        reading.gate = "" if reading.held else reading.awaits
+        return len(text)
+    if reading.parts:
+        reading.parts.append(piece)
+        piece = "".join(reading.parts)
+    reading.awaits = ""
+    reading.path = reading.trail + (piece,)  # noqa: RUF005 - `Draft.name`, without the call
+    at = end + 1
+    if at < len(text) and text[at] == ":":
+        return to_value(reading, text, at)
+    reading.state = reading.dialect.colon
+    return at
+
+
+def to_value(reading: Reading, text: str, at: int) -> int:
+    """Pass the colon, and what mostly follows: one space and a quote."""
+    at += 1
+    if text.startswith(' "', at):
+        return open_text(reading, text, at + 1)
+    reading.state = reading.dialect.value
+    return at + 1 if at < len(text) and text[at] == " " else at
+
+
+def to_key(reading: Reading, text: str, at: int) -> int:
+    """Pass the comma between members, and what mostly follows: one space and a quote."""
+    at += 1
+    if text.startswith(' "', at):
+        return open_key(reading, text, at + 1)
+    reading.state = reading.dialect.next_key
+    return at + 1 if at < len(text) and text[at] == " " else at
+
+
+def _take_special_text(reading: Reading, text: str, at: int) -> tuple[str, int]:
+    """Take decoded text up to the closing quote; give it, and the place of the quote or -1.
+
+    For text with escapes, or with characters that strict JSON may not take.
+    """
+    pieces = []
+    find_special = reading.dialect.special[reading.awaits]
+    while (found := find_special(text, at)) is not None:
+        end = found.start()
+        pieces.append(text[at:end])
+        if text[end] == reading.awaits:
+            return "".join(pieces), end
+        char, at = _take_escape(reading, text, end)
+        if not char:
+            reading.held = text[end:]
+            return "".join(pieces), -1
+        pieces.append(char)
+    pieces.append(text[at:])
+    return "".join(pieces), -1
+
+
+def _take_escape(reading: Reading, text: str, at: int) -> tuple[str, int]:
+    """Decode the escape at *at*; an empty string means that it is not whole yet."""
+    if text[at] != "\\":
+        reading.refuse("a raw control character in a string", text, at)
+    letter = text[at + 1 : at + 2]
+    char = reading.dialect.escapes.get(letter)
+    if char is not None:
+        return char, at + 2
+    if letter == "u":
+        return _take_code(reading, text, at)
+    if not letter and not reading.ended:
+        return "", at
+    # A recovering reading takes the backslash for itself: `C:\dir` was meant so.
+    reading.refuse("an escape that JSON does not know", text, at)
+    return "\\", at + 1
+
+
+def _take_code(reading: Reading, text: str, at: int) -> tuple[str, int]:
+    r"""Decode ``\u`` and its digits; both halves of a surrogate pair make one character."""
+    code = _CODE.match(text, at + 2)
+    if code is None:
+        if _CODE_BEGINS.fullmatch(text, at + 2) and not reading.ended:
+            return "", at
+        reading.refuse(r"a `\u` escape without four digits", text, at)
+        return "\\", at + 1
+    char = chr(int(code[0], 16))
+    if not "\ud800" <= char <= "\udbff":
+        return char, at + 6
+    low = _LOW.match(text, at + 6)
+    if low is not None:
+        return chr(0x10000 + ((ord(char) - 0xD800) << 10) + int(low[1], 16) - 0xDC00), at + 12
+    if _LOW_BEGINS.fullmatch(text, at + 6) and not reading.ended:
+        return "", at
+    return char, at + 6
+
+
+_find_after_number: Final[Search] = re.compile(r"[^0-9+\-.eE]").search
+_find_after_word: Final[Search] = re.compile(rf"[^{WORD_CHARACTERS}]").search
+_find_line_end: Final[Search] = re.compile(r"[\n\r]").search
+_COMMENT_OPENS: Final = re.compile(r"//|/\*|#")
+_BLOCK_COMMENTS: Final = re.compile(r"(?:/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*")
+_SHORT: Final = 16
+_LITERAL_OF: Final = {word[0]: word for word in LITERALS}
+
+
+# --- strict -------------------------------------------------------------------
+
+
+def literal(reading: Reading, text: str, at: int) -> int:
+    """Read ``true``, ``false`` or ``null``."""
+    token = _LITERAL_OF[text[at]]
+    if text.startswith(token, at):
+        value = LITERALS[token]
+        reading.place(value, Change(reading.path, "value", "", value))
+        reading.state = reading.after
+        return at + len(token)
+    if len(text) - at < len(token) and token.startswith(text[at:]):
+        reading.held = text[at:]
+        return len(text)
+    return reading.refuse("a value is expected", text, at)
+
+
+def number(reading: Reading, text: str, at: int) -> int:
+    """Read a strict number; only what follows tells where it ends."""
+    found = _find_after_number(text, at)
+    if found is None:
+        reading.parts = [text[at:]]
+        reading.resume = more_number
+        return len(text)
+    end = found.start()
+    _put_strict_number(reading, text[at:end], text, end)
+    return end
+
+
+def more_number(reading: Reading, text: str, at: int) -> int:
+    """Read on in a strict number."""
+    found = _find_after_number(text, at)
+    if found is None:
+        reading.parts.append(text[at:])
+        reading.resume = more_number
+        return len(text)
+    end = found.start()
+    reading.parts.append(text[at:end])
+    _put_strict_number(reading, "".join(reading.parts), text, end)
+    return end
+
+
+def _put_strict_number(reading: Reading, token: str, text: str, end: int) -> None:
+    if len(token) < _SHORT and token.isdigit() and token[0] != "0":
+        value = int(token)  # most numbers, without a pattern
+        reading.place(value, Change(reading.path, "value", "", value))
+        reading.state = reading.after
+    elif NUMBER.fullmatch(token):
+        _put_number(reading, token, text, end)
+    else:
+        reading.refuse("not a number", text, end - len(token))
+
+
+# --- relaxed ------------------------------------------------------------------
+
+
+def word(reading: Reading, text: str, at: int) -> int:
+    """Read a bare word: a literal, a relaxed number, or a string that lacks its quotes."""
+    reading.parts = []
+    return more_word(reading, text, at)
+
+
+def more_word(reading: Reading, text: str, at: int) -> int:
+    """Read on in a bare word; it shows only when it is whole, for it may become a number."""
+    end = _end_of(_find_after_word, text, at)
+    if end == len(text):
+        return _wait(reading, text, at, more_word)
+    token = _join(reading, text, at, end)
+    head, comment = _split_comment(token)
+    if head in RELAXED_LITERALS:
+        if head not in LITERALS:
+            reading.relaxed["Python literals"] = None
+        value = RELAXED_LITERALS[head]
+        reading.place(value, Change(reading.path, "value", "", value))
+        reading.state = reading.after
+    elif RELAXED_NUMBER.fullmatch(head):
+        if not (head.isdigit() and head[0] != "0") and not NUMBER.fullmatch(head):
+            reading.relaxed["unusual numbers"] = None
+        _put_number(reading, head, text, end - len(token) + len(head))
+    else:
+        _put_word(reading, token, text, end)
+        return end
+    # What is left of a comment is another step: where a value ends must not depend on how much
+    # of the comment is there.
+    if comment == "/*":
+        reading.awaits = "*/"
+        reading.state = IN_BLOCK_COMMENT
+    elif comment:
+        reading.state = IN_LINE_COMMENT
+    return end
+
+
+def _leave_line_comment(reading: Reading, text: str, at: int) -> int:
+    reading.state = reading.after
+    return line_comment(reading, text, at)
+
+
+def _leave_block_comment(reading: Reading, text: str, at: int) -> int:
+    reading.state = reading.after
+    return block_comment(reading, text, at)
+
+
+IN_LINE_COMMENT: Final = State({"": _leave_line_comment})
+"""Behind a number or a literal whose token a comment begins in."""
+
+IN_BLOCK_COMMENT: Final = State({"": _leave_block_comment})
+"""The same, for a comment that has an end mark."""
+
+
+def _split_comment(token: str) -> tuple[str, str]:
+    """Split the comments off a token that may be a number or literal; tell what is still open.
+
+    ``/*`` or ``//`` means that a comment goes on behind the token. Where something else comes
+    after a comment, or no comment opens, the head is the token itself.
+    """
+    opens = _COMMENT_OPENS.search(token)
+    if opens is None:
+        return token, ""
+    head = token[: opens.start()]
+    blocks = _BLOCK_COMMENTS.match(token, opens.start())
+    rest = blocks.end() if blocks else opens.start()
+    if rest == len(token):
+        return head, ""
+    mark = _COMMENT_OPENS.match(token, rest)
+    if mark is None:
+        return token, ""
+    return head, "/*" if mark[0] == "/*" else "//"
+
+
+def _put_number(reading: Reading, token: str, text: str, end: int) -> None:
+    """Put a number; where reading must go on, one with too many digits stays text."""
+    try:
+        value = read_number(token)
+    except ValueError as exc:
+        reading.refuse(str(exc), text, end - len(token))
+        reading.put_text(token)
+        reading.state = reading.after
+    else:
+        reading.place(value, Change(reading.path, "value", "", value))
+        reading.state = reading.after
+
+
+def _put_word(reading: Reading, token: str, text: str, end: int) -> None:
+    """Put a bare word as the string it stands for."""
+    if token.startswith(tuple(LITERALS)) or RELAXED_NUMBER.match(token):
+        reading.refuse("a number or literal with something glued to it", text, end - len(token))
+    if reading.node is None and reading.dialect.recovers:
+        # Prose or a fence in front of the value, most likely; skipped, so that the value is found.
+        reading.refuse("a word outside the value", text, end - len(token))
+        return
+    reading.relaxed["unquoted strings"] = None
+    reading.put_text(token)
+    reading.state = reading.after
+
+
+def word_key(reading: Reading, text: str, at: int) -> int:
+    """Read a key without quotes."""
+    reading.parts = []
+    return more_word_key(reading, text, at)
+
+
+def more_word_key(reading: Reading, text: str, at: int) -> int:
+    """Read on in a key without quotes."""
+    end = _end_of(_find_after_word, text, at)
+    if end == len(text):
+        return _wait(reading, text, at, more_word_key)
+    key = _join(reading, text, at, end)
+    if key in RELAXED_LITERALS or RELAXED_NUMBER.match(key):
+        reading.refuse("a key must be a string or a word", text, end - len(key))
+    reading.relaxed["unquoted keys"] = None
+    reading.name(key)
+    reading.state = reading.dialect.colon
+    return end
+
+
+# --- tokens in parts ----------------------------------------------------------
+
+
+def _end_of(find_after: Search, text: str, at: int) -> int:
+    found = find_after(text, at)
+    return len(text) if found is None else found.start()
+
+
+def _wait(reading: Reading, text: str, at: int, step: Step) -> int:
+    """Keep what the piece has of an open token."""
+    reading.parts.append(text[at:])
+    reading.resume = step
+    return len(text)
+
+
+def _join(reading: Reading, text: str, at: int, end: int) -> str:
+    """Give the token that ends at *end*."""
+    if not reading.parts:
+        return text[at:end]
+    reading.parts.append(text[at:end])
+    return "".join(reading.parts)
+
+
+# --- comments -----------------------------------------------------------------
+
+
+def comment(reading: Reading, text: str, at: int) -> int:
+    """Skip a comment; a slash alone is what it is in this state."""
+    return _comment_or(reading.state[""], reading, text, at)
+
+
+def comment_or_word(reading: Reading, text: str, at: int) -> int:
+    """Skip a comment, or read the value that begins with a slash."""
+    return _comment_or(word, reading, text, at)
+
+
+def comment_or_word_key(reading: Reading, text: str, at: int) -> int:
+    """Skip a comment, or read the key that begins with a slash."""
+    return _comment_or(word_key, reading, text, at)
+
+
+def _comment_or(other: Step, reading: Reading, text: str, at: int) -> int:
+    if text.startswith("//", at):
+        return line_comment(reading, text, at)
+    if text.startswith("/*", at):
+        return block_comment(reading, text, at + 2)
+    if at + 1 < len(text):
+        return other(reading, text, at)
+    reading.held = text[at:]
+    return len(text)
+
+
+def line_comment(reading: Reading, text: str, at: int) -> int:
+    """Skip a comment that ends with its line."""
+    reading.relaxed["comments"] = None
+    found = _find_line_end(text, at)
+    if found is None:
+        reading.resume = line_comment
+        return len(text)
+    return found.start()
+
+
+def block_comment(reading: Reading, text: str, at: int) -> int:
+    """Skip the rest of a comment that has an end mark."""
+    reading.relaxed["comments"] = None
+    reading.awaits = "*/"
+    end = text.find("*/", at)
+    if end != -1:
+        reading.awaits = ""
+        return end + 2
+    reading.resume = block_comment
+    if len(text) > at and text.endswith("*"):
+        reading.held = "*"
+    return len(text)
+
+
+# Strict, relaxed and recovering JSON, as tables of steps.
+#
+# Strict is RFC 8259 as Python's own reader takes it. Relaxed is the grammar of `rjson.loads`.
+# Recovering is relaxed and has a step for everything else too: it puts in the comma, colon or
+# value that is missing, takes any closing bracket for the one that is due (a model that writes
+# ``}`` for ``]`` rarely means to close two), and skips what makes no sense.
+
+
+Steps = dict[str, Step]
+
+
+def _refusing(message: str) -> Step:
+    def refuse(reading: Reading, text: str, at: int) -> int:
+        return reading.refuse(message, text, at)
+
+    return refuse
+
+
+def _special(*characters: str) -> Search:
+    return re.compile(f"[{''.join(characters)}]").search
+
+
+def _skip_byte_order_mark(reading: Reading, text: str, at: int) -> int:
+    return at + 1 if reading.fed == len(text) - at else reading.state[""](reading, text, at)
+
+
+_NO_VALUE: Final = {"": _refusing("a value is expected")}
+_NO_KEY: Final = {"": _refusing("a key is expected")}
+_NO_COLON: Final = {"": _refusing("a colon is expected")}
+_NO_COMMA: Final = {"": _refusing("a comma or a closing bracket is expected")}
+_NO_MORE: Final = {"": _refusing("text after the value")}
+
+_SPACE: Final[Steps] = dict.fromkeys(WHITESPACE, steps.skip_space)
+_CONTAINERS: Final[Steps] = {"{": steps.open_object, "[": steps.open_array}
+_CLOSE_ARRAY: Final[Steps] = {"]": steps.close}
+_CLOSE_OBJECT: Final[Steps] = {"}": steps.close}
+_COLON: Final[Steps] = {":": to_value}
+_NEXT_ITEM: Final[Steps] = {",": steps.to_item}
+_NEXT_KEY: Final[Steps] = {",": to_key}
+
+# --- strict -------------------------------------------------------------------
+
+_VALUE: Final[Steps] = (
+    _NO_VALUE
+    | _SPACE
+    | _CONTAINERS
+    | {'"': open_text}
+    | dict.fromkeys("-0123456789", number)
+    | dict.fromkeys("tfn", literal)
+)
+_KEY: Final[Steps] = _NO_KEY | _SPACE | {'"': open_key}
+
+STRICT: Final = Dialect(
+    value=State(_VALUE),
+    first_item=State(_VALUE | _CLOSE_ARRAY),
+    next_item=State(_VALUE),
+    first_key=State(_KEY | _CLOSE_OBJECT),
+    next_key=State(_KEY),
+    colon=State(_NO_COLON | _SPACE | _COLON),
+    after_item=State(_NO_COMMA | _SPACE | _NEXT_ITEM | _CLOSE_ARRAY),
+    after_member=State(_NO_COMMA | _SPACE | _NEXT_KEY | _CLOSE_OBJECT),
+    end=State(_NO_MORE | _SPACE),
+    escapes=ESCAPES,
+    closing={'"': '"'},
+    special={'"': _special(r"\"\\\x00-\x1f")},
+)
+
+# --- relaxed ------------------------------------------------------------------
+
+_WORD_CHARACTERS: Final = [chr(code) for code in range(128) if WORD.match(chr(code))]
+_BLANK: Final[Steps] = _SPACE | {"/": comment, "#": line_comment}
+_RELAXED_VALUE: Final[Steps] = (
+    _NO_VALUE
+    | _CONTAINERS
+    | dict.fromkeys(CLOSING_QUOTES, open_odd_text)
+    | {'"': open_text}
+    | dict.fromkeys(_WORD_CHARACTERS, word)
+    | _BLANK
+    | {"/": comment_or_word, BYTE_ORDER_MARK: _skip_byte_order_mark}
+)
+_RELAXED_KEY: Final[Steps] = (
+    _NO_KEY
+    | _CLOSE_OBJECT
+    | dict.fromkeys(CLOSING_QUOTES, open_odd_key)
+    | {'"': open_key}
+    | dict.fromkeys(_WORD_CHARACTERS, word_key)
+    | _BLANK
+    | {"/": comment_or_word_key}
+)
+
+RELAXED: Final = Dialect(
+    value=State(_RELAXED_VALUE),
+    first_item=State(_RELAXED_VALUE | _CLOSE_ARRAY),
+    next_item=State(_RELAXED_VALUE | {"]": steps.close_after_comma}),
+    first_key=State(_RELAXED_KEY),
+    next_key=State(_RELAXED_KEY | {"}": steps.close_after_comma}),
+    colon=State(_NO_COLON | _BLANK | _COLON),
+    after_item=State(_NO_COMMA | _BLANK | _NEXT_ITEM | _CLOSE_ARRAY),
+    after_member=State(_NO_COMMA | _BLANK | _NEXT_KEY | _CLOSE_OBJECT),
+    end=State(_NO_MORE | _BLANK),
+    escapes=RELAXED_ESCAPES,
+    closing=CLOSING_QUOTES,
+    special={quote: _special(quote, r"\\") for quote in CLOSING_QUOTES.values()},
+)
+
+# --- recovering ---------------------------------------------------------------
+
+
+def _miss_value(reading: Reading, text: str, at: int) -> int:
+    """Do without a value: its key is dropped, and what follows goes on behind it."""
+    if reading.node is None:
+        return reading.refuse("a value is expected", text, at)
+    reading.refuse("a value is missing", text, at)
+    reading.state = reading.after
+    return at
+
+
+def _miss_colon(reading: Reading, text: str, at: int) -> int:
+    reading.refuse("a colon is missing", text, at)
+    reading.state = reading.dialect.value
+    return at
+
+
+def _miss_comma(reading: Reading, text: str, at: int) -> int:
+    reading.refuse("a comma is missing", text, at)
+    if isinstance(reading.node, list):
+        reading.next_item()
+        reading.state = reading.dialect.next_item
+    else:
+        reading.state = reading.dialect.next_key
+    return at
+
+
+def _close_anyway(reading: Reading, text: str, at: int) -> int:
+    reading.refuse("another closing bracket is expected", text, at)
+    return steps.close(reading, text, at)
+
+
+def _skip_rest(reading: Reading, text: str, at: int) -> int:
+    reading.refuse("text after the value", text, at)
+    reading.state = _REST
+    return at
+
+
+def _skip_all(_reading: Reading, text: str, _at: int) -> int:
+    return len(text)
+
+
+_REST: Final = State({"": _skip_all})
+_MISSING_VALUE: Final[Steps] = dict.fromkeys(",]}", _miss_value)
+_MISSING_COMMA: Final[Steps] = dict.fromkeys([*CLOSING_QUOTES, *_WORD_CHARACTERS], _miss_comma)
+
+RECOVERING: Final = Dialect(
+    value=State(RELAXED.value | _MISSING_VALUE),
+    first_item=State(RELAXED.first_item | {",": _miss_value, "}": _close_anyway}),
+    next_item=State(RELAXED.next_item | {",": _miss_value, "}": _close_anyway}),
+    first_key=State(RELAXED.first_key | {"]": _close_anyway}),
+    next_key=State(RELAXED.next_key | {"]": _close_anyway}),
+    colon=State(RELAXED.colon | {"": _miss_colon}),
+    after_item=State(
+        _MISSING_COMMA
+        | dict.fromkeys(_CONTAINERS, _miss_comma)
+        | RELAXED.after_item
+        | {"}": _close_anyway}
+    ),
+    after_member=State(_MISSING_COMMA | RELAXED.after_member | {"]": _close_anyway}),
+    end=State(RELAXED.end | {"": _skip_rest}),
+    escapes=RELAXED.escapes,
+    closing=RELAXED.closing,
+    special=RELAXED.special,
+    recovers=True,
+)

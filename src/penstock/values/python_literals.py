@@ -1,0 +1,526 @@
+"""Python literals, read as they arrive, at a cost per piece that does not grow.
+
+`LiteralReader` reads one value from token to token; containers wait on a stack, so no depth makes
+it recurse. It takes what `ast.literal_eval` takes and JSON can say: strings in any quotes, adjacent
+ones as one, numbers with a sign, the words of Python and of JSON, lists, tuples as lists, and
+dictionaries with keys that are text or become it. Brackets are around it, so lines may end anywhere
+and comments may stand between. Sets, bytes, names and operators are no values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.encoder import encode_basestring
+from typing import Any, Final, NoReturn
+
+from penstock import _json
+from penstock.errors import ParseError
+from penstock.values.json_grammar import MAX_DEPTH, MAX_DIGITS, RELAXED_LITERALS
+
+# The numbers and words that are values: as Python has them, and JSON's words too.
+
+
+MAX_ATOM: Final = 2 * MAX_DIGITS
+"""How many characters a number may have, with the underscores between its digits."""
+
+_TOO_BIG: Final = 10**MAX_DIGITS  # infinity is too
+_BASES: Final = ("0x", "0o", "0b")
+_MORE: Final = re.compile(r"[\w.]*+")
+_BEFORE_SIGN: Final = re.compile(r"[0-9_]*+(?:\.[0-9_]*+)?[eE]")
+
+
+class Atom:
+    """A number or a word that may go on in the text that comes next."""
+
+    __slots__ = ("_pieces", "_size", "sign")
+
+    def __init__(self, sign: str = "") -> None:
+        self.sign = sign
+        self._pieces: list[str] = []
+        self._size = 0
+
+    @property
+    def room(self) -> int:
+        """How many characters it may still take."""
+        return MAX_ATOM - self._size
+
+    def extend(self, text: str, at: int) -> int:
+        """Take what belongs to it; return where it ends, the end of *text* if it may go on.
+
+        Raises `ValueError` for one that is longer than any number.
+        """
+        while True:
+            more = _MORE.match(text, at)
+            end = more.end() if more else at
+            self._add(text[at:end])
+            if not (text.startswith(("+", "-"), end) and self._awaits_sign()):
+                return end
+            self._add(text[end])
+            at = end + 1
+
+    def read(self) -> int | float | bool | None:
+        """Give its value; raise `ValueError` where it has none."""
+        token = "".join(self._pieces)
+        if not self.sign and token in RELAXED_LITERALS:
+            return RELAXED_LITERALS[token]
+        if not token.isascii() or not token.startswith(tuple("0123456789.")):
+            raise ValueError(f"`{token[:40]}` is no literal")
+        value = _number(token)
+        return -value if self.sign == "-" else value
+
+    def _add(self, piece: str) -> None:
+        self._size += len(piece)
+        if self._size > MAX_ATOM:
+            raise ValueError("a number that is too long")
+        if piece:
+            self._pieces.append(piece)
+
+    def _awaits_sign(self) -> bool:
+        """Tell whether it ends with the letter of an exponent."""
+        if not self._pieces or self._pieces[-1][-1] not in "eE":
+            return False
+        return _BEFORE_SIGN.fullmatch("".join(self._pieces)) is not None
+
+
+def _number(token: str) -> int | float:
+    # A text of digits is no float: it has a leading zero, or more digits than Python converts.
+    is_integer = token[:2].lower() in _BASES or token.replace("_", "").isdigit()
+    try:
+        value = int(token, 0) if is_integer else float(token)
+    except ValueError:
+        raise ValueError(f"`{token[:40]}` is no number") from None
+    if value >= _TOO_BIG:
+        raise ValueError("a number that is too big")
+    return value
+
+
+# What stands between the tokens of Python: white space and comments.
+
+
+BLANK: Final = r"[ \t\r\n\f]"
+"""One character of white space, as a pattern: inside brackets a new line is one too."""
+
+_BLANKS: Final = re.compile(rf"{BLANK}*+")
+
+
+class Gap:
+    """Passes white space and comments; a comment may go on in the text that comes next."""
+
+    __slots__ = ("_in_comment",)
+
+    def __init__(self) -> None:
+        self._in_comment = False
+
+    def skip(self, text: str, at: int) -> int:
+        """Return where the next token begins; at the end of *text* there is none yet."""
+        while True:
+            if self._in_comment:
+                at = text.find("\n", at)
+                if at == -1:
+                    return len(text)
+                self._in_comment = False
+            blanks = _BLANKS.match(text, at)
+            at = blanks.end() if blanks else at
+            if not text.startswith("#", at):
+                return at
+            self._in_comment = True
+
+
+# The strings of Python, one piece after the other, at any cut.
+#
+# A `Quoting` is how a string is quoted: what ends it, and whether backslashes mean anything.
+# There are eight, and each reads its strings with patterns that were compiled once. Almost all
+# of a string is tame: plain text, and escapes of one character. What is left are escapes by
+# number, and those are taken one at a time.
+#
+# Models write both Python and JSON in the same place, so a string is read as what either has:
+# the two halves of a surrogate pair make one character, and in double quotes ``\/`` is a slash.
+# A line may end inside a string of one quote. An escape that nobody has keeps its backslash, as
+# in Python.
+
+
+_ESCAPES: Final = {
+    "\n": "",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_ESCAPES_OF_BOTH: Final = _ESCAPES | {"/": "/"}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+MORE: Final = -1
+"""What stands for a place where only more text can tell."""
+
+MAX_ESCAPES: Final = 1000
+"""How many escapes are read in one go."""
+
+_HEX: Final = "[0-9A-Fa-f]"
+_CODE: Final = re.compile(
+    rf"\\(?:x({_HEX}{{2}})|u({_HEX}{{4}})|U({_HEX}{{8}})|([0-7]{{3}}|[0-7]{{1,2}}(?=[^0-7])))"
+)
+_LINE_END: Final = re.compile(r"\\\r(?:\n|(?=[^\n]))")
+_BEGINS: Final = re.compile(rf"\\(?:x{_HEX}{{0,1}}|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{0,2}}|\r)")
+_LAST_CHARACTER: Final = 0x10FFFF
+_HIGH: Final = range(0xD800, 0xDC00)
+_LOW: Final = re.compile(rf"\\u([Dd][C-Fc-f]{_HEX}{{2}})")
+_LOW_BEGINS: Final = re.compile(rf"(?:\\(?:u(?:[Dd](?:[C-Fc-f]{_HEX}?)?)?)?)?")
+
+
+class Quoting:
+    """How a string is quoted: it ends at *delimiter*; where it is *raw* nothing is escaped."""
+
+    __slots__ = ("_held", "_json", "_says", "_tame", "delimiter", "gate", "raw")
+
+    def __init__(self, delimiter: str, *, raw: bool = False) -> None:
+        quote = delimiter[0]
+        self.delimiter = delimiter
+        self.raw = raw
+        self.gate = re.compile(rf'["{quote}\\\x00-\x1f]')
+        """What is not plain, or has to be escaped in strict JSON."""
+        escapes = _ESCAPES_OF_BOTH if quote == '"' else _ESCAPES
+        self._says: Callable[[re.Match[str]], str] = lambda found: escapes.get(found[1], found[0])
+        self._held = ("", "\\") if delimiter == quote else ("", "\\", quote, quote * 2)
+        tame = [rf"[^{quote}\\]++", r"\\." if raw else r"\\[^0-7NUux\r]"]
+        if delimiter != quote:
+            tame.append(rf"{quote}{{1,2}}(?=[^{quote}])")
+        json = rf'[^"{quote}\\\x00-\x1f]++' + ("" if raw else r'|\\["\\bfnrt]')
+        self._json = re.compile(rf"(?:{json}){{0,{MAX_ESCAPES}}}")
+        self._tame = re.compile(rf"(?:{'|'.join(tame)}){{0,{MAX_ESCAPES}}}", re.DOTALL)
+
+    def read(self, text: str, at: int) -> tuple[str, int, bool]:
+        """Read on from *at*: what a piece says, where it ends, whether the string ends there.
+
+        A piece of no length tells that only more text can tell. Raises `ParseError` for an escape
+        that is none.
+        """
+        tame = self._tame.match(text, at)
+        if tame is not None and tame.end() > at:
+            return self._decoded(tame[0]), tame.end(), False
+        if text.startswith(self.delimiter, at):
+            return "", at + len(self.delimiter), True
+        if not text.startswith("\\", at):
+            return "", at, False
+        return *_read_code(text, at), False
+
+    def translate(self, text: str) -> tuple[str, str, int] | None:
+        """Read a piece of the string that is tame: what it says, in strict JSON, and its size.
+
+        What may belong to an escape or to the delimiter is left. None tells that more is to be
+        read here than a piece.
+        """
+        if self._json.fullmatch(text):
+            return scanstring(text + '"', 0)[0], text, len(text)
+        tame = self._tame.match(text)
+        size = tame.end() if tame else 0
+        if text[size:] not in self._held:
+            return None
+        says = self._decoded(text[:size])
+        return says, encode_basestring(says)[1:-1], size
+
+    def _decoded(self, piece: str) -> str:
+        if self.raw or "\\" not in piece:
+            return piece
+        return _ESCAPED.sub(self._says, piece)
+
+
+def _read_code(text: str, at: int) -> tuple[str, int]:
+    """Read one escape that is more than a character; of no length if it may go on."""
+    code = _CODE.match(text, at)
+    if code is not None:
+        return _decode(code, text)
+    line_end = _LINE_END.match(text, at)
+    if line_end is not None:
+        return "", line_end.end()
+    if _BEGINS.fullmatch(text, at):
+        return "", at
+    raise ParseError(f"`{text[at : at + 2]}` begins no escape")
+
+
+def _decode(code: re.Match[str], text: str) -> tuple[str, int]:
+    number = int(code[4], 8) if code[4] else int(code[1] or code[2] or code[3], 16)
+    if number > _LAST_CHARACTER:
+        raise ParseError(f"`{code[0]}` is no character")
+    if not (code[2] and number in _HIGH):
+        return chr(number), code.end()
+    low = _LOW.match(text, code.end())
+    if low is not None:
+        return chr(0x10000 + ((number - 0xD800) << 10) + int(low[1], 16) - 0xDC00), low.end()
+    if _LOW_BEGINS.fullmatch(text, code.end()):
+        return "", code.start()
+    return chr(number), code.end()
+
+
+OPENING_CHARACTERS: Final = "'\"RrUu"
+"""What a string may begin with."""
+
+# One quote opens a string unless it may be the first of three; two are an empty string.
+_OPENING: Final = re.compile(
+    r"""([RrUu]?)('{3}|"{3}|'(?=[^']|'[^'])|"(?=[^"]|"[^"]))""",
+)
+_OPENING_BEGINS: Final = re.compile(r"""[RrUu]?(?:'{0,2}|"{0,2})""")
+
+
+def quoting_at(text: str, at: int) -> tuple[Quoting | None, int]:
+    """Give the quoting of the string that begins at *at*, and where its opening ends.
+
+    None tells that no string begins; then the place is *at*, or `MORE` where more text will tell.
+    """
+    opening = _OPENING.match(text, at)
+    if opening is not None:
+        return _quoting(opening[2], raw=opening[1] in ("r", "R")), opening.end()
+    return None, MORE if _OPENING_BEGINS.fullmatch(text, at) else at
+
+
+@cache
+def _quoting(delimiter: str, *, raw: bool) -> Quoting:
+    return Quoting(delimiter, raw=raw)
+
+
+# Values as Python literals: JSON text with Python's words in it.
+#
+# A string of JSON is one of Python too, escapes included, so what is written reads back equal
+# in either language but for three words.
+
+
+_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|true|false|null|[,:]')
+_PYTHON: Final = {"true": "True", "false": "False", "null": "None", ",": ", ", ":": ": "}
+_JSON: Final = {",": ", ", ":": ": "}
+
+
+def dumps(value: object, *, json_words: bool = False) -> str:
+    """Write a JSON value as a literal; with *json_words* ``true`` stays what JSON calls it.
+
+    Raises `UsageError` for what JSON has no word for.
+    """
+    words = _JSON if json_words else _PYTHON
+    text = _json.encode_strict(value).decode()
+    return _TOKEN.sub(lambda token: words.get(token[0], token[0]), text)
+
+
+_CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
+
+
+class LiteralReader:
+    """Reads one literal; *depth* is how deep it stands in containers already."""
+
+    __slots__ = ("_atom", "_depth", "_gap", "_open", "_pieces", "_sign", "broken_at", "complete",
+                 "quoting", "value")  # fmt: skip
+
+    def __init__(self, depth: int = 0) -> None:
+        self.complete = False
+        self.value: Any = None
+        self.quoting: Quoting | None = None
+        """How the string is quoted that is open."""
+        self.broken_at: int | None = None
+        """Where the number or word ends that is none, in the text of the last step."""
+        self._depth = depth
+        self._gap = Gap()
+        self._pieces: list[str] | None = None  # what the string says, with those next to it
+        self._atom: Atom | None = None
+        self._sign = ""
+        self._open: list[_Container] = []
+
+    @property
+    def text(self) -> list[str] | None:
+        """What has been read of the string that is the value, in pieces; None if it is no string.
+
+        It grows until the value is complete; between two adjacent strings `quoting` is None.
+        """
+        return None if self._open else self._pieces
+
+    def step(self, text: str, at: int) -> int:
+        """Take one step from *at*; return where it ends, or `MORE` if only more text can tell.
+
+        A value that only the next token ends (a string, a number) ends before that token. Raises
+        `ParseError` for what is no literal.
+        """
+        if self.quoting is not None:
+            return self._step_in_string(self.quoting, text, at)
+        if self._atom is not None:
+            return self._step_in_atom(self._atom, text, at)
+        behind = self._gap.skip(text, at)
+        if behind > at or at == len(text):
+            return behind if behind > at else MORE
+        if text[at] in OPENING_CHARACTERS:
+            quoting, end = quoting_at(text, at)
+            if end == MORE:
+                return MORE
+            if quoting is not None and self._may_begin_value:
+                return self._open_string(quoting, end)
+        if self._pieces is not None:
+            self._take("".join(self._pieces))
+            self._pieces = None
+            return at
+        return self._step_to_token(text, at)
+
+    def close(self) -> Any:
+        """End the value where the text ended, and give it; raise `ParseError` if nothing is there.
+
+        What is open is closed; a key without a value is dropped.
+        """
+        if self._pieces is not None:
+            self._take("".join(self._pieces))
+        elif self._atom is not None:
+            self._take_atom(self._atom)
+        while self._open:
+            self._take(self._open.pop().contents())
+        if not self.complete:
+            raise ParseError("no value")
+        return self.value
+
+    # --- strings, numbers and words ---
+
+    def _open_string(self, quoting: Quoting, end: int) -> int:
+        self.quoting = quoting
+        if self._pieces is None:
+            self._pieces = []
+        return end
+
+    def _step_in_string(self, quoting: Quoting, text: str, at: int) -> int:
+        piece, end, ended = quoting.read(text, at)
+        if end == at:
+            return MORE
+        if ended:
+            self.quoting = None
+        elif self._pieces is not None:
+            self._pieces.append(piece)
+        return end
+
+    def _step_in_atom(self, atom: Atom, text: str, at: int) -> int:
+        room = atom.room
+        try:
+            end = atom.extend(text, at)
+        except ValueError as exc:
+            self.broken_at = at + room
+            raise ParseError(str(exc)) from None
+        if end == len(text):
+            return end if end > at else MORE
+        self._atom = None
+        self.broken_at = end
+        self._take_atom(atom)
+        self.broken_at = None
+        return end
+
+    def _take_atom(self, atom: Atom) -> None:
+        try:
+            self._take(atom.read())
+        except ValueError as exc:
+            raise ParseError(str(exc)) from None
+
+    # --- containers ---
+
+    @property
+    def _may_begin_value(self) -> bool:
+        if self._sign:
+            return False
+        return self._pieces is not None or not self._open or self._open[-1].awaits_value
+
+    def _step_to_token(self, text: str, at: int) -> int:
+        """Take the token at *at*, which is no string."""
+        char = text[at]
+        if self._open and not self._sign and self._open[-1].takes(char):
+            if char == self._open[-1].closer:
+                self._take(self._open.pop().contents())
+            return at + 1
+        if self._open and not self._open[-1].awaits_value:
+            _refuse(char)
+        if char.isalnum() or char in "._":
+            self._atom = Atom(self._sign)
+            self._sign = ""
+            return self._step_in_atom(self._atom, text, at)
+        if self._sign:
+            _refuse(char)
+        if char in "+-":
+            self._sign = char
+        elif char in _CLOSERS:
+            self._enter(char)
+        else:
+            _refuse(char)
+        return at + 1
+
+    def _enter(self, opener: str) -> None:
+        if self._depth + len(self._open) >= MAX_DEPTH:
+            raise ParseError(f"containers nested more than {MAX_DEPTH} deep")
+        self._open.append(_Container(opener))
+
+    def _take(self, value: Any) -> None:
+        """Put a value where it belongs."""
+        if self._open:
+            self._open[-1].add(value)
+        else:
+            self.value = value
+            self.complete = True
+
+
+class _Container:
+    """A list, a tuple or a dictionary that is open, or a value in parentheses."""
+
+    __slots__ = ("_awaits", "_entries", "_has_comma", "_items", "_key", "closer")
+
+    def __init__(self, opener: str) -> None:
+        self.closer = _CLOSERS[opener]
+        self._items: list[Any] = []
+        self._entries: dict[str, Any] = {}
+        self._key: str | None = None  # whose value is to come
+        self._has_comma = False
+        self._awaits = "item"  # or its "colon", its "value", the next "comma"
+
+    @property
+    def awaits_value(self) -> bool:
+        return self._awaits in ("item", "value")
+
+    def takes(self, char: str) -> bool:
+        """Tell whether *char* may separate or close here; take it if it separates."""
+        if char == self.closer:
+            return self._awaits in ("item", "comma")
+        if char == "," and self._awaits == "comma":
+            self._awaits = "item"
+            self._has_comma = True
+            return True
+        if char == ":" and self._awaits == "colon":
+            self._awaits = "value"
+            return True
+        return False
+
+    def add(self, value: Any) -> None:
+        """Take a value: an item, or a key, or what belongs to the key."""
+        if self.closer != "}":
+            self._items.append(value)
+            self._awaits = "comma"
+        elif self._key is None:
+            self._key = _as_key(value)
+            self._awaits = "colon"
+        else:
+            self._entries[self._key] = value
+            self._key = None
+            self._awaits = "comma"
+
+    def contents(self) -> Any:
+        """Give what it holds: one value in parentheses without a comma is that value."""
+        if self.closer == "}":
+            return self._entries
+        is_tuple = self.closer == "]" or self._has_comma or not self._items
+        return self._items if is_tuple else self._items[0]
+
+
+def _as_key(value: Any) -> str:
+    """Give a key as JSON has it: any scalar that is no text becomes its text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, dict)):
+        raise ParseError("a key that is a container")
+    return _json.encode(value).decode()
+
+
+def _refuse(char: str) -> NoReturn:
+    raise ParseError(f"`{char}` where a value, or the end of one, is to stand")
