@@ -132,7 +132,7 @@ def decode_as(data: bytes | str, type_: Any) -> Any:
     try:
         return msgspec.convert(value, type_)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        # A lone surrogate in a tag or a literal is no word that msgspec can compare.
+        # A lone surrogate in a tag or a literal is not a word that msgspec can compare.
         raise JSONParseError(f"JSON of another shape: {exc}") from exc
 
 
@@ -155,7 +155,7 @@ def may_hold_more(data: bytes | str, values: int) -> bool:
 
 
 def is_deeper(value: object, depth: int) -> bool:
-    """Tell whether *value* nests more than *depth* containers."""
+    """Return whether *value* nests more than *depth* containers."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(depth):
         if not level:
@@ -243,7 +243,7 @@ _LONE_SURROGATES: Final = re.compile(r"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f
 
 
 def without_lone_surrogates(value: dict[str, Any]) -> dict[str, Any]:
-    """Give *value* with pairs joined and halves left out, wherever in it they are.
+    """Return *value* with pairs joined and halves omitted, wherever in it they are.
 
     They show as escapes in its JSON, and nothing else does but for backslashes: most values are
     cleared by a search.

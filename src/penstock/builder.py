@@ -37,11 +37,11 @@ _MONOTONE = "what was emitted is never taken back (law 3)"
 _HONEST = "an end is honest (law 7)"
 _LAST = "one terminal event comes last, after every block has closed"
 
-_OF_TEXT = (TextDelta, TextEnd)  # made once: a union would be made anew for every delta
+_OF_TEXT = (TextDelta, TextEnd)  # made once: a union would be made again for every delta
 
 
 class MessageBuilder:
-    """Folds a lawful sequence of events into an `AssistantMessage`.
+    """Folds a valid sequence of events into an `AssistantMessage`.
 
     Takes whole sequences (``start`` … ``done``) and bare blocks as a parser gives them. `message`
     is one live object: it grows as events are added, and an open call in it shows the arguments
@@ -213,7 +213,7 @@ class _OpenCall:
                 self.call.arguments = value
 
     def contradicts(self, final: ToolCall) -> bool:
-        """Tell whether the deltas were a sound, whole object that said something else."""
+        """Return whether the deltas were a sound, whole object that said something else."""
         self.refresh()
         reader = self.reader
         is_sound = reader.complete and not reader.problems and isinstance(reader.value, dict)

@@ -8,7 +8,7 @@
   were read.
 
 Lines go to a callable that the caller passes in, so nothing here knows a terminal or a file; a line
-that cannot be written is lost, and the stream goes on. A program takes the summary as a value.
+that cannot be written is lost, and the stream continues. A program takes the summary as a value.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _MARKS: Final[dict[Style, str]] = {"bg": "42;30", "inverse": "7", "underline": "
 _TAG, _RAW, _OUT, _CALLS = "90", "33", "36", "44;37"  # of a terminal: grey, yellow, cyan, on blue
 
 
-class Settings(Struct, frozen=True):
+class DebugSettings(Struct, frozen=True):
     """What is to be written, and how."""
 
     mode: Mode = "off"
     style: Style = "bg"
 
 
-def settings(environ: Mapping[str, str]) -> Settings:
+def settings(environ: Mapping[str, str]) -> DebugSettings:
     """Read the settings from *environ*, a mapping such as the environment.
 
     `PENSTOCK_DEBUG` and `PENSTOCK_DEBUG_STYLE` count, and where one is unset `DEBUG_PARSER_MW` or
@@ -68,7 +68,7 @@ def settings(environ: Mapping[str, str]) -> Settings:
     """
     mode = environ.get("PENSTOCK_DEBUG", environ.get("DEBUG_PARSER_MW", ""))
     style = environ.get("PENSTOCK_DEBUG_STYLE", environ.get("DEBUG_PARSER_MW_STYLE", ""))
-    return Settings(
+    return DebugSettings(
         _MODES.get(mode.strip().lower(), "off"), _STYLES.get(style.strip().lower(), "bg")
     )
 
@@ -94,11 +94,11 @@ class AnyParser(Protocol):
     """What reads an answer: `feed` text, then `finish`, which may take how the answer ended."""
 
     def feed(self, text: str, /) -> list[Event]:
-        """Read more text; give the events that it makes certain."""
+        """Read more text; return the events that it makes certain."""
 
     @property
     def finish(self) -> Callable[..., list[Event]]:
-        """End the answer; give what was held back."""
+        """End the answer; return what was held back."""
 
 
 class Traced:
@@ -112,7 +112,7 @@ class Traced:
     def __init__(
         self,
         parser: AnyParser,
-        settings: Settings,
+        settings: DebugSettings,
         write: Callable[[str], object],
         *,
         colour: bool = False,
@@ -130,23 +130,23 @@ class Traced:
         self._streams = settings.mode != "off"
         self._sums_up = settings.mode == "parse" or on_summary is not None
         self._chunks: list[str] = []
-        self._refused: list[str] = []  # the texts that are no calls, whatever they look like
+        self._refused: list[str] = []  # the texts that are not calls, whatever they look like
         self._room = MAX_KEPT
 
     def __getattr__(self, name: str) -> Any:
-        """Give what the parser has under *name*."""
+        """Return what the parser has under *name*."""
         if name.startswith("_"):  # Python's own questions, of a copy that has no parser yet too.
             raise AttributeError(name)
         return getattr(self._parser, name)
 
     def feed(self, text: str) -> list[Event]:
-        """Read more text; give the events that it makes certain."""
+        """Read more text; return the events that it makes certain."""
         with suppress(Exception):  # here and below: a trace that fails must not end the stream
             self._note_chunk(text)
         return self._noted(self._parser.feed(text))
 
     def finish(self, *how: bool, **named: bool) -> list[Event]:
-        """End the answer; give what was held back."""
+        """End the answer; return what was held back."""
         events = self._noted(self._parser.finish(*how, **named))
         if self._sums_up:
             with suppress(Exception):
@@ -154,7 +154,7 @@ class Traced:
         return events
 
     def note(self, why: str, segment: BrokenCall) -> None:
-        """Take what `on_error` is told: *segment* looks like a call, and why it is none."""
+        """Take what `on_error` is told: *segment* looks like a call, and why it is not one."""
         named = f"{why} ({segment.tool_name})" if segment.tool_name else why
         if self._sums_up:
             self.summary.notes.append(named)
@@ -204,7 +204,7 @@ class Traced:
         return f"\x1b[{code}m{text}\x1b[0m" if self._colour and code and text else text
 
     def _highlighted(self, summary: Summary) -> str:
-        """Give the text with every call in it marked, line by line."""
+        """Return the text with every call in it marked, line by line."""
         parts: list[str] = []
         at = 0
         for segment in summary.segments:
@@ -229,7 +229,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """Give *text* so that nothing in it steers a terminal; lines stay lines."""
+    """Return *text* so that nothing in it steers a terminal; lines stay lines."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)

@@ -1,6 +1,6 @@
 """The events: one vocabulary between every provider, every format and every client.
 
-A stream is lawful when it reads like this::
+A stream is valid when it reads like this::
 
     [start]  ( block | part )*  [ done | error ]
     block := text_start     text_delta*      text_end

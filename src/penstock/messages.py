@@ -54,7 +54,7 @@ class Thinking(Block, tag="thinking"):
 class ToolCall(Block, tag="tool_call"):
     """One call of one tool.
 
-    Only a call with ``complete=True`` may be executed. `repairs` says in words what was mended on
+    Only a call with ``complete=True`` may be executed. `repairs` says in words what was repaired on
     the way from the model's text to `arguments`.
     """
 
@@ -75,9 +75,9 @@ class ToolCall(Block, tag="tool_call"):
         complete: bool = True,
         signature: str = "",
     ) -> ToolCall:
-        """Make the call whose arguments are the JSON *text*, mended where it needs to be.
+        """Make the call whose arguments are the JSON *text*, repaired where it needs to be.
 
-        No text, white space and ``null`` are no arguments. A call that was cut
+        No text, white space and ``null`` are not arguments. A call that was cut
         (``complete=False``) shows what had arrived. Text that holds no object, or of which a part
         would have to be guessed, leaves the call incomplete: running a tool with something else
         than what the model meant is worse than not running it.
@@ -176,7 +176,7 @@ class ErrorInfo(Struct):
 class AssistantMessage(Struct, tag="assistant", tag_field="role"):
     """A whole answer, or as much of it as has arrived.
 
-    Content that is text is one block of text; raises `UsageError` for what is no list of blocks.
+    Content that is text is one block of text; raises `UsageError` for what is not a list of blocks.
     """
 
     id: str = ""
@@ -229,7 +229,7 @@ class AssistantMessage(Struct, tag="assistant", tag_field="role"):
 
 
 def _read_arguments(text: str) -> tuple[object, list[str], bool]:
-    """Read argument text; give the value, what was repaired, and whether that is certain.
+    """Read argument text; return the value, what was repaired, and whether that is certain.
 
     The value is an object, or something else with the reason in words.
     """

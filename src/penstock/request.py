@@ -76,7 +76,7 @@ class UserMessage(Struct, tag="user", tag_field="role", omit_defaults=True):
     *source* names who speaks in the user's place: what a ``rule`` or a ``guard`` reminds the model
     of goes to it as a user's message, and is not shown as one.
 
-    Raises `UsageError` for content that is none of these.
+    Raises `UsageError` for content that is not one of these.
     """
 
     content: list[UserContent] = field(default_factory=list)
@@ -307,7 +307,7 @@ def make_request(asked: RequestLike) -> Request:
 
 
 def read_message(given: MessageLike) -> Message:
-    """Read a message; raise `UsageError` for what is none."""
+    """Read a message; raise `UsageError` for what is not one."""
     if isinstance(given, _MESSAGES):
         return given
     if isinstance(given, str):

@@ -137,7 +137,10 @@ def _each_of_mapping(data: Mapping[str, Any]) -> Iterator[object]:
 
 
 def _describes_tool(data: Mapping[str, Any]) -> bool:
-    """Tell a tool, its name aside, from settings: Gemini's ``{"googleSearch": {}}`` is none."""
+    """Return a tool, its name aside, from settings: Gemini's ``{"googleSearch".
+
+    {}}`` is not one.
+    """
     return _schema_of(data) is not None or isinstance(data.get("description"), str)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from penstock import apis
-from penstock.apis.encoder import Ids, SentIds
+from penstock.apis.encoder import IdMaker, SentIds
 from penstock.apis.history import MISSING, lost_content, repaired, replayable, text_of
 from penstock.messages import (
     AssistantMessage,
@@ -118,7 +118,7 @@ def test_a_result_is_text_whatever_it_is() -> None:
 
 
 def test_ids_are_allowed_and_unlike_each_other() -> None:
-    ids = Ids(re.compile("[A-Za-z0-9_-]+"), "toolu_")
+    ids = IdMaker(re.compile("[A-Za-z0-9_-]+"), "toolu_")
     given = [ids.give(id_) for id_ in ("a", "a", "", "b|item", "ü!", "ü!")]
     assert given == ["a", "toolu_1", "toolu_2", "b", "__", "toolu_3"]
 

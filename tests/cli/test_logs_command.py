@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from cli.logged import HERMES, HOSTILE, Log, logging_to
 from gateway.serving import DEADLINE, until
 from penstock.cli import logs
-from penstock.cli.log_table import Clock, moment
+from penstock.cli.log_table import TimeColumn, moment
 
 runner = CliRunner()
 
@@ -250,9 +250,9 @@ def test_spans_and_dates_are_read_as_times() -> None:
 
 
 def test_a_time_that_cannot_be_is_a_dash() -> None:
-    assert Clock(utc=True).show(0.0) == "1970-01-01 00:00:00"
-    assert Clock().show(1e300) == "-"
-    assert Clock(utc=True).zone == "UTC"
+    assert TimeColumn(utc=True).show(0.0) == "1970-01-01 00:00:00"
+    assert TimeColumn().show(1e300) == "-"
+    assert TimeColumn(utc=True).zone == "UTC"
 
 
 @pytest.mark.parametrize(

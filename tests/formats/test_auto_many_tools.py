@@ -16,7 +16,7 @@ from laws.checks import read
 from penstock import Parser
 from penstock.formats.auto.reader import TILDES
 from penstock.formats.auto.syntax import FORMATS, rows_for, with_starts
-from penstock.formats.auto.table import ALONE, NOT_MARKERS, SHARED, THOUGHTS, Row
+from penstock.formats.auto.table import ALONE, NOT_MARKERS, SHARED, THOUGHTS, AutoRow
 from penstock.formats.base import message_of
 from penstock.formats.reasoning import STYLES
 from penstock.parsing.scanner import MANY, WINDOW, scattered
@@ -25,7 +25,9 @@ from penstock.tools import Tool
 # --- which markers there are ---
 
 
-def plainly(rows: Mapping[str, Row], starts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def plainly(
+    rows: Mapping[str, AutoRow], starts: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
     """Add one start after the other, each compared with all; give markers and their formats."""
     found = {marker: _format_of(row) for marker, row in rows.items()}
     for start, name in starts:
@@ -37,11 +39,11 @@ def plainly(rows: Mapping[str, Row], starts: Iterable[tuple[str, str]]) -> list[
     return list(found.items())
 
 
-def summary(rows: Mapping[str, Row]) -> list[tuple[str, str]]:
+def summary(rows: Mapping[str, AutoRow]) -> list[tuple[str, str]]:
     return [(marker, _format_of(row)) for marker, row in rows.items()]
 
 
-def _format_of(row: Row) -> str:
+def _format_of(row: AutoRow) -> str:
     return row.choices[0].format if row.choices else ""
 
 

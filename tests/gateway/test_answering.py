@@ -15,7 +15,7 @@ from penstock.gateway.http_exchange import HTTPExchange, Message
 from penstock.gateway.redaction import LogRedactor
 from penstock.gateway.request_log import RequestLog
 from penstock.gateway.response import (
-    ApiResponseFormat,
+    ApiEndpointFormat,
     MultiChoiceResponseWriter,
     ResponseWriter,
     dialect_of,
@@ -73,7 +73,7 @@ def journal(id_: str = "1") -> RequestLog:
     return RequestLog(started, (Options(), []), None, LogRedactor(), bodies=False)
 
 
-def dialect(api: str) -> ApiResponseFormat:
+def dialect(api: str) -> ApiEndpointFormat:
     return dialect_of(api, Request(model="m", stream=True, include_usage=True), "1")
 
 

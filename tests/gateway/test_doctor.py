@@ -14,7 +14,7 @@ from penstock import apis
 from penstock.cli.doctor import upstream_of
 from penstock.gateway.config import load
 from penstock.gateway.doctor.diagnose import Diagnosis, diagnose
-from penstock.gateway.doctor.probes import Finding
+from penstock.gateway.doctor.probes import ProbeFinding
 
 CANARY = "sk-Canary7d21f0c2e5"
 
@@ -27,7 +27,7 @@ def examined(
     async def main() -> tuple[Diagnosis, Upstream]:
         async with serving(*script) as server:
             settings = upstream_of({"upstream": server.url + path, **flags}, {"KEY": CANARY})
-            heard: list[Finding] = []
+            heard: list[ProbeFinding] = []
             found = await diagnose(settings, api=api, seconds=seconds, tell=heard.append)
             assert heard == found.findings
             return found, server

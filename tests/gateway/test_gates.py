@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from penstock.gateway.server.protocol import Gate, Queue
+from penstock.gateway.server.protocol import LightEvent, LightQueue
 
 DEADLINE = 20.0
 
 
 def test_a_gate_lets_everybody_pass_who_waits_and_who_comes_later() -> None:
     async def run() -> None:
-        gate = Gate()
+        gate = LightEvent()
         waiting = [asyncio.create_task(gate.wait()) for _ in range(3)]
         await asyncio.sleep(0)
         assert not any(task.done() for task in waiting)
@@ -28,7 +28,7 @@ def test_a_gate_lets_everybody_pass_who_waits_and_who_comes_later() -> None:
 
 def test_a_gate_forgets_who_waits_no_longer() -> None:
     async def run() -> None:
-        gate = Gate()
+        gate = LightEvent()
         impatient, patient = (asyncio.create_task(gate.wait()) for _ in range(2))
         await asyncio.sleep(0)
         impatient.cancel()
@@ -47,7 +47,7 @@ def test_a_gate_forgets_who_waits_no_longer() -> None:
 
 
 def test_who_came_first_to_a_queue_is_its_next() -> None:
-    queue: Queue[int] = Queue()
+    queue: LightQueue[int] = LightQueue()
     for number in range(3):
         queue.appendleft(number)
     assert [queue.pop() for _ in range(3)] == [0, 1, 2]

@@ -11,7 +11,7 @@ from penstock.events import Event
 from penstock.formats import Format, parameter_tags
 from penstock.formats.parameter_tags import ParameterCalls
 from penstock.messages import AssistantMessage
-from penstock.parsing.readers.tagged.dialect import Dialect
+from penstock.parsing.readers.tagged.dialect import TagDialect
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -60,7 +60,7 @@ def calls_of(name: str) -> ParameterCalls:
     return calls
 
 
-def dialect_of(name: str) -> Dialect:
+def dialect_of(name: str) -> TagDialect:
     return calls_of(name).dialect
 
 

@@ -24,20 +24,20 @@ from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.messages import AssistantMessage
 from penstock.parsing import Engine
 from penstock.parsing.readers.named import MAX_ASIDE, NamedSyntax
-from penstock.parsing.readers.named_heads import Dialect
+from penstock.parsing.readers.named_heads import HeadDialect
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
 MODES: tuple[Mode, ...] = ("whole", "live")
 
-BRACKETS = Dialect("[CALLS]", ("[ARGS]", "{"), id="[ID]", json=True)
-TYPED = Dialect(
+BRACKETS = HeadDialect("[CALLS]", ("[ARGS]", "{"), id="[ID]", json=True)
+TYPED = HeadDialect(
     "<c>", ("<sep>",), "</c>", ("</c>",), ("<cs>",), ("</cs>",), kind="function"
 )  # fmt: skip
-COUNTED = Dialect(
+COUNTED = HeadDialect(
     "<c>", ("<a>",), "</c>", ("</c>",), ("<cs>", "<s>"), ("</cs>", "</s>"), silent=True, ids=True
 )  # fmt: skip
-TAGS = Dialect("<function=", (">",), "</function>", ("/>",), code="<code>")
+TAGS = HeadDialect("<function=", (">",), "</function>", ("/>",), code="<code>")
 DIALECTS = {"brackets": BRACKETS, "typed": TYPED, "counted": COUNTED, "tags": TAGS}
 
 TOOLS = [

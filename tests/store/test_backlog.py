@@ -6,12 +6,12 @@ import threading
 import time
 from concurrent.futures import Future
 
-from penstock.store.write_queue import MAX_BATCH, MAX_BATCH_BYTES, Backlog, Bell, Entry
+from penstock.store.write_queue import MAX_BATCH, MAX_BATCH_BYTES, Backlog, Bell, QueuedWrite
 from store.databases import started
 
 
-def entry(number: int, size: int = 10, done: Future[bool] | None = None) -> Entry:
-    return Entry((started(number),), size, done)
+def entry(number: int, size: int = 10, done: Future[bool] | None = None) -> QueuedWrite:
+    return QueuedWrite((started(number),), size, done)
 
 
 def test_what_somebody_waits_for_overtakes() -> None:
@@ -49,7 +49,7 @@ def test_what_is_being_written_still_takes_room() -> None:
 
 def test_many_threads_lose_no_count() -> None:
     backlog = Backlog(1 << 30, 1 << 40)
-    taken: list[Entry] = []
+    taken: list[QueuedWrite] = []
 
     def push() -> None:
         for number in range(2000):

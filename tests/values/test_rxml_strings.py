@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.values import rxml
-from penstock.values.rxml.closing import ClosingRule, Place, Verdict
+from penstock.values.rxml.closing import ClosingPlace, ClosingRule, TagVerdict
 
 STRING = {"type": "string"}
 PAGE = {
@@ -187,42 +187,42 @@ def test_the_closing_tag_is_chosen(xml: str, expected: Any) -> None:
 
 # --- the rule as a stream asks it -----------------------------------------------------------------
 
-INSIDE = Place("call", ("path", "content"))
-AT_ROOT = Place(None, ("path", "content"))
+INSIDE = ClosingPlace("call", ("path", "content"))
+AT_ROOT = ClosingPlace(None, ("path", "content"))
 
 JUDGED = [
-    pytest.param("", INSIDE, False, Verdict.UNKNOWN, id="nothing yet"),
-    pytest.param("\n  ", INSIDE, False, Verdict.UNKNOWN, id="white space so far"),
-    pytest.param("<", INSIDE, False, Verdict.UNKNOWN, id="a bracket"),
-    pytest.param("< ", INSIDE, False, Verdict.DATA, id="a lone bracket"),
-    pytest.param("x", INSIDE, False, Verdict.DATA, id="text"),
-    pytest.param("</ca", INSIDE, False, Verdict.UNKNOWN, id="half the enclosing tag"),
-    pytest.param("</call", INSIDE, False, Verdict.UNKNOWN, id="the enclosing tag but its end"),
-    pytest.param("</call  >", INSIDE, False, Verdict.STRUCTURAL, id="the enclosing tag"),
-    pytest.param("</cal ", INSIDE, False, Verdict.DATA, id="a shorter closing tag"),
-    pytest.param("</x", INSIDE, False, Verdict.DATA, id="another closing tag, begun"),
-    pytest.param("</", AT_ROOT, False, Verdict.DATA, id="any closing tag at the root"),
-    pytest.param("<path", INSIDE, True, Verdict.UNKNOWN, id="a sibling, begun"),
-    pytest.param("<path a='>", INSIDE, True, Verdict.UNKNOWN, id="a sibling, in an attribute"),
-    pytest.param("<path a=", INSIDE, True, Verdict.UNKNOWN, id="a sibling, before a value"),
-    pytest.param("<path a='>'", INSIDE, True, Verdict.UNKNOWN, id="a sibling, before its end"),
-    pytest.param("<path a='>'/>", INSIDE, True, Verdict.STRUCTURAL, id="a sibling"),
-    pytest.param("<path '", INSIDE, False, Verdict.DATA, id="a sibling's name, but no tag"),
-    pytest.param("<b>", INSIDE, False, Verdict.STRUCTURAL, id="another opening tag"),
-    pytest.param("<b>", INSIDE, True, Verdict.DATA, id="another opening tag, one unmatched"),
-    pytest.param("<3 y", INSIDE, False, Verdict.DATA, id="a heart"),
-    pytest.param("<!-", INSIDE, False, Verdict.UNKNOWN, id="a comment, begun"),
-    pytest.param("<!-- x -->", INSIDE, False, Verdict.UNKNOWN, id="a comment so far"),
-    pytest.param("<!-- x --> y", INSIDE, False, Verdict.DATA, id="a comment and text"),
-    pytest.param("<!-- x --><!----> </call>", INSIDE, True, Verdict.STRUCTURAL, id="comments"),
-    pytest.param("<!D", INSIDE, False, Verdict.DATA, id="a declaration"),
-    pytest.param("<?", INSIDE, False, Verdict.DATA, id="an instruction"),
+    pytest.param("", INSIDE, False, TagVerdict.UNKNOWN, id="nothing yet"),
+    pytest.param("\n  ", INSIDE, False, TagVerdict.UNKNOWN, id="white space so far"),
+    pytest.param("<", INSIDE, False, TagVerdict.UNKNOWN, id="a bracket"),
+    pytest.param("< ", INSIDE, False, TagVerdict.DATA, id="a lone bracket"),
+    pytest.param("x", INSIDE, False, TagVerdict.DATA, id="text"),
+    pytest.param("</ca", INSIDE, False, TagVerdict.UNKNOWN, id="half the enclosing tag"),
+    pytest.param("</call", INSIDE, False, TagVerdict.UNKNOWN, id="the enclosing tag but its end"),
+    pytest.param("</call  >", INSIDE, False, TagVerdict.STRUCTURAL, id="the enclosing tag"),
+    pytest.param("</cal ", INSIDE, False, TagVerdict.DATA, id="a shorter closing tag"),
+    pytest.param("</x", INSIDE, False, TagVerdict.DATA, id="another closing tag, begun"),
+    pytest.param("</", AT_ROOT, False, TagVerdict.DATA, id="any closing tag at the root"),
+    pytest.param("<path", INSIDE, True, TagVerdict.UNKNOWN, id="a sibling, begun"),
+    pytest.param("<path a='>", INSIDE, True, TagVerdict.UNKNOWN, id="a sibling, in an attribute"),
+    pytest.param("<path a=", INSIDE, True, TagVerdict.UNKNOWN, id="a sibling, before a value"),
+    pytest.param("<path a='>'", INSIDE, True, TagVerdict.UNKNOWN, id="a sibling, before its end"),
+    pytest.param("<path a='>'/>", INSIDE, True, TagVerdict.STRUCTURAL, id="a sibling"),
+    pytest.param("<path '", INSIDE, False, TagVerdict.DATA, id="a sibling's name, but no tag"),
+    pytest.param("<b>", INSIDE, False, TagVerdict.STRUCTURAL, id="another opening tag"),
+    pytest.param("<b>", INSIDE, True, TagVerdict.DATA, id="another opening tag, one unmatched"),
+    pytest.param("<3 y", INSIDE, False, TagVerdict.DATA, id="a heart"),
+    pytest.param("<!-", INSIDE, False, TagVerdict.UNKNOWN, id="a comment, begun"),
+    pytest.param("<!-- x -->", INSIDE, False, TagVerdict.UNKNOWN, id="a comment so far"),
+    pytest.param("<!-- x --> y", INSIDE, False, TagVerdict.DATA, id="a comment and text"),
+    pytest.param("<!-- x --><!----> </call>", INSIDE, True, TagVerdict.STRUCTURAL, id="comments"),
+    pytest.param("<!D", INSIDE, False, TagVerdict.DATA, id="a declaration"),
+    pytest.param("<?", INSIDE, False, TagVerdict.DATA, id="an instruction"),
 ]  # fmt: skip
 
 
 def judge(
-    text: str, place: Place, *, final: bool, unmatched: bool, strict: bool = False
-) -> Verdict:
+    text: str, place: ClosingPlace, *, final: bool, unmatched: bool, strict: bool = False
+) -> TagVerdict:
     """Judge the closing tag of ``content`` that stands before *text*."""
     rule = ClosingRule(text, final=final, strict=strict)
     return rule.judge("content", 0, place, unmatched=unmatched).verdict
@@ -230,7 +230,7 @@ def judge(
 
 @pytest.mark.parametrize(("text", "place", "unmatched", "verdict"), JUDGED)
 def test_a_stream_hears_the_verdict_as_soon_as_it_is_certain(
-    text: str, place: Place, *, unmatched: bool, verdict: Verdict
+    text: str, place: ClosingPlace, *, unmatched: bool, verdict: TagVerdict
 ) -> None:
     assert judge(text, place, final=False, unmatched=unmatched) is verdict
 
@@ -248,10 +248,10 @@ MARKUP = st.lists(st.sampled_from([*TAGS, "call", "path", *"</>= \n'\"bx3!-?"]),
     strict=st.booleans(),
 )
 def test_more_text_never_changes_a_verdict(
-    text: str, place: Place, *, unmatched: bool, strict: bool
+    text: str, place: ClosingPlace, *, unmatched: bool, strict: bool
 ) -> None:
     whole = judge(text, place, final=True, strict=strict, unmatched=unmatched)
-    assert whole is not Verdict.UNKNOWN
+    assert whole is not TagVerdict.UNKNOWN
     for cut in range(len(text) + 1):
         early = judge(text[:cut], place, final=False, strict=strict, unmatched=unmatched)
-        assert early in (Verdict.UNKNOWN, whole)
+        assert early in (TagVerdict.UNKNOWN, whole)

@@ -12,7 +12,7 @@ from penstock.agent.cancellation import CancelToken, shielded
 from penstock.agent.compactor import Compacting
 from penstock.agent.conversation import Conversation, Recorder
 from penstock.agent.hooks import Hooks
-from penstock.agent.loop import Loop, Order, Queue
+from penstock.agent.loop import Loop, MessageQueue, Order
 from penstock.agent.recovery import AgentRetry, Compaction, Spending
 from penstock.agent.run import AgentRun
 from penstock.agent.settings import MAX_TURNS, AgentSettings
@@ -49,7 +49,7 @@ class Agent:
     * *approve* is asked about each call, but for tools that do not ask; ``"all"`` approves every
       call. Without it, tools that need approval are denied: a shell, changes to files, MCP servers.
       *watches* look on while an answer comes, and may stop it: stream rules and guards.
-    * *retry* says how an answer that failed in passing is asked for again, and *compaction* how
+    * *retry* says how an answer that failed in passing is retried, and *compaction* how
       long a conversation may grow; without it, it is never summed up.
     * *eager* starts a tool as soon as its own call is complete. *steering* says whether a message
       of `steer` stops tools that run (``now``) or waits (``later``), and *order* whether waiting
@@ -90,8 +90,8 @@ class Agent:
             max_turns,
         )
         self._conversation = Conversation(map(read_message, messages))
-        self._steering = Queue(order)
-        self._follow_ups = Queue(order)
+        self._steering = MessageQueue(order)
+        self._follow_ups = MessageQueue(order)
         self._work: _Work | None = None
         self._task: asyncio.Task[Any] | None = None
 
@@ -170,7 +170,7 @@ class Agent:
 
     @property
     def busy(self) -> bool:
-        """Whether a run goes on."""
+        """Whether a run continues."""
         return self._task is not None and not self._task.done()
 
     @property
@@ -198,7 +198,7 @@ class Agent:
     def run(self, prompt: Prompt) -> AgentRun:
         """Begin to work on *prompt*.
 
-        Raises `AgentBusyError` while a run goes on, and `UsageError` for what is no prompt.
+        Raises `AgentBusyError` while a run continues, and `UsageError` for what is not a prompt.
         """
         prompts = [_read(one) for one in _each(prompt)]
         if not prompts:
@@ -211,8 +211,8 @@ class Agent:
         A decision is what `approve` may return, or the result of the call as a `ToolOutput`; a call
         that was interrupted takes a `Retry` or a result.
 
-        Raises `UsageError` for what is no decision, and where there is nothing to go on from: an
-        empty conversation, or one in which the model had the last word and no message waits.
+        Raises `UsageError` for what is not a decision, and where there is nothing to continue from:
+        an empty conversation, or one in which the model had the last word and no message waits.
         """
         self._check_idle()
         decisions = decisions or {}
@@ -259,9 +259,9 @@ class Agent:
             await asyncio.wait({self._task})
 
     async def compact(self) -> bool:
-        """Sum the conversation up now; tell whether it is shorter.
+        """Sum the conversation up now; return whether it is shorter.
 
-        The agent is busy meanwhile. Raises `AgentBusyError` while a run goes on.
+        The agent is busy meanwhile. Raises `AgentBusyError` while a run continues.
         """
         chore = _Chore()
         compacting = Compacting(self._setup, self._conversation, chore.interrupt)
@@ -273,7 +273,7 @@ class Agent:
             raise
 
     def subscribe(self, tell: Subscriber) -> Callable[[], None]:
-        """Tell *tell* of every event from now on; give what ends that."""
+        """Return *tell* of every event from now on; return what ends that."""
         subscription = self._conversation.subscribe(tell)
         return lambda: self._conversation.unsubscribe(subscription)
 

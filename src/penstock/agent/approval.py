@@ -29,7 +29,7 @@ class Edit(Struct, frozen=True, tag="edit"):
 
 
 class Defer(Struct, frozen=True, tag="defer"):
-    """Nobody can say yet: the run ends behind this turn, and `Agent.proceed` goes on with it."""
+    """Nobody can say yet: the run ends after this turn, and `Agent.proceed` continues with it."""
 
 
 class Retry(Struct, frozen=True, tag="retry"):
@@ -67,7 +67,7 @@ def read_approve(approve: Approve | Literal["all"] | None) -> Approve | None:
 
 
 def read_decision(said: object) -> Decision | None:
-    """Return the decision that *said* is; None for what is none."""
+    """Return the decision that *said* is; None for what is not one."""
     if isinstance(said, bool):
         return Allow() if said else Deny()
     return said if isinstance(said, get_args(Decision)) else None

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-# Waiting for what must not be left behind: a thread, a child process, a connection.
+# Waiting for what must not be left after: a thread, a child process, a connection.
 #
 # Nothing of a call may run after it was cancelled, and neither a thread nor a dying process can
 # be cancelled as a task can. So the cancellation waits, not the work.
@@ -27,7 +27,7 @@ async def shielded(
     """Await *work* until it has ended, however often this task is cancelled meanwhile.
 
     Each cancellation calls *on_cancel*, which may make the work end sooner. Once it has ended, the
-    cancellation goes on its way, and what the work gave or raised is dropped.
+    cancellation continues its way, and what the work gave or raised is dropped.
     """
     task = asyncio.ensure_future(work)
     cancellation: asyncio.CancelledError | None = None
@@ -50,7 +50,10 @@ class RunCancelledError(Exception):
 
 
 def is_cancelled() -> bool:
-    """Tell whether the current task was cancelled: a foreign `CancelledError` may pass through."""
+    """Return whether the current task was cancelled.
+
+    A foreign `CancelledError` may pass through.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

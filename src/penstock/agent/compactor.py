@@ -47,7 +47,10 @@ class Compacting:
         self._may_make_room = setup.compaction is not None  # once a run
 
     def remedy(self) -> Callable[[], Awaitable[bool]] | None:
-        """Give what makes room for an answer that found none; nothing, where that did not help."""
+        """Return what makes room for an answer that found none.
+
+        Nothing, where that did not help.
+        """
         if not self._may_make_room:
             return None
         self._may_make_room = False
@@ -64,7 +67,7 @@ class Compacting:
             await self.compact("threshold")
 
     async def compact(self, reason: Reason) -> bool:
-        """Sum up what lies back; tell whether the conversation is shorter now."""
+        """Sum up what lies back; return whether the conversation is shorter now."""
         tokens = self._tokens()
         cut = self._settings.cut(self._conversation.messages, *self._beside())
         if cut is None:
@@ -116,5 +119,5 @@ class Compacting:
         return context_tokens(self._conversation.messages, *self._beside())
 
     def _beside(self) -> tuple[str, list[Tool]]:
-        """Give what goes along with the conversation."""
+        """Return what goes along with the conversation."""
         return self._setup.system, [tool.tool for tool in self._setup.tools]

@@ -1,7 +1,7 @@
 """The conversation of an agent: what the model is shown, and everybody who is told of it.
 
 A message is final when it has been written down: then it is told with `message_end`, and not
-before. A record that fails is a complaint; the conversation goes on in memory.
+before. A record that fails is a complaint; the conversation continues in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.request import Message
 # Who writes down what an agent's conversation consists of: a session is one.
 #
 # The agent waits for it: what was told with `message_end` has been written. A record that fails
-# is told as a complaint, and the run goes on; only a call whose beginning cannot be written is
+# is told as a complaint, and the run continues; only a call whose beginning cannot be written is
 # not run.
 
 
@@ -30,7 +30,7 @@ class Recorder(Protocol):
     """Writes down the conversation as it becomes final."""
 
     async def message(self, message: Message, *, kept: bool = True) -> None:
-        """Write a final message; one that is not *kept* is no part of the context."""
+        """Write a final message; one that is not *kept* is not a part of the context."""
 
     async def finding(self, finding: Finding) -> None:
         """Write which rules have spoken; what they said comes as a message."""
@@ -66,8 +66,8 @@ class Conversation:
         self.interrupted: list[ToolCall] = []
         """Calls of the last answer that had begun when their process ended."""
         self.new: list[Message] = []
-        """What the run that goes on has added."""
-        self.outlet: EventQueue | None = None  # of the run that goes on
+        """What the run that continues has added."""
+        self.outlet: EventQueue | None = None  # of the run that continues
         self._subscriptions: list[Subscription] = []
 
     # --- who looks on ---
@@ -84,7 +84,7 @@ class Conversation:
         self.emit(ExtensionErrorEvent(source, message))
 
     def subscribe(self, tell: Subscriber) -> Subscription:
-        """Tell *tell* of everything from now on."""
+        """Return *tell* of everything from now on."""
         subscription = Subscription(tell)
         self._subscriptions = [*self._subscriptions, subscription]
         return subscription
@@ -131,7 +131,7 @@ class Conversation:
     # --- calls ---
 
     async def start_call(self, call: ToolCall, approval: Approval) -> str:
-        """Write down that *call* begins; give why it could not be, or nothing."""
+        """Write down that *call* begins; return why it could not be, or nothing."""
         if not isinstance(self.recorder, CallRecorder):
             return ""
         return await self._record(self.recorder.call_started(call, approval))
@@ -151,7 +151,7 @@ class Conversation:
         return [found[id_] for id_ in order if id_ in found]
 
     def is_interrupted(self, call: ToolCall) -> bool:
-        """Tell whether *call* had begun when its process ended."""
+        """Return whether *call* had begun when its process ended."""
         return any(one.id == call.id for one in self.interrupted)
 
     async def compact(self, shorter: list[Message], summary: str, kept: int, tokens: int) -> None:
@@ -183,7 +183,7 @@ class Conversation:
         return []
 
     async def _record(self, writing: Awaitable[None]) -> str:
-        """Wait until something is written; give why it could not be, which is a complaint."""
+        """Wait until something is written; return why it could not be, which is a complaint."""
         try:
             await writing
         except asyncio.CancelledError:

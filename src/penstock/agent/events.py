@@ -76,7 +76,7 @@ class MessageStarted(_AgentEvent, frozen=True, tag="message_start"):
 
 
 class MessageUpdated(_AgentEvent, frozen=True, tag="message_update"):
-    """The answer goes on: *event* is the stream's; *live* is what knows all that has arrived."""
+    """The answer continues: *event* is the stream's; *live* is what knows all that has arrived."""
 
     event: Event
     live: Any = None
@@ -94,7 +94,7 @@ class MessageUpdated(_AgentEvent, frozen=True, tag="message_update"):
 
 
 class MessageEnded(_AgentEvent, frozen=True, tag="message_end"):
-    """A message is final; one that is not *kept* is no part of what the model is shown again."""
+    """A message is final; one that is not *kept* is not a part of what the model is shown again."""
 
     message: Message
     kept: bool = True
@@ -165,7 +165,7 @@ class FindingMade(_AgentEvent, frozen=True, tag="finding"):
 
 
 class RetryStarted(_AgentEvent, frozen=True, tag="auto_retry_start"):
-    """An answer failed and is asked for again in *delay* seconds."""
+    """An answer failed and is retried in *delay* seconds."""
 
     attempt: int
     attempts: int
@@ -197,7 +197,10 @@ class CompactionEnded(_AgentEvent, frozen=True, tag="auto_compaction_end"):
 
 
 class ExtensionErrorEvent(_AgentEvent, frozen=True, tag="complaint"):
-    """Something beside the run failed, and the run goes on: a hook, or the record of a session."""
+    """Something beside the run failed, and the run continues.
+
+    A hook, or the record of a session.
+    """
 
     source: str
     message: str

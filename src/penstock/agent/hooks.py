@@ -78,7 +78,7 @@ class Hooks:
         self._hooks: dict[str, tuple[tuple[object, Hook], ...]] = dict.fromkeys(NAMES, ())
 
     def add(self, name: str, hook: Hook) -> Callable[[], None]:
-        """Add *hook*; give what takes it away again.
+        """Add *hook*; return what takes it away again.
 
         Raises `UsageError` for a name that nobody asks for.
         """
@@ -93,7 +93,7 @@ class Hooks:
         return remove
 
     async def ask(self, name: str, value: Any, complain: Complain | None = None) -> Any:
-        """Give what the hooks of *name* make of *value*.
+        """Return what the hooks of *name* make of *value*.
 
         Without *complain*, what a hook raises is raised.
         """
@@ -111,9 +111,10 @@ class Hooks:
         return value
 
     async def decide(self, call: ToolCall, complain: Complain) -> Decision:
-        """Give what the hooks of ``tool_call`` say to *call*.
+        """Return what the hooks of ``tool_call`` say to *call*.
 
-        What is no word about a call is a no: a check that answers in other words has not said yes.
+        What is not a word about a call is a no: a check that answers in other words has not said
+        yes.
         """
         decision: Decision = Allow()
         for _, hook in self._hooks["tool_call"]:

@@ -48,7 +48,7 @@ Order = Literal["one", "all"]
 """Whether waiting messages are said one a turn, or all at once."""
 
 
-class Queue:
+class MessageQueue:
     """Messages in the order in which they came; what is not taken stays for the next run."""
 
     def __init__(self, order: Order = "one") -> None:
@@ -76,10 +76,14 @@ UNDECIDED: Final = "Nobody decided about the call, so it was not run."
 
 
 class Loop:
-    """Works on one prompt, or goes on where a run ended."""
+    """Works on one prompt, or continues where a run ended."""
 
     def __init__(
-        self, setup: AgentSettings, conversation: Conversation, steering: Queue, follow_ups: Queue
+        self,
+        setup: AgentSettings,
+        conversation: Conversation,
+        steering: MessageQueue,
+        follow_ups: MessageQueue,
     ) -> None:
         self.interrupt = CancelToken()
         self._setup = setup
@@ -186,7 +190,7 @@ class Loop:
     # --- what comes first ---
 
     async def _brief(self, prompts: Sequence[UserMessage], *, is_new: bool) -> list[Message]:
-        """Show the prompts to the hooks; give what is to be said.
+        """Show the prompts to the hooks; return what is to be said.
 
         A prompt in place of decisions about calls that wait is a no to them.
         """
@@ -200,7 +204,7 @@ class Loop:
         return [*map(self._undecided, waiting), *said]
 
     def _undecided(self, call: ToolCall) -> ToolResult:
-        """Give the result of a call that a prompt takes the place of a decision about."""
+        """Return the result of a call that a prompt takes the place of a decision about."""
         reason = INTERRUPTED if self._conversation.is_interrupted(call) else UNDECIDED
         return ToolResult(call.id, call.name, reason, is_error=True)
 
@@ -231,7 +235,8 @@ class Loop:
             calls.resume(call, interrupted=conversation.is_interrupted(call))
         results = await self._asking.collect(structs.replace(answer, content=list(waiting)))
         self._end_turn(answer, results)
-        # What the answer broke by is over: its calls are settled, and the model goes on from there.
+        # What the answer broke by is over: its calls are settled, and the model continues from
+        # there.
         return structs.replace(answer, stop_reason="tool_use", error=None)
 
     # --- what comes next ---
@@ -241,7 +246,7 @@ class Loop:
         return not (failed or self.interrupt.fired or self._asking.calls.deferred)
 
     def _has_more(self, answer: AssistantMessage | None) -> bool:
-        """Tell whether there is a reason to ask the model again."""
+        """Return whether there is a reason to ask the model again."""
         return (
             self._is_waiting(answer)
             or bool(self._steering)
@@ -250,7 +255,7 @@ class Loop:
         )
 
     def _is_waiting(self, answer: AssistantMessage | None) -> bool:
-        """Tell whether the model has something to answer: the results of its calls, or us."""
+        """Return whether the model has something to answer: the results of its calls, or us."""
         if answer is not None:
             return bool(answer.tool_calls)
         messages = self._conversation.messages
@@ -264,7 +269,7 @@ class Loop:
         return self._follow_ups.take()
 
     async def _reminded(self) -> list[Message]:
-        """Give what watches found and did not stop an answer for."""
+        """Return what watches found and did not stop an answer for."""
         reminders, self._asking.reminders = self._asking.reminders, []
         for finding in reminders:
             self._emit(FindingMade(finding.source, finding.names, finding.text, False))

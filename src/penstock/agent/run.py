@@ -42,7 +42,7 @@ class AgentRunError(PenstockError):
 
 
 class AgentRun:
-    """A run that goes on, whether or not anybody looks.
+    """A run that continues, whether or not anybody looks.
 
     ``async for`` gives its events, `result` the messages that are new, `error` why it did not end
     by itself. A task that is cancelled while it waits here aborts the run, as does leaving an
@@ -85,7 +85,7 @@ class AgentRun:
         return self._outlet.take()
 
     async def result(self, *, check: bool = False) -> list[Message]:
-        """Wait for the end; give the new messages, the last of which may have failed.
+        """Wait for the end; return the new messages, the last of which may have failed.
 
         With *check*, raises `AgentRunError` for a run that did not end by itself: see `error`.
         """
@@ -100,7 +100,7 @@ class AgentRun:
             await self._abort()
 
     async def _until(self, waiting: Awaitable[T]) -> T:
-        """Wait; a cancellation aborts the run, and goes on its way when nothing of it is left."""
+        """Wait; a cancellation aborts the run, and continues its way when nothing of it is left."""
         try:
             return await waiting
         except asyncio.CancelledError:

@@ -29,8 +29,8 @@ class AgentSettings(Struct):
 
     *request* is what every request to the model begins as; the conversation, the tools and the
     system prompt are put in. *eager* starts a tool as soon as its own call is complete, while the
-    model goes on. *steering* says whether a steering message stops the tools that run (``now``) or
-    waits for them (``later``).
+    model continues. *steering* says whether a steering message stops the tools that run (``now``)
+    or waits for them (``later``).
 
     Raises `UsageError` for what cannot be.
     """

@@ -1,4 +1,4 @@
-"""Events on their way to those who look on, none of whom can hold the run up.
+"""Events in progress to those who look on, none of whom can hold the run up.
 
 Everybody has an outlet of their own. The run puts events in and never waits. Where more than
 `MAX_WAITING` events wait, neighbouring deltas of one block are joined, and of a tool's updates only
@@ -35,7 +35,7 @@ class _Joined:
         self.deltas = [delta]
 
     def takes(self, live: Any, delta: Delta) -> bool:
-        """Tell whether *delta* goes on where these end."""
+        """Return whether *delta* continues where these end."""
         last = self.deltas[-1]
         return type(last) is type(delta) and last.index == delta.index and live is self.live
 
@@ -73,7 +73,7 @@ class EventQueue:
         self._arrived.set()
 
     async def wait(self) -> bool:
-        """Wait until an event is there; tell whether one is, or nothing follows."""
+        """Wait until an event is there; return whether one is, or nothing follows."""
         while not self._waiting:
             if self._ended:
                 return False
@@ -97,7 +97,7 @@ class EventQueue:
         self._newest.clear()
 
     def _join(self, event: AgentEvent) -> bool:
-        """Add *event* to what waits of its kind; tell whether it is of one that can be joined."""
+        """Add *event* to what waits of its kind; return whether it is of one that can be joined."""
         if isinstance(event, ToolUpdated):
             self._keep_newest(event)
             return True
@@ -135,7 +135,7 @@ class Subscription:
         )
         self._outlet = EventQueue()
         self._task: asyncio.Task[None] | None = None
-        self._context = copy_context()  # not that of a run, which a subscriber is no part of
+        self._context = copy_context()  # not that of a run, which a subscriber is not a part of
 
     def put(self, event: AgentEvent) -> None:
         """Tell of *event*, in its turn."""
@@ -166,7 +166,7 @@ class Subscription:
             self._task = None
 
     async def _in_thread(self, events: list[AgentEvent]) -> None:
-        # Not in a thread of the common pool: tools that are no coroutines wait for those.
+        # Not in a thread of the common pool: tools that are not coroutines wait for those.
         pool = ThreadPoolExecutor(1, "subscriber")
         try:
             loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ _HEAD: Final = 2 / 3  # beginnings say more than ends
 
 
 def shortened(text: str, limit: int) -> str:
-    """Give *text* with at most *limit* characters, cut in the middle where it has more.
+    """Return *text* with at most *limit* characters, cut in the middle where it has more.
 
     Less than `MIN_LIMIT` is taken for that.
     """
@@ -44,12 +44,12 @@ _SPACE: Final = 0x20
 
 
 def visible(text: str) -> str:
-    """Give *text* with every acting character but line ends and tabs as its picture or code."""
+    """Return *text* with every acting character but line ends and tabs as its picture or code."""
     return _ACTING.sub(_show, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """Give *text* visible and on one line."""
+    """Return *text* visible and on one line."""
     return " ".join(visible(text).split())
 
 

@@ -58,7 +58,7 @@ Emit = Callable[[AgentEvent], None]
 """Tells everybody who looks on."""
 
 Stage = Literal["waiting", "deciding", "running", "ending", "over"]
-"""Where a call is: behind others, before somebody who decides, in its tool, in a hook, done."""
+"""Where a call is: after others, before somebody who decides, in its tool, in a hook, done."""
 
 
 class ToolPolicy:
@@ -116,7 +116,7 @@ class ToolExecution:
     # --- from outside ---
 
     def start(self, before: list[ToolExecution]) -> None:
-        """Begin, behind those of *before*."""
+        """Begin, after those of *before*."""
         waits = [run.task for run in before]
         self.task = self._loop.create_task(self._go(waits))
 
@@ -344,7 +344,7 @@ def _words(exc: BaseException) -> str:
 #
 # Shared tools run side by side; an exclusive one waits for all calls before it, and all after
 # it wait for it. Whatever order they end in, their results are given in the order of the calls.
-# Every call has a task of its own, so one can be stopped and the others go on; what a tool had
+# Every call has a task of its own, so one can be stopped and the others continue; what a tool had
 # given back by then is kept.
 #
 # A call that does not run has a result too, which says why: an unknown tool, arguments that do
@@ -425,11 +425,11 @@ class ToolCallBatch:
             run.stop(reason, hard=hard)
 
     async def results(self, message: AssistantMessage) -> list[ToolResult]:
-        """Wait for all that was started; give what came of it, in the order of the calls."""
+        """Wait for all that was started; return what came of it, in the order of the calls."""
         await self._wait()
         place = {call.id: number for number, call in enumerate(message.tool_calls)}
         results = [run.result for run in self._runs if run.result is not None]
-        # With eager tools a call that was cut is refused behind those that have run.
+        # With eager tools a call that was cut is refused after those that have run.
         return sorted(results, key=lambda result: place.get(result.id, len(place)))
 
     async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
@@ -450,7 +450,7 @@ class ToolCallBatch:
         return [run.call for run in self._runs if run.is_deferred]
 
     def has(self, call: ToolCall) -> bool:
-        """Tell whether *call* was started."""
+        """Return whether *call* was started."""
         return self._find(call) is not None
 
     def _find(self, call: ToolCall) -> ToolExecution | None:
@@ -474,7 +474,7 @@ class ToolCallBatch:
 
 
 def _decision(said: Resolution | None) -> Decision | None:
-    """Give what was decided before a call is looked at again."""
+    """Return what was decided before a call is looked at again."""
     if isinstance(said, Retry):
         return Allow() if said.arguments is None else Edit(said.arguments)
     return read_decision(said)

@@ -1,9 +1,9 @@
-"""The answer of a turn: asked for until there is one, or until it is clear that there is none.
+"""The answer of a turn: asked for until there is one, or until it is clear that there is not one.
 
-An answer is asked for again when it failed in passing, when a watch stopped it, and once a prompt
-when the conversation was too long for its model. Nothing of it is played twice: what was told of a
-failed answer ends with its `message_end`, and is no part of the conversation any more. Once a tool
-has run for an answer, that answer stands.
+An answer is retried when it failed in passing, when a watch stopped it, and once a prompt when the
+conversation was too long for its model. Nothing of it is played twice: what was told of a failed
+answer ends with its `message_end`, and is not a part of the conversation any more. Once a tool has
+run for an answer, that answer stands.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from penstock.streams.pump import Record
 #
 # Every event of the stream is shown to the watches, folded into the one live message and told.
 # The answer ends with its terminal event, with an abort, or with a finding; in each case the
-# message is lawful: open blocks are closed, a call that was cut is incomplete.
+# message is valid: open blocks are closed, a call that was cut is incomplete.
 
 
 ANSWER_ABORTED: Final = "Request was aborted"
@@ -51,7 +51,7 @@ OnCall = Callable[[ToolCall], None]
 """Is told of a call as soon as it is complete."""
 
 
-class Answer(Struct):
+class ModelResponse(Struct):
     """What came: the final message, the finding that stopped it, and those that stopped nothing."""
 
     message: AssistantMessage
@@ -70,8 +70,8 @@ class TurnReader:
         self.may_stop = True
         """Whether a finding may stop an answer; one that may not is told after the turn."""
 
-    async def read(self, model: Model, request: Request, on_call: OnCall) -> Answer:
-        """Ask *model*; give its answer, whatever became of it."""
+    async def read(self, model: Model, request: Request, on_call: OnCall) -> ModelResponse:
+        """Ask *model*; return its answer, whatever became of it."""
         self._watches.each(lambda watch: watch.answer_started())
         self._reminders = []
         passing = _Passing(self._emit)
@@ -88,7 +88,7 @@ class TurnReader:
         except Exception as exc:  # noqa: BLE001 - whatever it is, the answer failed
             passing.fail(error_of(exc))
         passing.fail(self._why(finding))
-        return Answer(passing.record.message, finding, self._reminders)
+        return ModelResponse(passing.record.message, finding, self._reminders)
 
     def _why(self, finding: Finding | None) -> ErrorInfo:
         if finding is not None:
@@ -111,7 +111,7 @@ class TurnReader:
         return None
 
     def _watch(self, event: Event) -> Finding | None:
-        """Show *event* to the watches; give the finding that stops the answer."""
+        """Show *event* to the watches; return the finding that stops the answer."""
         stops = self.may_stop and not isinstance(event, Done | Failed)
         for finding in self._watches.see(event):
             if finding.interrupts and stops:
@@ -148,7 +148,7 @@ class _Passing:
 
 
 Remedy = Callable[[], Awaitable[bool]]
-"""What is done before an answer is asked for again; tells whether it shall be."""
+"""What is done before an answer is retried; tells whether it shall be."""
 
 
 class Turn:
@@ -182,7 +182,7 @@ class Turn:
         self._retries = 0
 
     async def answer(self) -> AssistantMessage:
-        """Give the answer of a turn, final and written down; it may have failed."""
+        """Return the answer of a turn, final and written down; it may have failed."""
         self._failures = self._retries = 0
         while True:
             answer = await self._ask()
@@ -198,7 +198,7 @@ class Turn:
 
     # --- one try ---
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> ModelResponse:
         self.calls = calls = ToolCallBatch(self._policy)
         try:
             async with self._interrupt.guard():
@@ -265,7 +265,7 @@ class Turn:
 
     # --- failures ---
 
-    async def _is_to_be_asked_again(self, answer: Answer) -> bool:
+    async def _is_to_be_asked_again(self, answer: ModelResponse) -> bool:
         """Close an answer, and do what makes it worth to ask for another, if anything does."""
         message = answer.message
         remedy = self._remedy(message)

@@ -51,7 +51,7 @@ class Cost(Struct, frozen=True):
 
 
 def cost(usage: Usage, prices: Prices) -> Cost:
-    """Tell what *usage* costs at *prices*."""
+    """Return what *usage* costs at *prices*."""
     read = prices.input if prices.cache_read is None else prices.cache_read
     written = prices.input if prices.cache_write is None else prices.cache_write
     return Cost(
@@ -84,5 +84,5 @@ class Spending(Struct):
         return summed([self.answers, self.failures, self.compactions])
 
     def cost(self, prices: Prices) -> Cost:
-        """Tell what all of it costs at *prices*."""
+        """Return what all of it costs at *prices*."""
         return cost(self.usage, prices)

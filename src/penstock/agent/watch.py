@@ -70,7 +70,7 @@ class Watches:
                 self._complain(type(watch).__name__, f"{type(exc).__name__}: {exc}")
 
     def see(self, event: Event) -> list[Finding]:
-        """Show *event* to each of them; give what they found."""
+        """Show *event* to each of them; return what they found."""
         findings: list[Finding] = []
 
         def look(watch: Watch) -> None:

@@ -45,12 +45,12 @@ _KEYS: Final = {
 
 
 def names() -> list[str]:
-    """Give the names of all APIs."""
+    """Return the names of all APIs."""
     return [*_MODULES]
 
 
 def get(name: str) -> Api:
-    """Give the API called *name*, without regard to case, ``-``, ``_`` or spaces."""
+    """Return the API called *name*, without regard to case, ``-``, ``_`` or spaces."""
     module = _KEYS.get(_key(name))
     if module is None:
         raise UsageError(f"no API is called {name!r}; there are {', '.join(_MODULES)}")

@@ -14,7 +14,7 @@ from penstock.request import Request
 class Api(Protocol):
     """One provider's API.
 
-    Readers take what servers and clients really send: what is unknown is kept aside or left out,
+    Readers take what servers and clients really send: what is unknown is kept aside or omitted,
     and only a request that makes no sense raises `UsageError`.
     """
 
@@ -41,10 +41,10 @@ class Api(Protocol):
         """
 
     def read_request(self, data: Mapping[str, Any]) -> Request:
-        """Read what a client sent; raise `UsageError` for what is no request."""
+        """Read what a client sent; raise `UsageError` for what is not a request."""
 
     def write_request(self, request: Request) -> dict[str, Any]:
-        """Write *request* for this API; what the API has no word for is left out."""
+        """Write *request* for this API; what the API has no word for is omitted."""
 
     def left_out(self, request: Request) -> list[str]:
         """Name the fields of *request* that `write_request` leaves out."""
@@ -65,7 +65,7 @@ class Api(Protocol):
         """
 
     def write_error(self, error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-        """Give the status and the body that tell a client of *error*."""
+        """Return the status and the body that tell a client of *error*."""
 
     def check(self, data: bytes) -> list[str]:
         """List every way in which the stream *data* breaks the grammar of the API."""

@@ -7,9 +7,9 @@ that the bytes end. All else is the same everywhere:
   `framing`); a line that is not JSON either is skipped and counted (`skipped`). If it is what is
   left of JSON, content was lost: the answer fails at once as ``malformed``, so that no text and no
   call closes over the gap. Noise (``ping``, ``{oops``) is counted only, but no call that was open
-  while a bracket came is complete;
-* a body that is no stream at all (an error as plain JSON, a whole answer, a page of HTML) is read
-  as what it is, and one that stops inside its first frame is a stream that was cut;
+  while a bracket came is complete; * a body that is not a stream at all (an error as plain JSON, a
+  whole answer, a page of HTML) is read as what it is, and one that stops inside its first frame is
+  a stream that was cut;
 * a frame over its limit, and bytes that hold no frame, end in `Failed` of kind ``malformed``;
 * what comes after the terminal event is ignored.
 """
@@ -88,7 +88,7 @@ class Decoder(sse.Decoder):
             super()._read_lines([line], frames)
 
     def _lacks_blank_lines(self, lines: list[bytes]) -> bool:
-        """Tell whether data is followed by anything but a blank line, as it is in few streams."""
+        """Return whether data is followed by anything but a blank line, as it is in few streams."""
         has_data = bool(self._data)
         for line in lines:
             if has_data and line:
@@ -128,7 +128,7 @@ MAX_VALUES: Final = 100_000
 """How many values the JSON of a frame may hold, by its commas and brackets: each is looked at."""
 
 MAX_BLOCKS: Final = 2_000
-"""How many blocks (texts, thoughts, calls) an answer may have: some ten times what agents get."""
+"""How many blocks (texts, reasoning, calls) an answer may have: some ten times what agents get."""
 
 MAX_SHAPED: Final = 64 * 1024
 """How many bytes of a read are compared with the last one: far more than a delta has."""
@@ -159,13 +159,13 @@ class StreamDecoder(ABC):
         self._read_shape = FrameTemplate()
         self._is_sse = isinstance(self._frames, sse.Decoder)
         self._is_even = False  # the last read ended in a blank line: no frame is pending
-        self._body: bytearray | None = bytearray()  # as long as there was no frame
+        self._body: bytearray | None = bytearray()  # as long as there was not a frame
         self._silent = 0  # bytes since the last event
         self._silent_frames = 0
         self._finished = False
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take more bytes; give the events that they make certain."""
+        """Take more bytes; return the events that they make certain."""
         if self._is_even and len(data) <= MAX_SHAPED:
             passage, text = self._read_shape.match(str(data, "utf-8", "replace"))
             if passage is not None:
@@ -199,7 +199,7 @@ class StreamDecoder(ABC):
         return events
 
     def finish(self) -> list[Event]:
-        """End the stream; give what was held back, and the terminal event if none has come."""
+        """End the stream; return what was held back, and the terminal event if none has come."""
         if self._finished:
             raise UsageError("the stream is finished: make a new decoder for a new one")
         self._finished = True
@@ -219,7 +219,7 @@ class StreamDecoder(ABC):
         return self._transcript.take()
 
     def read_whole(self, data: Mapping[str, Any]) -> AssistantMessage:
-        """Read a whole answer as a stream of one frame, and give its message."""
+        """Read a whole answer as a stream of one frame, and return its message."""
         self.has_read = True
         self._read(dict(data), "")
         if not self._transcript.ended:
@@ -229,7 +229,7 @@ class StreamDecoder(ABC):
     # --- what an API says ---
 
     has_read = False
-    """Whether any frame was lawful."""
+    """Whether any frame was valid."""
 
     @abstractmethod
     def _read(self, data: dict[str, Any], event: str) -> None:
@@ -249,7 +249,7 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
-        """Read a body that is no stream: an answer, an error, or neither."""
+        """Read a body that is not a stream: an answer, an error, or neither."""
 
     # --- frames ---
 
@@ -353,7 +353,7 @@ class StreamDecoder(ABC):
         self._transcript.fail(ErrorInfo(reason, "malformed"))
         return self._transcript.take()
 
-    # --- a body that is no stream ---
+    # --- a body that is not a stream ---
 
     def _keep(self, data: bytes, *, found: bool) -> None:
         if self._body is None or found or len(self._body) > MAX_BODY:
@@ -396,7 +396,7 @@ class StreamDecoder(ABC):
 
 
 def _is_cut(text: str) -> bool:
-    """Tell whether *text* is the beginning of a stream, or of JSON, and no more than that."""
+    """Return whether *text* is the beginning of a stream, or of JSON, and no more than that."""
     if text.startswith(_FIELDS) or any(field.startswith(text) for field in _FIELDS):
         return True
     if not text.startswith(("{", "[")):

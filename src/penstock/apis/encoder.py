@@ -69,10 +69,10 @@ class GuardedArguments:
     def __init__(self) -> None:
         self._state: Literal["before", "inside", "odd"] = "before"
         self._held = ""
-        self._cut = ""  # an escape that may go on in the next piece
+        self._cut = ""  # an escape that may continue in the next piece
 
     def add(self, piece: str) -> str:
-        """Take one more piece; give what may leave."""
+        """Take one more piece; return what may leave."""
         if self._state == "before":
             piece = piece.lstrip()
             if piece:
@@ -85,7 +85,7 @@ class GuardedArguments:
         return self._all_but_last_brace(self._held + piece)
 
     def end(self, call: ToolCall) -> str:
-        """Give what is left: of a complete call all, of another only what shows that it is none.
+        """Return the rest: all of a complete call, otherwise only what shows that it is incomplete.
 
         Arguments that did not begin like an object (none at all, ``null``, text around it) are
         written as they were understood.
@@ -116,7 +116,7 @@ class Wholeness:
         self._is_object: bool | None = None  # once it is complete
 
     def of(self, pieces: list[str]) -> bool:
-        """Read what was added to *pieces*, and tell whether all of them are an object."""
+        """Read what was added to *pieces*, and return whether all of them are an object."""
         new, self._read = pieces[self._read :], len(pieces)
         if not self._is_broken:
             self._add("".join(new))
@@ -158,7 +158,7 @@ def _split_escape(text: str) -> tuple[str, str]:
 
 
 def strict_object(text: str) -> dict[str, object] | None:
-    """Read *text* as an object that any reader of JSON accepts; give nothing if it is none."""
+    """Read *text* as an object that any reader of JSON accepts; return nothing if it is not one."""
     try:
         value = _json.decode_strict(text)
     except JSONParseError:
@@ -174,7 +174,7 @@ _MISTRAL: Final = re.compile(r"(?i)[sx]tral")
 """The family by its names: Mistral, Mixtral, Codestral, Devstral, Magistral, Pixtral, Voxtral …"""
 
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-"""What Mistral's tokenizer takes for an id, whichever server runs it behind whichever API."""
+"""What Mistral's tokenizer takes for an id, whichever server runs it after whichever API."""
 
 
 def is_mistral(model: str) -> bool:
@@ -182,7 +182,7 @@ def is_mistral(model: str) -> bool:
     return _MISTRAL.search(model) is not None
 
 
-class Ids:
+class IdMaker:
     """Gives each call of one answer or one conversation an id that its API allows.
 
     *allowed* is what an id may look like, *prefix* begins those that are made here, and *digits*
@@ -204,7 +204,7 @@ class Ids:
         self._numbers = count(1)
 
     def give(self, wanted: str) -> str:
-        """Give *wanted* if the API allows it and nobody has it yet, else one of our own."""
+        """Return *wanted* if the API allows it and nobody has it yet, else one of our own."""
         id_ = wanted.partition("|")[0]
         if not self._allowed.fullmatch(id_):
             id_ = re.sub(r"[^A-Za-z0-9_-]", "_", id_)
@@ -224,7 +224,7 @@ class SentIds:
     def __init__(
         self, allowed: re.Pattern[str] = _ANY, prefix: str = "call_", digits: int = 1
     ) -> None:
-        self._ids = Ids(allowed, prefix, digits)
+        self._ids = IdMaker(allowed, prefix, digits)
         self._open: dict[str, deque[str]] = {}
 
     @classmethod
@@ -240,13 +240,13 @@ class SentIds:
         return cls(allowed, prefix)
 
     def of_call(self, id: str) -> str:  # noqa: A002 - the field's name
-        """Give the id under which a call is sent."""
+        """Return the id under which a call is sent."""
         sent = self._ids.give(id)
         self._open.setdefault(id, deque()).append(sent)
         return sent
 
     def of_result(self, id: str) -> str:  # noqa: A002 - the field's name
-        """Give the id under which the call's result is sent."""
+        """Return the id under which the call's result is sent."""
         waiting = self._open.get(id)
         return waiting.popleft() if waiting else self._ids.give(id)
 
@@ -351,7 +351,7 @@ class StreamEncoder(ABC):
     def _is_sound(self, call: ToolCall, said: str) -> bool:
         """Return whether every client reads the arguments alike.
 
-        Some were mended after they had gone, some cannot be written at all. What does not begin
+        Some were repaired after they had gone, some cannot be written at all. What does not begin
         like an object has not gone: see `ArgumentsOut`.
         """
         if not _json.is_finite(call.arguments):
@@ -436,8 +436,8 @@ def _ending(
 class BlockSequencer:
     """Puts the events of blocks that are open side by side into an order of one block at a time.
 
-    The block that opened first goes on; what comes for the others waits until it ends. `current` is
-    the block whose turn it is.
+    The block that opened first continues; what comes for the others waits until it ends. `current`
+    is the block whose turn it is.
     """
 
     def __init__(self) -> None:
@@ -445,7 +445,7 @@ class BlockSequencer:
         self._waiting: dict[int, deque[BlockEvent]] = {}
 
     def put(self, event: BlockEvent) -> Iterator[BlockEvent]:
-        """Take one more event; give those whose turn it is."""
+        """Take one more event; return those whose turn it is."""
         if self.current is None:
             self.current = event.index
         if event.index != self.current:

@@ -54,7 +54,7 @@ def error_info(
 
 
 def retry_after(headers: Mapping[str, str], now: float = 0.0) -> float | None:
-    """Give the seconds that *headers* ask to wait: the longest of all the ways to say it.
+    """Return the seconds that *headers* ask to wait: the longest of all the ways to say it.
 
     *now* is the time in seconds since 1970, for headers that name a moment; without it (0) nobody
     knows how long that is, and such a header says nothing.
@@ -70,7 +70,7 @@ def retry_after(headers: Mapping[str, str], now: float = 0.0) -> float | None:
 
 
 def delay_of(text: object) -> float | None:
-    """Give the seconds that a number, or a duration such as ``34s`` or ``250ms``, names."""
+    """Return the seconds that a number, or a duration such as ``34s`` or ``250ms``, names."""
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text) if 0 < text < _EPOCH_S else None
     match = _DELAY.fullmatch(text.strip()) if isinstance(text, str) else None
@@ -80,7 +80,7 @@ def delay_of(text: object) -> float | None:
 
 
 def wait_named(message: str) -> float | None:
-    """Give the seconds that *message* asks to wait in words.
+    """Return the seconds that *message* asks to wait in words.
 
     So do ``Please try again in 7m12s`` (OpenAI, Groq), ``retry in 34.07s`` and ``reset after 1h2m``
     (Gemini).
@@ -91,9 +91,9 @@ def wait_named(message: str) -> float | None:
 
 
 def message_of(error: Any, default: str = "") -> str:
-    """Give the message of an error in any of the usual shapes.
+    """Return the message of an error in any of the usual shapes.
 
-    Where there is none it is *default*, and without that the error as it came.
+    Where there is not one it is *default*, and without that the error as it came.
     """
     found = error
     for _ in range(_DEPTH):
@@ -108,7 +108,7 @@ def message_of(error: Any, default: str = "") -> str:
 
 
 def status_of(code: object) -> int | None:
-    """Give the status that the *code* of an error is, as a number or as text."""
+    """Return the status that the *code* of an error is, as a number or as text."""
     if isinstance(code, str) and len(code) == 3 and code.isdecimal():  # noqa: PLR2004
         code = int(code)
     is_status = isinstance(code, int) and 400 <= code < 600  # noqa: PLR2004

@@ -23,7 +23,7 @@ Words that some models refuse (``minimal``, ``xhigh``) are not among them.
 
 
 def effort_of(wanted: ReasoningOptions | None) -> str:
-    """Give the word for what is *wanted*: its own, or that for its budget."""
+    """Return the word for what is *wanted*: its own, or that for its budget."""
     if wanted is None or wanted.effort or wanted.budget is None:
         return wanted.effort if wanted else ""
     budget = wanted.budget
@@ -43,7 +43,7 @@ ESTIMATED: Final = "estimated"
 
 
 def count_of(data: Mapping[str, Any], key: str) -> int:
-    """Give the count at *key*, and 0 for what is none."""
+    """Return the count at *key*, and 0 for what is not one."""
     value = data.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         return 0
@@ -51,13 +51,13 @@ def count_of(data: Mapping[str, Any], key: str) -> int:
 
 
 def counts_of(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Give the object of counts at *key*, and an empty one for what is none."""
+    """Return the object of counts at *key*, and an empty one for what is not one."""
     value = data.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def index_of(data: Mapping[str, Any], key: str = "index") -> int | None:
-    """Give the index at *key*, also one that is spelled as text."""
+    """Return the index at *key*, also one that is spelled as text."""
     value = data.get(key)
     if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 10:  # noqa: PLR2004
         return int(value)
@@ -101,7 +101,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def text_at(data: Mapping[str, Any], key: str) -> str:
-    """Give the text at *key*, and none for what is no text."""
+    """Return the text at *key*, and none for what is not a text."""
     value = data.get(key)
     return clean(value) if isinstance(value, str) else ""
 
@@ -117,7 +117,7 @@ def clean(text: str) -> str:
 
 
 def number(data: Mapping[str, Any], key: str) -> float | None:
-    """Give the number at *key*; anything else but nothing raises `UsageError`."""
+    """Return the number at *key*; anything else but nothing raises `UsageError`."""
     value = data.get(key)
     if value is None:
         return None
@@ -127,7 +127,7 @@ def number(data: Mapping[str, Any], key: str) -> float | None:
 
 
 def integer(data: Mapping[str, Any], key: str) -> int | None:
-    """Give the whole number at *key*; anything else but nothing raises `UsageError`."""
+    """Return the whole number at *key*; anything else but nothing raises `UsageError`."""
     value = number(data, key)
     if value is None or isinstance(value, int):
         return value
@@ -137,36 +137,36 @@ def integer(data: Mapping[str, Any], key: str) -> int | None:
 
 
 def strings(value: object) -> list[str]:
-    """Give one text or a list of texts as a list."""
+    """Return one text or a list of texts as a list."""
     if isinstance(value, str):
         return [value]
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def object_at(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Give the object at *key*, and an empty one for what is none."""
+    """Return the object at *key*, and an empty one for what is not one."""
     value = data.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def list_at(data: Mapping[str, Any], key: str) -> list[Any]:
-    """Give the list at *key*, and an empty one for what is none."""
+    """Return the list at *key*, and an empty one for what is not one."""
     value = data.get(key)
     return value if isinstance(value, list) else []
 
 
 def flag(value: object) -> bool | None:
-    """Give *value* if it says yes or no."""
+    """Return *value* if it says yes or no."""
     return value if isinstance(value, bool) else None
 
 
 def the_rest(data: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """Give the fields that are not *known*."""
+    """Return the fields that are not *known*."""
     return {key: value for key, value in data.items() if key not in known}
 
 
 def only_set(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields that have a value; the others are left to the server."""
+    """Return the fields that have a value; the others are left to the server."""
     return {key: value for key, value in fields.items() if value is not None}
 
 

@@ -19,7 +19,7 @@ from penstock.apis.transcript import CallBlock, TextBlock
 from penstock.errors import JSONParseError
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,:;!?()\[\]{}_*#@^~|$%-]+")
-"""Text that nobody escapes: any other might stand in the frame in another spelling."""
+"""Text that nobody escapes: any other might are in the frame in another spelling."""
 
 _FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*+")
@@ -62,7 +62,7 @@ class FrameTemplate:
         self._passage = None
 
     def match(self, data: str) -> tuple[TextBlock | CallBlock | None, str]:
-        """Give the passage and the text that *data* says, if it is of this shape."""
+        """Return the passage and the text that *data* says, if it is of this shape."""
         passage = self._passage
         if (
             passage is None
@@ -79,7 +79,7 @@ class FrameTemplate:
         return (passage, text) if text else (None, "")
 
     def _text_in(self, gaps: str) -> str:
-        """Give the text out of *gaps* and the pieces between them, if all is as it should be."""
+        """Return the text out of *gaps* and the pieces between them, if all is as it should be."""
         text = ""
         before = self._head
         for place, piece in enumerate([*self._inner, ""]):
@@ -93,13 +93,13 @@ class FrameTemplate:
 
 
 def _is_filler(gap: str, before: str) -> bool:
-    """Tell whether *gap* is a number or, in quotes, padding."""
+    """Return whether *gap* is a number or, in quotes, padding."""
     pattern = _PADDING if before.endswith('"') else _NUMBER
     return pattern.fullmatch(gap) is not None
 
 
 def _unescaped(text: str) -> str:
-    """Read *text* as the inside of a JSON string; give nothing if it is none."""
+    """Read *text* as the inside of a JSON string; return nothing if it is not one."""
     try:
         value = _json.decode(f'"{text}"')
     except JSONParseError:

@@ -1,4 +1,4 @@
-"""A conversation made fit for an API: calls have results, thoughts go to who thought them."""
+"""A conversation made fit for an API: calls have results, reasoning go to who thought them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ MISSING: str = "No result provided"
 
 
 def repaired(messages: Iterable[Message], *, remembers: bool = False) -> list[Message]:
-    """Give *messages* with a result behind every call, in the order of the calls.
+    """Return *messages* with a result after every call, in the order of the calls.
 
     A call that is not complete stays, with the arguments as they were understood, if there is a
-    result of it, and is left out if not. A result that has no name gets that of its call. What is
+    result of it, and is omitted if not. A result that has no name gets that of its call. What is
     the result of no call is said as the user's text, unless the server *remembers* calls that are
     not here.
     """
     given = list(messages)
-    answered: set[int] = set()  # the results that stand behind their call already
+    answered: set[int] = set()  # the results that stand after their call already
     fit: list[Message] = []
     for at, message in enumerate(given):
         if isinstance(message, AssistantMessage):
@@ -75,7 +75,7 @@ def _named(result: ToolResult, name: str) -> ToolResult:
 
 
 def _answered(message: AssistantMessage, results: list[ToolResult | None]) -> AssistantMessage:
-    """Give *message* with those of its calls that have a result."""
+    """Return *message* with those of its calls that have a result."""
     kept: list[Content] = []
     answers = iter(results)
     for block in message.content:
@@ -94,20 +94,20 @@ def _said(result: ToolResult) -> UserMessage:
 
 
 def beside_text(result: ToolResult) -> list[Image | Opaque]:
-    """Give what a result holds beside text: many an API takes it from the user alone."""
+    """Return what a result holds beside text: many an API takes it from the user alone."""
     content = result.content if isinstance(result.content, list) else []
     return [block for block in content if isinstance(block, Image | Opaque)]
 
 
 def is_by(message: AssistantMessage, model: str) -> bool:
-    """Tell whether *message* may be *model*'s own: its signatures go back to it alone."""
+    """Return whether *message* may be *model*'s own: its signatures go back to it alone."""
     return not message.model or message.model == model
 
 
 def replayable(message: AssistantMessage, model: str, provider: str) -> list[Content]:
-    """Give the blocks of *message* that can go to *model* at *provider*.
+    """Return the blocks of *message* that can go to *model* at *provider*.
 
-    To another model thoughts go as plain text, without signatures, and what only a provider
+    To another model reasoning go as plain text, without signatures, and what only a provider
     understands goes to that provider alone. Thoughts of an answer that failed lose their signature.
     """
     blocks: list[Content] = []
@@ -132,7 +132,7 @@ def replayable(message: AssistantMessage, model: str, provider: str) -> list[Con
 
 
 def text_of(content: object) -> str:
-    """Give what a tool gave back as text: text as it is, blocks one a line, all else as JSON."""
+    """Return what a tool gave back as text: text as it is, blocks one a line, all else as JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(isinstance(b, Text | Image | Opaque) for b in content):

@@ -1,4 +1,4 @@
-"""Pictures and files on their way from one API to another.
+"""Pictures and files in progress from one API to another.
 
 The type of a picture that comes without one is guessed by how its data or its address look. A file
 (a document, a recording) is a block that only its own API understands; `text_forms` writes it for
@@ -21,14 +21,14 @@ from penstock.request import Image
 PDF: Final = "application/pdf"
 
 _BEGINNINGS: Final = {"/9j/": "jpeg", "iVBOR": "png", "R0lG": "gif", "UklGR": "webp"}
-"""How pictures begin in base64."""
+"""How images begin in base64."""
 
 _ENDINGS: Final = re.compile(r"\.(png|jpe?g|webp|gif|heic|heif|avif|bmp)(?:[?#]|$)", re.IGNORECASE)
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
 
 
 def media_type_of(picture: Image) -> str:
-    """Give the media type of *picture*; one that is not known is guessed."""
+    """Return the media type of *picture*; one that is not known is guessed."""
     if picture.media_type:
         return picture.media_type
     for beginning, kind in _BEGINNINGS.items():
@@ -53,7 +53,7 @@ class File(Struct, frozen=True):
 
 
 def file_of(block: Opaque) -> File | None:
-    """Give the file that *block* is, in the form of whichever API it is of."""
+    """Return the file that *block* is, in the form of whichever API it is of."""
     data = block.data if isinstance(block.data, Mapping) else {}
     found = _READERS.get(str(data.get("type")), _read_part)(data)
     return found if found is not None and (found.data or found.url) else None

@@ -25,7 +25,7 @@ from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, Thinki
 
 
 def events_of(message: AssistantMessage) -> Iterator[Event]:
-    """Give the events of *message*, each block in one piece, with their terminal event."""
+    """Yield the events of *message*, each block in one piece, with their terminal event."""
     yield MessageStart(message.id, message.model)
     for index, block in enumerate(message.content):
         yield from _events_of_block(index, block)

@@ -47,14 +47,14 @@ _OPENAI: Final = re.compile(r"(?i)(?:openai/)?(?:gpt-(?!oss)|chatgpt|codex|o[134
 """OpenAI's own models, which take a system message anywhere."""
 
 _CHAT: Final = frozenset({"openai-chat", "ollama"})
-"""The APIs behind which a chat template decides what a conversation may look like."""
+"""The APIs after which a chat template decides what a conversation may look like."""
 
 
 def usual_placement(api: str, model: str) -> SystemPlacement:
-    """Return where later system messages go for *model* behind *api* unless a request says.
+    """Return where later system messages go for *model* after *api* unless a request says.
 
     Mistral's servers refuse a user's message after the result of a tool, so theirs go first. APIs
-    that are no chat have writers that know what their server takes.
+    that are not chat have writers that know what their server takes.
     """
     if api not in _CHAT or _OPENAI.match(model):
         return "keep"

@@ -6,9 +6,9 @@ the blocks, keeps the message, and sees to it that every block is closed before 
 event. A decoder holds the passages and calls that it opened under the provider's own keys; what
 comes for one that has ended is dropped.
 
-A call ends as complete only when its arguments are a whole JSON object. Text that is none stays in
-doubt until it is known what followed: if the answer went on or ended well, the model meant it so,
-and it is mended; if the limit or the connection cut the answer, it cut the call.
+A call ends as complete only when its arguments are a whole JSON object. Text that is not one stays
+in doubt until it is known what followed: if the answer went on or ended well, the model meant it
+so, and it is repaired; if the limit or the connection cut the answer, it cut the call.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class CallBlock:
             self._end(ToolCall(self._id, self._name, value))
 
     def settle(self, *, cut: bool) -> None:
-        """End a call that was in doubt: mended, or as far as it had come."""
+        """End a call that was in doubt: repaired, or as far as it had come."""
         self._end(self._understood(self.arguments, cut=cut))
 
     def _understood(self, text: str, *, cut: bool) -> ToolCall:
@@ -314,7 +314,7 @@ class CallBlock:
 
 
 def joined(text: str) -> tuple[str, str]:
-    """Join the halves of surrogate pairs in *text*; give it, and a half at its end that may wait.
+    """Join the halves of surrogate pairs in *text*; return it, and a half at its end that may wait.
 
     A half that has no other is U+FFFD: no encoding could carry it on.
     """
@@ -361,7 +361,7 @@ class Transcript:
         return len(self._events), self.muted
 
     def spoke_since(self, mark: tuple[int, int] = (0, 0)) -> TextBlock | CallBlock | None:
-        """Give the passage whose growth is all that was said since *mark*, or the last `take`.
+        """Return the passage whose growth is all that was said since *mark*, or the last `take`.
 
         A piece that made no event was said too: the arguments of a call without a name yet, half
         a surrogate pair.
@@ -428,7 +428,7 @@ class Transcript:
         return passage
 
     def next_index(self, block: Content) -> int:
-        """Give the next block its number; the answer went on, so calls in doubt are whole."""
+        """Return the next block its number; the answer went on, so calls in doubt are whole."""
         self.begin()
         self._settle(cut=False)
         self._content.append(block)
@@ -459,7 +459,7 @@ class Transcript:
             block.signature = signature
 
     def new_id(self, wanted: str) -> str:
-        """Give *wanted*, or an id of our own where that is empty or another call's."""
+        """Return *wanted*, or an id of our own where that is empty or another call's."""
         while not wanted or wanted in self._given:
             wanted = self._ids()
         self._given.add(wanted)
@@ -546,12 +546,12 @@ class ImplicitBlock:
         self._passage: TextBlock | None = None
 
     def say(self, text: object) -> None:
-        """Add *text* to the answer; what is no text, or empty, says nothing."""
+        """Add *text* to the answer; what is not a text, or empty, says nothing."""
         if isinstance(text, str) and text:
             self._open(is_text=True).add(text)
 
     def think(self, text: object) -> None:
-        """Add *text* to the thoughts; what is no text, or empty, says nothing."""
+        """Add *text* to the reasoning; what is not a text, or empty, says nothing."""
         if isinstance(text, str) and text:
             self._open(is_text=False).add(text)
 

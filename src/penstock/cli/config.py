@@ -47,7 +47,7 @@ def show(file: File = None) -> None:
 
 
 def _load(file: Path | None) -> tuple[Settings, str]:
-    """Give the settings and where they are from; end the command where they have problems."""
+    """Return the settings and where they are from; end the command where they have problems."""
     path = file or find_file(os.environ, Path())
     source = str(path) if path else "without a file"
     try:

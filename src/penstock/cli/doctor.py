@@ -19,7 +19,7 @@ from penstock.errors import UsageError
 from penstock.gateway.config import UpstreamSettings, load
 from penstock.gateway.config.flags import UPSTREAM_KEY
 from penstock.gateway.doctor.diagnose import PROBE_SECONDS, Diagnosis, diagnose
-from penstock.gateway.doctor.probes import Finding
+from penstock.gateway.doctor.probes import ProbeFinding
 
 UNANSWERED: Final = 1
 """The exit code where the server could not be asked."""
@@ -72,7 +72,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
     flags = {"upstream": upstream, "api": api, "model": model, "key_env": key_env}
     out = Console()
 
-    def tell(finding: Finding) -> None:
+    def tell(finding: ProbeFinding) -> None:
         if not as_json:
             show_finding(out, finding)
 
@@ -104,7 +104,7 @@ def upstream_of(flags: Mapping[str, str], environ: Mapping[str, str]) -> Upstrea
     return settings.upstreams[settings.default_upstream]
 
 
-def show_finding(out: Console, finding: Finding) -> None:
+def show_finding(out: Console, finding: ProbeFinding) -> None:
     """Print one finding."""
     mark = _MARKS.get(finding.verdict, finding.verdict)
     title = _TITLES.get(finding.probe, finding.probe)

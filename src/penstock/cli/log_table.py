@@ -47,7 +47,7 @@ def moment(text: str, now: float | None = None) -> float | None:
         refuse(f"no time: {text!r}; say 90s, 15m, 1h, 2d, 1w, 2026-05-01 or 2026-05-01T14:20", exc)
 
 
-class Clock:
+class TimeColumn:
     """Shows times: local ones, or with *utc* those of UTC."""
 
     def __init__(self, *, utc: bool = False) -> None:
@@ -78,17 +78,17 @@ class Column(Struct, frozen=True):
     """A column: its *title*, what it *shows* of a row, and how wide it is at least."""
 
     title: str
-    shows: Callable[[RequestRow, Clock], str]
+    shows: Callable[[RequestRow, TimeColumn], str]
     width: int
     is_cut: bool = True
 
 
-def _took(row: RequestRow, clock: Clock) -> str:
+def _took(row: RequestRow, clock: TimeColumn) -> str:
     del clock
     return "" if row.state == "started" else f"{row.duration:7.2f} s"
 
 
-def _tokens(row: RequestRow, clock: Clock) -> str:
+def _tokens(row: RequestRow, clock: TimeColumn) -> str:
     del clock
     if row.input_tokens is None and row.output_tokens is None:
         return ""
@@ -106,13 +106,13 @@ COLUMNS: Final = (
     Column("tokens", _tokens, 8),
     Column("calls", lambda row, _: str(row.calls) if row.calls else "", 5),
 )
-"""What a line shows; how the request ended stands behind, as long as it is."""
+"""What a line shows; how the request ended comes after, as long as it is."""
 
 
 class Table:
     """Writes rows as lines of one table; its columns fit *rows*, and what comes later as it can."""
 
-    def __init__(self, out: Console, clock: Clock, rows: Sequence[RequestRow] = ()) -> None:
+    def __init__(self, out: Console, clock: TimeColumn, rows: Sequence[RequestRow] = ()) -> None:
         self._out = out
         self._clock = clock
         self._widths = [
@@ -141,7 +141,7 @@ class Table:
 
 
 def plain(text: str) -> str:
-    """Give *text* on one line, with every control character written out."""
+    """Return *text* on one line, with every control character written out."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
@@ -162,7 +162,7 @@ def _shortened(text: str) -> str:
 # --- one request ---
 
 
-def show_detail(out: Console, detail: RequestDetail, clock: Clock) -> None:
+def show_detail(out: Console, detail: RequestDetail, clock: TimeColumn) -> None:
     """Show what is known about one request, and its answer."""
     for name, fact in _facts(detail, clock).items():
         if fact:
@@ -177,7 +177,7 @@ def show_detail(out: Console, detail: RequestDetail, clock: Clock) -> None:
         say(out, f"→ {call.name}{cut} {_json.encode(call.arguments).decode()}", "green")
 
 
-def _facts(detail: RequestDetail, clock: Clock) -> dict[str, str]:
+def _facts(detail: RequestDetail, clock: TimeColumn) -> dict[str, str]:
     row, notes = detail.row, detail.notes
     way = f"{row.upstream} ({row.upstream_api})"
     there = f", there {row.upstream_model}" if row.upstream_model != row.model else ""
@@ -251,7 +251,7 @@ def show_json(out: Console, rows: Iterable[object]) -> None:
 
 
 def detail_fields(detail: RequestDetail) -> dict[str, Any]:
-    """Give all of a request as JSON can have it."""
+    """Return all of a request as JSON can have it."""
     return {
         **msgspec.to_builtins(detail.row),
         "text": detail.text,

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from penstock.cli.log_table import (
     PARTS,
-    Clock,
     Table,
+    TimeColumn,
     detail_fields,
     moment,
     show_detail,
@@ -43,7 +43,7 @@ from penstock.store import (
 
 OVERLAP: Final = 15.0
 """How many seconds back `follow` looks: processes write what they log a moment later, each for
-itself, so that an older request may turn up behind a newer one."""
+itself, so that an older request may turn up after a newer one."""
 
 
 class Following:
@@ -56,13 +56,13 @@ class Following:
         self._is_lost = False
 
     async def begin(self) -> list[RequestRow]:
-        """Take note of what is there; give the newest, the oldest of them first."""
+        """Take note of what is there; return the newest, the oldest of them first."""
         page = await self._store.requests(self._query)
         self._known = {row.id: row for row in page.items}
         return page.items[::-1]
 
     async def news(self) -> list[RequestRow]:
-        """Give the rows that came or changed since the last look, the oldest first.
+        """Return the rows that came or changed since the last look, the oldest first.
 
         A database that cannot be read for a while is said once, and asked again.
         """
@@ -93,7 +93,7 @@ class Following:
         return known is None or known.state != row.state
 
     def _horizon(self) -> float:
-        """Give the time before which nothing is news: all older requests have ended."""
+        """Return the time before which nothing is news: all older requests have ended."""
         begun = [row.created for row in self._known.values() if row.state == "started"]
         return min([time.time() - OVERLAP, *begun])
 
@@ -182,7 +182,7 @@ def show(
     elif as_json:
         show_json(out, [detail_fields(detail)])
     else:
-        show_detail(out, detail, Clock(utc=utc))
+        show_detail(out, detail, TimeColumn(utc=utc))
 
 
 @app.command()
@@ -200,7 +200,7 @@ def follow(  # noqa: PLR0913 - each is an option of the command
     """Show requests as they come and as they end, until stopped."""
     query = _query(MAX_PAGE, model, "", api, upstream, "", session)
     out = Console()
-    table = Table(out, Clock(utc=utc))
+    table = Table(out, TimeColumn(utc=utc))
 
     def show_row(row: RequestRow) -> None:
         if as_json:
@@ -245,7 +245,7 @@ def reading(url: str | None, read: Callable[[Store], Awaitable[Result]]) -> Resu
 
 @contextmanager
 def using(url: str | None) -> Iterator[str]:
-    """Give the address of the database at *url*, as `address_of` does.
+    """Yield the address of the database at *url*, as `address_of` does.
 
     Where the database cannot be used, the command ends and says which one that is.
     """
@@ -260,9 +260,9 @@ def using(url: str | None) -> Iterator[str]:
 
 
 def address_of(url: str | None) -> str:
-    """Give the address of the database: *url*, or else the one that the configuration names.
+    """Return the address of the database: *url*, or else the one that the configuration names.
 
-    The path of a file is an address too. Raises `UsageError` for what is none.
+    The path of a file is an address too. Raises `UsageError` for what is not one.
     """
     if not url:
         return load(find_file(os.environ, Path()), os.environ).store.url.reveal()
@@ -273,12 +273,12 @@ def address_of(url: str | None) -> str:
 
 
 def bare_id(id_: str) -> str:
-    """Give a request's own id out of any form in which clients see it (``chatcmpl-…``)."""
+    """Return a request's own id out of any form in which clients see it (``chatcmpl-…``)."""
     return id_.strip().rpartition("-")[2].rpartition("_")[2]
 
 
 def find(id_: str, url: str | None) -> RequestDetail:
-    """Give a request by its id, in any of the forms in which clients see it."""
+    """Return a request by its id, in any of the forms in which clients see it."""
     detail = reading(url, lambda found: found.request(bare_id(id_)))
     if detail is None:
         refuse(f"there is no request {id_!r}", LookupError(id_))
@@ -316,7 +316,7 @@ def _show_rows(rows: list[RequestRow], *, utc: bool, as_json: bool) -> None:
     if not rows:
         say(Console(stderr=True), "nothing found", "dim")
         return
-    table = Table(out, Clock(utc=utc), rows)
+    table = Table(out, TimeColumn(utc=utc), rows)
     table.head()
     for row in rows:
         table.row(row)

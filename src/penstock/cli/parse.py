@@ -129,7 +129,7 @@ def _read_tools(file: Path | None) -> list[Tool]:
 
 
 def _read_pieces(file: Path | None) -> Iterator[str]:
-    """Give the text as it comes; a character that is cut in two waits for its other half."""
+    """Yield the text as it comes; a character that is cut in two waits for its other half."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
     try:
         with _opened(file) as source:
@@ -147,7 +147,7 @@ def _opened(file: Path | None) -> AbstractContextManager[Any]:
 
 
 def _show_sample(format_: str) -> list[str]:
-    """Show the text of the demo, which is prose around a call, and give it."""
+    """Show the text of the demo, which is prose around a call, and return it."""
     sample = f"I will note the tide.\n\n{example(formats.get(format_))}\n\nIt is in the file."
     out = Console()
     out.rule("a model writes", align="left", style="dim")
@@ -199,21 +199,21 @@ class Shown(Protocol):
     """A vocabulary: events in, what is shown of them out."""
 
     def feed(self, event: Event, /) -> Iterable[Any]:
-        """Give what stands for *event*."""
+        """Return what stands for *event*."""
 
     def finish(self) -> Iterable[Any]:
-        """Give what stands for the end."""
+        """Return what stands for the end."""
 
 
 class PlainEvents:
     """The events as they are."""
 
     def feed(self, event: Event) -> list[Event]:
-        """Give *event* itself."""
+        """Return *event* itself."""
         return [event]
 
     def finish(self) -> list[Event]:
-        """Give nothing more."""
+        """Return nothing more."""
         return []
 
 
@@ -226,12 +226,12 @@ class ChatChunks:
         self._builder = MessageBuilder()
 
     def feed(self, event: Event) -> Iterator[Any]:
-        """Give the chunks that *event* makes."""
+        """Yield the chunks that *event* makes."""
         self._builder.add(event)
         yield from self._chunks(self._encoder.encode(event))
 
     def finish(self) -> Iterator[Any]:
-        """Give the last chunks: a parser ends no message, so this does."""
+        """Yield the last chunks: a parser ends no message, so this does."""
         message = self._builder.message
         message.stop_reason = end_of(message, "stop")
         end = self._encoder.encode(Done(message.stop_reason, message))

@@ -1,4 +1,4 @@
-"""``penstock repair``: broken JSON or XML in, the value and what was mended out."""
+"""``penstock repair``: broken JSON or XML in, the value and what was repaired out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEMO: list[tuple[str, str, Any]] = [
 _XML_LEAD: Final = re.compile(r"\s*(?:```\w*\s*)?<")
 
 
-class Kind(StrEnum):
+class InputKind(StrEnum):
     """What the text is."""
 
     auto = "auto"
@@ -45,13 +45,13 @@ def command(
         Path | None, typer.Option(help="A JSON Schema that the value is fitted to.")
     ] = None,
     kind: Annotated[
-        Kind, typer.Option("--as", help="What the text is; auto takes a leading < for XML.")
-    ] = Kind.auto,
+        InputKind, typer.Option("--as", help="What the text is; auto takes a leading < for XML.")
+    ] = InputKind.auto,
     demo: Annotated[
         bool, typer.Option("--demo", help="Show what is mended on a few broken outputs.")
     ] = False,
 ) -> None:
-    """Mend broken JSON or XML: the value goes to stdout, what was mended to stderr."""
+    """Repair broken JSON or XML: the value goes to stdout, what was repaired to stderr."""
     if demo:
         _show_demo()
         return
@@ -93,8 +93,8 @@ def _read_schema(file: Path | None) -> Any:
     return schema
 
 
-def _mend(text: str, kind: Kind, schema: Any) -> Repaired:
-    is_xml = kind is Kind.xml or (kind is Kind.auto and _XML_LEAD.match(text) is not None)
+def _mend(text: str, kind: InputKind, schema: Any) -> Repaired:
+    is_xml = kind is InputKind.xml or (kind is InputKind.auto and _XML_LEAD.match(text) is not None)
     if is_xml:
         told: list[str] = []
         return Repaired(rxml.loads(text, schema, on_error=told.append), told)
@@ -111,7 +111,7 @@ def _show_demo() -> None:
     for title, text, schema in _DEMO:
         out.rule(title, align="left", style="dim")
         out.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-        mended = _mend(text, Kind.auto, schema)
+        mended = _mend(text, InputKind.auto, schema)
         _show_value(out, mended)
         _show_notes(out, mended)
 

@@ -123,7 +123,7 @@ class Run:
 
 
 async def _listed(store: Store, query: RequestQuery) -> list[str]:
-    """Give the ids of all requests that *query* is about, the oldest first."""
+    """Return the ids of all requests that *query* is about, the oldest first."""
     ids: list[str] = []
     before = ""
     while True:

@@ -90,7 +90,7 @@ def _announce(settings: Settings, port: int) -> None:
 
 
 def _url_of(settings: Settings, port: int) -> str:
-    """Give the URL to try: who listens on all addresses is also found on that of this machine."""
+    """Return the URL to try: who listens on all addresses is also found on that of this machine."""
     host = _HERE.get(settings.server.host, settings.server.host)
     scheme = "https" if settings.server.tls_cert else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -50,7 +50,7 @@ class CallPieces:
         self._ids: set[str] = set()
 
     def read(self, calls: Any) -> None:
-        """Read the list of pieces that one delta has; without one there are none."""
+        """Read the list of pieces that one delta has; without one there are not."""
         if not isinstance(calls, list | None):
             self.complain("tool_calls is no list")
             return
@@ -85,24 +85,24 @@ class CallPieces:
 
 
 def is_text(value: object) -> bool:
-    """Tell whether *value* is text that says something."""
+    """Return whether *value* is text that says something."""
     return isinstance(value, str) and value != ""
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Tell whether *value* is a number of things."""
+    """Return whether *value* is a number of things."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_word_of(value: object, words: Container[str]) -> bool:
-    """Tell whether *value* is one of *words*."""
+    """Return whether *value* is one of *words*."""
     return isinstance(value, str) and value in words
 
 
 def objects_of(
     data: bytes, complain: Complaints, frames: FrameDecoder | None = None
 ) -> Iterator[tuple[Frame, dict[str, Any]]]:
-    """Give each frame of *data* with its JSON object; ``[DONE]`` comes with an empty one."""
+    """Yield each frame of *data* with its JSON object; ``[DONE]`` comes with an empty one."""
     decoder = frames or sse.Decoder()
     try:
         found = [*decoder.feed(data), *decoder.finish()]

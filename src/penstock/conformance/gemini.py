@@ -94,7 +94,7 @@ class _Checker:
         self.read_usage(value.get("usageMetadata"))
 
     def read_feedback(self, feedback: Any) -> None:
-        """Read why there is no answer: the prompt was blocked."""
+        """Read why there is not an answer: the prompt was blocked."""
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
         self.complain.unless(is_text(reason), "a prompt is blocked for no reason")
         self.is_done = True
@@ -147,7 +147,7 @@ class _Checker:
             return
         id_, name = call.get("id"), call.get("name")
         complain.unless(is_text(name), "a call has no name")
-        is_object = isinstance(call.get("args", {}), dict)  # None are left out.
+        is_object = isinstance(call.get("args", {}), dict)  # None are omitted.
         complain.unless(is_object, "the arguments of a call are no object")
         complain.unless(is_text(id_), "a call has no id")
         complain.unless(str(id_) not in self.ids, "two calls have one id")

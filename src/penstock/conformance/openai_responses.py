@@ -74,7 +74,7 @@ _LISTS: Final = {"message": "content", "reasoning": "summary"}
 _PREFIXES: Final = {"message": "msg_", "reasoning": "rs_", "function_call": "fc_"}
 
 
-class Item:
+class CheckedItem:
     """An item: as it was added, what was said of it, and as it was done."""
 
     def __init__(self, first: dict[str, Any], complain: Complaints) -> None:
@@ -137,7 +137,7 @@ class Item:
             self.complain.unless(not is_own, f"{event} of a {self.type}")
 
     def annotations(self) -> list[Any]:
-        """Give the notes on the last part."""
+        """Return the notes on the last part."""
         notes = self.parts[-1].setdefault("annotations", []) if self.parts else []
         return notes if isinstance(notes, list) else []
 
@@ -228,13 +228,13 @@ class Item:
         self.final = item
 
     def is_said(self, parts: Any, *, is_cut: bool) -> bool:
-        """Tell whether *parts* are those that were said; one that was cut may not be done."""
+        """Return whether *parts* are those that were said; one that was cut may not be done."""
         if not is_cut or not isinstance(parts, list):
             return bool(parts == self.parts)
         return [_text_of(part) for part in parts if isinstance(part, dict)] == self.texts
 
     def check_call(self, item: dict[str, Any]) -> None:
-        """Check that a call is done with its arguments; they may mend what the deltas said."""
+        """Check that a call is done with its arguments; they may repair what the deltas said."""
         complain, arguments = self.complain, item.get(_CALLS[str(self.type)])
         complain.unless(item.get("status") != "incomplete", "a call that was cut is done")
         complain.unless(self.whole == arguments, "a call's arguments are not those that were done")
@@ -302,7 +302,7 @@ class _Checker:
         self.number = 0
         self.identity: tuple[Any, Any] | None = None
         self.end = ""
-        self.items: list[Item] = []
+        self.items: list[CheckedItem] = []
         self.taken: set[tuple[str, str]] = set()  # ids of items and of calls
 
     def check(self, data: bytes) -> list[str]:
@@ -359,7 +359,7 @@ class _Checker:
         complain = self.complain
         output = response.get("output")
         said = [item.final for item in self.items]
-        # One server (the one behind ChatGPT) never repeats it, and its clients do not wait for it.
+        # One server (the one after ChatGPT) never repeats it, and its clients do not wait for it.
         complain.unless(output in (said, []), "output is not what was said")
         if self.end != "failed":
             of_usage(response.get("usage"), complain)
@@ -396,7 +396,7 @@ class _Checker:
         if self.items:
             last = self.items[-1]
             complain.unless(last.is_done or last.is_call, "an item begins before the last is done")
-        item = Item(data, complain)
+        item = CheckedItem(data, complain)
         self.items.append(item)
         for key in ("id", "call_id") if item.is_call else ("id",):
             id_ = (key, str(data.get(key)))

@@ -24,7 +24,7 @@ from penstock.parsing.reasoning import Wrapper
 from penstock.tools import Tool, read_tools
 
 Placement = Literal["first", "last"]
-"""Where the tools stand in a system prompt that says something else too."""
+"""Where the tools are in a system prompt that says something else too."""
 
 Template = str | Callable[[str], str]
 """A prompt of one's own: text with ``{tools}`` and ``{example}``, or a function of the tools."""
@@ -33,7 +33,7 @@ Template = str | Callable[[str], str]
 DoneReason = Literal["stop", "length", "tool_use"]
 
 
-class Options(TypedDict, total=False):
+class ParserOptions(TypedDict, total=False):
     """The options of every parser but `reasoning`; `penstock.Parser` says what they mean."""
 
     arguments: Arguments
@@ -51,7 +51,7 @@ class CallStyle(Protocol):
     """How calls look: the syntax to read them with, and how they and their results are written."""
 
     def syntax(self, tools: Iterable[Tool]) -> Syntax:
-        """Give the syntax of calls of *tools*."""
+        """Return the syntax of calls of *tools*."""
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a model writes it.
@@ -79,7 +79,7 @@ class Outlined(Protocol):
     """A call style that can say how a call looks before there is one: grammars are made of that."""
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*.
+        """Return the outline of a call of *tool*.
 
         Raises `UsageError` for a name that cannot be written.
         """
@@ -90,18 +90,18 @@ class TextParser(Protocol):
     """What reads an answer, whoever made it."""
 
     def feed(self, text: str, /) -> list[Event]:
-        """Read more text; give the events that it makes certain."""
+        """Read more text; return the events that it makes certain."""
 
     def finish(self) -> list[Event]:
-        """End the answer; give what was held back."""
+        """End the answer; return what was held back."""
 
 
 class Format(Struct, frozen=True):
     """One wire format of calls.
 
     *models* are those that are known to write it, *prompt* tells any other model how to write it.
-    *reasoning* is how its models mark their thoughts; None where the format reads them itself.
-    *wrappers* are tokens around its answers that are no content. *tools* is how its models were
+    *reasoning* is how its models mark their reasoning; None where the format reads them itself.
+    *wrappers* are tokens around its answers that are not content. *tools* is how its models were
     taught to see the list of their tools; None where any JSON will do.
     """
 
@@ -115,7 +115,7 @@ class Format(Struct, frozen=True):
 
     @property
     def usual_reasoning(self) -> Reasoning | None:
-        """How the models of this format mark their thoughts: as the style of its name, if any."""
+        """How the models of this format mark their reasoning: as the style of its name, if any."""
         return STYLES.get(self.name, THINK) if self.reasoning is THINK else self.reasoning
 
     def render_tools(
@@ -129,7 +129,7 @@ class Format(Struct, frozen=True):
         """Write the system prompt that shows *tools* and tells how to call them.
 
         *template* takes the place of the format's own words, and gets the tools as a plain JSON
-        array; *system* is what else the prompt is to say, behind the tools or, with *placement*
+        array; *system* is what else the prompt is to say, after the tools or, with *placement*
         ``last``, before them. Without tools there is nothing to tell.
         """
         known = read_tools(tools)
@@ -197,9 +197,9 @@ class Format(Struct, frozen=True):
     def structural_tag(
         self, tools: object, *, at_least_one: bool = False, stop_after_first: bool = False
     ) -> dict[str, Any]:
-        """Give the structural tag, for xgrammar, vLLM and SGLang, of text with calls of *tools*.
+        """Return the structural tag, for xgrammar, vLLM and SGLang, of text with calls of *tools*.
 
-        With *at_least_one* the answer is calls, with *stop_after_first* it ends behind the first.
+        With *at_least_one* the answer is calls, with *stop_after_first* it ends after the first.
         Raises `UsageError` as `gbnf` does, and where a call has to be all of the answer unless both
         are asked for.
         """
@@ -212,9 +212,9 @@ class Format(Struct, frozen=True):
         tools: object = (),
         *,
         reasoning: str | Reasoning | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ParserOptions],
     ) -> Engine:
-        """Give a fresh parser for one answer; the options are those of `penstock.Parser`."""
+        """Return a fresh parser for one answer; the options are those of `penstock.Parser`."""
         known = read_tools(tools)
         style = reasoning_of(self.usual_reasoning, reasoning)
         syntax, wrappers = self.calls.syntax(known), self.wrappers
@@ -232,14 +232,14 @@ class Format(Struct, frozen=True):
         return [(tool, calls.outline(tool)) for tool in read_tools(tools)]
 
     def _said(self, text: str, tools: list[Tool]) -> list[tuple[str, dict[str, Any]]]:
-        """Give what *text* calls, with values as they are where no schema says what they are."""
+        """Return what *text* calls, with values as they are where no schema says what they are."""
         machine = Engine(self.calls.syntax(tools), tools)
         events = (*machine.feed(text), *machine.finish())
         calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
         return [(call.name, call.arguments) for call in calls]
 
     def call_segments(self, text: str, tools: object = ()) -> list[str]:
-        """Give the pieces of *text* that are read as calls, exactly as they stand, in order."""
+        """Return the pieces of *text* that are read as calls, exactly as they stand, in order."""
         parser = self.parser(tools)
         parser.feed(text)
         parser.finish(cut=False)
@@ -271,7 +271,7 @@ def message_of(events: Iterable[Event]) -> AssistantMessage:
 
 
 def end_of(message: AssistantMessage, reason: DoneReason) -> DoneReason:
-    """Tell how *message* ends that its provider ended for *reason*.
+    """Return how *message* ends that its provider ended for *reason*.
 
     One with calls ends in order to have them run, but never where one of them is incomplete. The
     token limit stays what it was.

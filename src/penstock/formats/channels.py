@@ -1,6 +1,6 @@
 """Answers in messages with headers, which say what is a thought, what is text and what is a call.
 
-These formats read the thoughts of their models themselves. Calls and results are written as the
+These formats read the reasoning of their models themselves. Calls and results are written as the
 models' own templates write them: each is a whole message.
 """
 
@@ -17,7 +17,7 @@ from penstock.formats.grammar import (
     PLACE,
     Arguments,
     Outline,
-    Parameters,
+    ParameterOutline,
     Slot,
     around,
     check_names,
@@ -42,14 +42,14 @@ _RAW_MARKS: Final = Marks((_RAW_END,))
 _ARGUMENT_END: Final = closing("argument")
 _ARGUMENT_MARKS: Final = Marks((_ARGUMENT_END,))
 _NO_TOOLS: Final = frozenset({"self", "user"})
-"""Recipients that are no tools, in one format or another."""
+"""Recipients that are not tools, in one format or another."""
 
 
 class HarmonyCalls(Harmony, frozen=True):
     """Messages to ``functions.NAME`` with arguments in JSON."""
 
     def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -64,7 +64,7 @@ class HarmonyCalls(Harmony, frozen=True):
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         return _of_json(self.render_call(ToolCall("", tool.name, ANY)))
 
     def render_result(self, result: ToolResult) -> str:
@@ -77,7 +77,7 @@ class InklingCalls(Inkling, frozen=True):
     """Blocks that invoke a tool, with the name and the arguments as one JSON object."""
 
     def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -92,7 +92,7 @@ class InklingCalls(Inkling, frozen=True):
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         return _of_json(self.render_call(ToolCall("", tool.name, ANY)))
 
     def render_result(self, result: ToolResult) -> str:
@@ -105,7 +105,7 @@ class XTMLCalls(XTML, frozen=True):
     """Calls in the channel of tools, each value with its type beside its key."""
 
     def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -118,9 +118,11 @@ class XTMLCalls(XTML, frozen=True):
         return _channel("".join(_counted(call, at) for at, call in enumerate(calls, 1)))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
-        parameters = Parameters(_typed_slot, Notation("json-in-channel", marks=_ARGUMENT_MARKS))
+        parameters = ParameterOutline(
+            _typed_slot, Notation("json-in-channel", marks=_ARGUMENT_MARKS)
+        )
         return Outline(around(_channel(_call(tool.name, 1, PLACE)), parameters, PLACE))
 
     def render_result(self, result: ToolResult) -> str:
@@ -133,7 +135,7 @@ class ATEMCalls(ATEM, frozen=True):
     """Messages to a tool that invoke it, with each value as it stands."""
 
     def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -146,9 +148,9 @@ class ATEMCalls(ATEM, frozen=True):
         return "<|eom|>".join(map(_invoked, calls)) + "<|eot|>"
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
-        parameters = Parameters(_raw_slot, Notation("json-in-message", marks=_RAW_MARKS))
+        parameters = ParameterOutline(_raw_slot, Notation("json-in-message", marks=_RAW_MARKS))
         call = around(_invocation(tool.name, PLACE), parameters, PLACE)
         return Outline(call, closing="<|eot|>", between="<|eom|>")
 
@@ -162,7 +164,7 @@ class RecipientCalls(Recipients, frozen=True):
     """Pieces whose recipient is a tool, with arguments in JSON."""
 
     def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Give itself: the tools that may be recipients are known where calls are read."""
+        """Return itself: the tools that may be recipients are known where calls are read."""
         del tools
         return self
 
@@ -175,7 +177,7 @@ class RecipientCalls(Recipients, frozen=True):
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         written = self.render_call(ToolCall("", tool.name, ANY))
         return _of_json(written, f">>>{tool.name}\n")
 
@@ -185,12 +187,12 @@ class RecipientCalls(Recipients, frozen=True):
 
 
 def _of_json(written: str, trigger: str = "") -> Outline:
-    """Give the outline of a call that is *written* with any arguments."""
+    """Return the outline of a call that is *written* with any arguments."""
     return Outline(around(written, Arguments(), spaced_json(ANY)), between="", trigger=trigger)
 
 
 def _in_header(call: ToolCall) -> str:
-    """Give the name of *call*; raise `UsageError` for one that a header cannot hold."""
+    """Return the name of *call*; raise `UsageError` for one that a header cannot hold."""
     if _NAME.fullmatch(call.name) is None or call.name in _NO_TOOLS:
         raise UsageError(f"no header can hold the name {call.name!r}")
     return call.name

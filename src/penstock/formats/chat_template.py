@@ -1,4 +1,4 @@
-"""Which format a chat template writes calls in, and how it marks thoughts.
+"""Which format a chat template writes calls in, and how it marks reasoning.
 
 The strategy: not to look for markers, but to read. A call that the template has written is read
 with every format that there is; one that gives the very call back, and leaves no text, is the
@@ -104,14 +104,14 @@ class Wording(Struct, frozen=True):
     without_content: bool = False
 
     def calls(self, count: int) -> list[ToolCall]:
-        """Give the first *count* calls, with their ids."""
+        """Return the first *count* calls, with their ids."""
         return [
             ToolCall(self._id(number), call.name, call.arguments)
             for number, call in enumerate(CALLS[:count])
         ]
 
     def answer(self, count: int, **more: Any) -> dict[str, Any]:
-        """Give the message that calls *count* tools."""
+        """Return the message that calls *count* tools."""
         content = None if self.without_content else ""
         calls = [
             {
@@ -143,7 +143,7 @@ THINKING: Final = {"reasoning_content": THOUGHT, "reasoning": THOUGHT, "thinking
 """A thought, under each of the names that templates look for."""
 
 
-class Chat:
+class TemplateChat:
     """A conversation that a template writes.
 
     *prompt* is what a model is given, and *plain* what has become of it when it answered.
@@ -173,7 +173,7 @@ class Chat:
 
     @property
     def opening(self) -> str:
-        """What the prompt ends with, behind all that was said."""
+        """What the prompt ends with, after all that was said."""
         before = self.write()
         if before and before != self.prompt and self.prompt.startswith(before):
             return self.prompt[len(before) :]
@@ -192,7 +192,7 @@ class Chat:
         starts = (self._start_in(written, self.prompt), self._start_in(written, self.plain))
         for start in dict.fromkeys(starts):
             header = written[:start].rpartition(QUESTION)[2]
-            # Where a thought is left out that the prompt opens, its end may still be written.
+            # Where a thought is omitted that the prompt opens, its end may still be written.
             headers = (header, self.prompt.rpartition(QUESTION)[2], header + "<think>")
             for end in self._ends_in(written, start):
                 if end - start <= MAX_ANSWER:
@@ -200,13 +200,13 @@ class Chat:
                         yield Excerpt(before, written[start:end], written[end:])
 
     def marks_in(self, written: str) -> tuple[str, str]:
-        """Give what stands around the thought in *written*, and not in an answer without one."""
+        """Return what stands around the thought in *written*, and not in an answer without one."""
         before, _, behind = written.partition(THOUGHT)
         start = before[self._start_in(before, self.plain) :]
         return start.strip(), behind.partition(WORDS)[0].strip()
 
     def _start_in(self, written: str, other: str) -> int:
-        """Give where the answer begins: what comes before it is in *other*, too."""
+        """Return where the answer begins: what comes before it is in *other*, too."""
         start = _shared(written, other)
         if start < min(len(written), len(other)):  # Markers may begin alike: take none apart.
             start -= _size_of_half_marker(written, start)
@@ -225,7 +225,7 @@ class Chat:
 
 
 class Excerpt(Struct, frozen=True):
-    """An answer as a template writes it: *text*, what stands before it, and what behind."""
+    """An answer as a template writes it: *text*, what comes before it, and what after."""
 
     header: str
     text: str
@@ -245,13 +245,13 @@ def _json_text(arguments: dict[str, Any]) -> str:
 
 
 def _size_of_half_marker(text: str, end: int) -> int:
-    """Tell how much of a marker like ``<think>`` or ``[THINK]`` has come where *text* is cut."""
+    """Return how much of a marker like ``<think>`` or ``[THINK]`` has come where *text* is cut."""
     found = _HALF_MARKER.search(text, max(0, end - _MAX_MARKER), end)
     return 0 if found is None else end - found.start()
 
 
 def _shared(one: str, other: str) -> int:
-    """Tell how many characters *one* and *other* begin with alike."""
+    """Return how many characters *one* and *other* begin with alike."""
     size = min(len(one), len(other))
     return next((at for at in range(size) if one[at] != other[at]), size)
 
@@ -266,11 +266,11 @@ _CANDIDATES: Final = sorted(
 def recognise(
     source: str, *, bos_token: str = "", eos_token: str = "", thinking: bool | None = None
 ) -> ModelFormat:
-    """Tell what the model writes whose chat template is *source*."""
+    """Return what the model writes whose chat template is *source*."""
     variables: dict[str, object] = {"bos_token": bos_token, "eos_token": eos_token}
     if thinking is not None:
         variables |= {"enable_thinking": thinking, "thinking": thinking}
-    chat = Chat(source, variables)
+    chat = TemplateChat(source, variables)
     found = _written_in(chat) or _announced_in(chat)
     known = NONE if found is None else found
     style = _style_of(chat, known)
@@ -289,7 +289,7 @@ class _Sample(Struct, frozen=True):
     two: list[Excerpt]
 
 
-def _samples(chat: Chat) -> Iterator[_Sample]:
+def _samples(chat: TemplateChat) -> Iterator[_Sample]:
     seen = {""}
     for wording in WORDINGS:
         one = chat.write(wording.answer(1))
@@ -299,7 +299,7 @@ def _samples(chat: Chat) -> Iterator[_Sample]:
             yield _Sample(wording, [*chat.answers_in(one)], [*chat.answers_in(two)])
 
 
-def _written_in(chat: Chat) -> Format | None:
+def _written_in(chat: TemplateChat) -> Format | None:
     """Find the format that *chat* writes calls in."""
     samples = [*_samples(chat)]
     for sample in samples:
@@ -313,7 +313,7 @@ def _written_in(chat: Chat) -> Format | None:
 
 
 def _fitness(known: Format, excerpt: Excerpt, sample: _Sample) -> tuple[bool, int]:
-    """Tell how well *known* fits: whether it reads two calls, how alike it writes one."""
+    """Return how well *known* fits: whether it reads two calls, how alike it writes one."""
     reads_two = any(_reads(known, both, sample.wording.calls(2)) for both in sample.two)
     own = _rendered(known, sample.wording.calls(1)[0])
     likeness = _likeness(own.strip(), excerpt.text.strip())
@@ -353,7 +353,7 @@ def _between_markers(sample: _Sample) -> Format | None:
     return None
 
 
-def _announced_in(chat: Chat) -> Format | None:
+def _announced_in(chat: TemplateChat) -> Format | None:
     """Find the format that the prompt tells the model to call in."""
     said = _squeezed(chat.prompt)
     said_anyway = _squeezed(chat.write(add_generation_prompt=True, tools=None))
@@ -377,8 +377,8 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _style_of(chat: Chat, known: Format) -> str | Reasoning | None:
-    """Find how thoughts are marked; None where the format's own way will do, or nobody knows."""
+def _style_of(chat: TemplateChat, known: Format) -> str | Reasoning | None:
+    """Find how reasoning are marked; None where the format's own way will do, or nobody knows."""
     for answer in (PLAIN, *(wording.answer(1) for wording in WORDINGS)):
         written = chat.write({**answer, **THINKING})
         if THOUGHT in written:
@@ -395,15 +395,15 @@ def _up_to_words(excerpt: Excerpt) -> Excerpt:
     return Excerpt(excerpt.header, before + words, behind + excerpt.tail)
 
 
-def _marked(chat: Chat, written: str) -> Iterator[Reasoning]:
+def _marked(chat: TemplateChat, written: str) -> Iterator[Reasoning]:
     """Make a style of whatever stands around the thought."""
     start, end = chat.marks_in(written)
     if 0 < len(start) <= _MAX_MARKER and 0 < len(end) <= _MAX_MARKER:
         yield Reasoning("template", (start,), (end,))
 
 
-def _suffix_of(chat: Chat, known: Format, style: str | Reasoning | None) -> str:
-    """Give what the prompt ends with, as far as it says how the answer begins."""
+def _suffix_of(chat: TemplateChat, known: Format, style: str | Reasoning | None) -> str:
+    """Return what the prompt ends with, as far as it says how the answer begins."""
     opening = chat.opening
     if hasattr(known.calls.syntax(TOOLS), "opened_in"):  # It begins with half a header.
         return opening
@@ -414,7 +414,7 @@ def _suffix_of(chat: Chat, known: Format, style: str | Reasoning | None) -> str:
 
 
 def _reads(known: Format, excerpt: Excerpt, calls: Iterable[ToolCall]) -> bool:
-    """Tell whether *known* reads *excerpt* as *calls* and nothing else."""
+    """Return whether *known* reads *excerpt* as *calls* and nothing else."""
     before = excerpt.header + excerpt.text
     if CALLS[0].name not in excerpt.text or not any(map(before.__contains__, _starts_of(known))):
         return False
@@ -430,7 +430,7 @@ def _starts_of(known: Format) -> tuple[str, ...]:
 
 
 def _thinks(known: Format, style: Reasoning | None, excerpt: Excerpt) -> bool:
-    """Tell whether *excerpt* is read as the thought, and something else behind it."""
+    """Return whether *excerpt* is read as the thought, and something else after it."""
     message = _read(known, style, excerpt)
     is_said = message.text.strip() == WORDS or (message.tool_calls and not message.text.strip())
     return message.thinking.strip() == THOUGHT and bool(is_said)

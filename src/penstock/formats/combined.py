@@ -29,7 +29,7 @@ class MixedCalls(Struct, frozen=True):
     styles: tuple[CallStyle, ...]
 
     def syntax(self, tools: Iterable[Tool]) -> MixedSyntax:
-        """Give the syntax of calls of *tools*, in all styles."""
+        """Return the syntax of calls of *tools*, in all styles."""
         tools = tuple(tools)
         return MixedSyntax([style.syntax(tools) for style in self.styles])
 
@@ -45,7 +45,7 @@ class MixedCalls(Struct, frozen=True):
             return "\n".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         for style in self.styles:
             if isinstance(style, Outlined):
                 return style.outline(tool)
@@ -56,7 +56,7 @@ class MixedCalls(Struct, frozen=True):
         return self.styles[0].render_result(result)
 
     def _first(self, write: Callable[[CallStyle], str]) -> str:
-        """Give what *write* writes in the first style that does not refuse."""
+        """Return what *write* writes in the first style that does not refuse."""
         refusal = UsageError("there is no style to write a call in")
         for style in self.styles:
             try:
@@ -83,7 +83,7 @@ class _Candidate(Struct, frozen=True):
     start: str
 
     def begins(self, text: str) -> bool | None:
-        """Tell whether *text* begins with the start; None where only more text can tell."""
+        """Return whether *text* begins with the start; None where only more text can tell."""
         # Beyond ASCII `lower` may change a letter into one of ours.
         said = text.lower() if self.syntax.folds and text.isascii() else text
         if said.startswith(self.start):
@@ -110,7 +110,10 @@ class MixedSyntax:
         }
 
     def body(self, marker: str) -> BodyReader:
-        """Give a reader for what follows *marker*: that of the one syntax that has it, or turns."""
+        """Return a reader for what follows *marker*.
+
+        That of the one syntax that has it, or turns.
+        """
         candidates = self._candidates[self._folded(marker)]
         if len(candidates) == 1 and candidates[0].begins(marker):
             return candidates[0].syntax.body(marker)
@@ -138,7 +141,7 @@ class Turns:
         return getattr(self._body, "enters", None)
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Let the readers read, one after the other, until one goes on or has a call."""
+        """Let the readers read, one after the other, until one continues or has a call."""
         while self._turn < len(self._candidates):
             verdict = self._read_turn(scanner, calls)
             if verdict is not None:
@@ -155,11 +158,11 @@ class Turns:
                 return verdict
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._body is None else self._body.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         give: Callable[[], str | None] | None = getattr(self._body, "open_text", None)
         return None if give is None else give()
 

@@ -26,7 +26,7 @@ def from_template(
     eos_token: str = "",
     thinking: bool | None = None,
 ) -> ModelFormat:
-    """Tell what the model writes whose chat template, in Jinja, is *template*.
+    """Return what the model writes whose chat template, in Jinja, is *template*.
 
     A small conversation is written with it in several ways, and what a call and a thought look like
     is read with the formats that there are. Calls in JSON between markers that no format has become
@@ -61,7 +61,7 @@ _TWINS: Final = {
 
 
 def detect(text: str, tools: object = ()) -> Format | None:
-    """Give the format of the first call in *text*; None where nothing in it calls one of *tools*.
+    """Return the format of the first call in *text*; None where nothing in it calls one of *tools*.
 
     Formats that look alike are told apart only where their calls do: JSON between ``<tool_call>``
     and ``</tool_call>`` is `hermes`, whichever model has written it.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import Outline, Parameters, Slot
+from penstock.formats.grammar import Outline, ParameterOutline, Slot
 from penstock.formats.grammar.outline import JSON_IN_XML
 from penstock.formats.grammar.text_without import ATTRIBUTE_LETTERS, Marks
 from penstock.formats.json_calls import as_json
@@ -39,12 +39,12 @@ class FileTags(Struct, frozen=True):
         return True
 
     def syntax(self, tools: Iterable[Tool]) -> FileTags:
-        """Give the syntax of those of *tools* that have a tag."""
+        """Return the syntax of those of *tools* that have a tag."""
         names = {tool.name.lower() for tool in tools}
         return FileTags(tuple(name for name in FILE_TOOLS if name in names))
 
     def body(self, marker: str) -> FileTagReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return FileTagReader(marker)
 
     def render_call(self, call: ToolCall) -> str:
@@ -62,7 +62,7 @@ class FileTags(Struct, frozen=True):
         return checked_round_trip(self, call, f"<{name}{attributes}>{content}</{name}>")
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         found = FILE_TOOLS.get(tool.name.lower())
         if found is None:
             raise UsageError(f"this format has no tag for the tool {tool.name!r}")
@@ -71,8 +71,10 @@ class FileTags(Struct, frozen=True):
             ToolCall("", tool.name, {key: _sample(child) for key, child in properties.items()})
         )
         name = tool.name.lower()
-        attributes = Parameters(_attribute_slot, JSON_IN_XML, but=found.content, needs=(REQUIRED,))
-        content = Parameters(
+        attributes = ParameterOutline(
+            _attribute_slot, JSON_IN_XML, but=found.content, needs=(REQUIRED,)
+        )
+        content = ParameterOutline(
             lambda *_: Slot("", "", Marks((f"</{name}",), folds=True)), only=found.content
         )
         return Outline((f"<{name}", attributes, ">", content, f"</{name}>"), trigger=f"<{name}")
@@ -83,7 +85,7 @@ class FileTags(Struct, frozen=True):
 
 
 def _sample(schema: Schema) -> Any:
-    """Give a value that *schema* may accept, to see whether it can be written."""
+    """Return a value that *schema* may accept, to see whether it can be written."""
     return {"boolean": True, "integer": 1, "number": 1}.get(schema.wants or "", "text")
 
 

@@ -1,6 +1,6 @@
 """Calls that are spelled out, with marks of their own around texts: the newer Gemma models.
 
-A text stands between two marks as it is, so that nothing in it needs an escape; a text that holds
+A text is between two marks as it is, so that nothing in it needs an escape; a text that holds
 the mark itself cannot be written, and is refused.
 """
 
@@ -26,7 +26,7 @@ from penstock.tools import Tool
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _VALUE: Final = "value"
-"""The key under which a result stands that is no object."""
+"""The key under which a result stands that is not an object."""
 
 
 class DelimitedCalls(Struct, frozen=True):
@@ -39,7 +39,7 @@ class DelimitedCalls(Struct, frozen=True):
     result_end: str
 
     def syntax(self, tools: Iterable[Tool]) -> DelimitedCalls:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -54,7 +54,7 @@ class DelimitedCalls(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> DelimitedReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         del marker
         return DelimitedReader(Delimiters(self.start, self.end, self.quote))
 
@@ -68,7 +68,7 @@ class DelimitedCalls(Struct, frozen=True):
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
         written = self.render_call(ToolCall("", tool.name, ANY))
         place = _written(ANY, self.quote)

@@ -123,7 +123,7 @@ class Sandbox(SandboxedEnvironment):
         return "".join(written)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Call what the template calls, with numbers and for a result that are no trap."""
+        """Call what the template calls, with numbers and for a result that are not trap."""
         owner = getattr(args[1], "__self__", None)
         _check_numbers(args, kwargs)
         if isinstance(owner, str):
@@ -133,7 +133,7 @@ class Sandbox(SandboxedEnvironment):
         return self._measure(super().call(*args, **kwargs))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Give the format method of a text that does not pad without end."""
+        """Return the format method of a text that does not pad without end."""
         method = super().wrap_str_format(value)
         if method is not None:
             _check_width(value.__self__)
@@ -155,7 +155,7 @@ class Sandbox(SandboxedEnvironment):
             yield item
 
     def _measured(self, made: Callable[..., Any]) -> Callable[..., Any]:
-        """Give the filter *made* with limits on what it is told and on what it gives."""
+        """Return the filter *made* with limits on what it is told and on what it gives."""
 
         @functools.wraps(made)  # Along with the marks by which Jinja knows what to give it.
         def measured(*args: Any, **kwargs: Any) -> Any:
@@ -173,7 +173,7 @@ class Sandbox(SandboxedEnvironment):
         return measured
 
     def _measure(self, value: Any) -> Any:
-        """Give *value*, which was made or is worked on, if it is not too large."""
+        """Return *value*, which was made or is worked on, if it is not too large."""
         if isinstance(value, int):
             if value.bit_length() > MAX_VALUE:
                 raise RunawayError("the template makes too large a number")
@@ -203,7 +203,7 @@ class Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Give what stands inside."""
+        """Return what stands inside."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -243,7 +243,7 @@ def _check_product(*values: Any) -> None:
 
 
 def _weight(value: Any) -> int:
-    """Tell how much *value* holds, itself and inside; more than the limit is all the same."""
+    """Return how much *value* holds, itself and inside; more than the limit is all the same."""
     weight = 0
     waiting = [value]
     while waiting and weight <= MAX_VALUE:

@@ -26,7 +26,7 @@ class BareJSON(Struct, frozen=True):
     """Calls as one JSON object each, with nothing around it."""
 
     def syntax(self, tools: Iterable[Tool]) -> BareCalls:
-        """Give a fresh syntax, for one answer: it follows the fences in it."""
+        """Return a fresh syntax, for one answer: it follows the fences in it."""
         del tools
         return BareCalls()
 
@@ -40,7 +40,7 @@ class BareJSON(Struct, frozen=True):
         return rjson.dumps({"name": call.name, "arguments": call.arguments})
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         return outline_of(self.render_call, tool)
 
     def render_result(self, result: ToolResult) -> str:
@@ -78,7 +78,7 @@ class ShapedCalls(Struct, frozen=True):
     profile: Profile
 
     def syntax(self, tools: Iterable[Tool]) -> Profile:
-        """Give the profile: it reads calls of any *tools*."""
+        """Return the profile: it reads calls of any *tools*."""
         del tools
         return self.profile
 
@@ -87,7 +87,7 @@ class ShapedCalls(Struct, frozen=True):
         return rjson.dumps(_shaped(self.profile, call.name, call.arguments))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         return outline_of(self.render_call, tool)
 
     def render_result(self, result: ToolResult) -> str:
@@ -120,7 +120,7 @@ several calls, write one object after the other, each on a line of its own.
 
 
 def json_tool(provider: str | None = None) -> Format:
-    """Give the format of *provider*, whose name may be in any case."""
+    """Return the format of *provider*, whose name may be in any case."""
     return _FORMATS[profile_of(provider).name]
 
 
@@ -144,7 +144,7 @@ class JSONCalls(Struct, frozen=True):
     folds: bool = False
 
     def syntax(self, tools: Iterable[Tool]) -> JSONCalls:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -154,7 +154,7 @@ class JSONCalls(Struct, frozen=True):
         return (self.start,)
 
     def body(self, marker: str) -> JSONCallReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         del marker
         return JSONCallReader(self.end)
 
@@ -163,7 +163,7 @@ class JSONCalls(Struct, frozen=True):
         return self.start + as_json({"name": call.name, "arguments": call.arguments}) + self.end
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         return outline_of(self.render_call, tool, self.start)
 
     def render_result(self, result: ToolResult) -> str:

@@ -1,4 +1,4 @@
-"""Calls in JSON behind a marker, as the models of each family were taught to write them.
+"""Calls in JSON after a marker, as the models of each family were taught to write them.
 
 One class reads and writes them all; a format says which markers it has and what a call looks like
 in it. `written`, `result` and the list of tools show that as the models' own templates have it.
@@ -36,9 +36,9 @@ class MarkedJSON(Struct, frozen=True):
     """Objects with a name and arguments, or lists of them, from one of *starts* to *end*.
 
     Without an *end* the calls end with their JSON. A start may itself end with the bracket that
-    begins it, or be none without the *label* behind it. *written* shows where the object of a call
+    begins it, or be none without the *label* after it. *written* shows where the object of a call
     stands, *keys* are those of its name and its arguments, *id_key* that of its id, if it has one.
-    Several calls stand in the same place with *between* between them; without it each has a place
+    Several calls are in the same place with *between* between them; without it each has a place
     and a line of its own. *lines* tells that objects are written over lines.
 
     *result* shows where the ``{content}`` of a result stands: text as it is, anything else as JSON;
@@ -57,12 +57,12 @@ class MarkedJSON(Struct, frozen=True):
     folds: bool = False
 
     def syntax(self, tools: Iterable[Tool]) -> MarkedJSON:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         if self.label:
             return LabelledJSONReader(marker, self.label, self.end)
         if self.end:
@@ -81,7 +81,7 @@ class MarkedJSON(Struct, frozen=True):
         return self.written.replace(_CALL, self.between.join(objects))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*; its arguments are on one line in any case."""
+        """Return the outline of a call of *tool*; its arguments are on one line in any case."""
         call = self._json(self.members(ToolCall("", tool.name, ANY)))
         trigger = next(filter(self.written.startswith, self.starts), "")
         written = self.written if self.between is None else _CALL
@@ -104,7 +104,7 @@ class MarkedJSON(Struct, frozen=True):
         return _PLACE.sub(lambda place: places[place[1]], self.result)
 
     def members(self, call: ToolCall, at: int = 0) -> dict[str, Any]:
-        """Give the object that *call* is written as, the one *at* this place in its message."""
+        """Return the object that *call* is written as, the one *at* this place in its message."""
         name, arguments = self.keys
         first = {self.id_key: call.id or str(at)} if self.id_key else {}
         return {**first, name: call.name, arguments: call.arguments}
@@ -122,12 +122,12 @@ class KeyedJSON(MarkedJSON, frozen=True):
     """Objects with one key, the name of the call; its value are the arguments."""
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         del marker
         return KeyedJSONReader(self.end)
 
     def members(self, call: ToolCall, at: int = 0) -> dict[str, Any]:
-        """Give the object that *call* is written as."""
+        """Return the object that *call* is written as."""
         del at
         return {call.name: call.arguments}
 
@@ -136,7 +136,7 @@ class CitedJSON(MarkedJSON, frozen=True):
     """Calls among text with citations, of which only the text is content."""
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*: a call, or the end of a citation."""
+        """Return a fresh reader for what follows *marker*: a call, or the end of a citation."""
         return markers.CitationEnd() if marker == markers.START else JSONCallReader(self.end)
 
 
@@ -152,7 +152,7 @@ _LINES: Final = (SINGLE[0], "write one object on each line between the same two 
 
 
 def told(what: str, several: str, *, first: bool = False) -> str:
-    """Tell a model to write *what*, and how to write *several* calls; *first* of all, if so."""
+    """Return a model to write *what*, and how to write *several* calls; *first* of all, if so."""
     place = " It has to be the first thing that you write." if first else ""
     return f"""\
 {prompts.HEAD}\
@@ -398,7 +398,7 @@ _THOUGHT_END: Final = "</think>"
 
 
 class LeadingJSON(MarkedJSON, frozen=True):
-    """Calls of *shape* behind a bracket that begins the answer, or behind a marker of *starts*.
+    """Calls of *shape* after a bracket that begins the answer, or after a marker of *starts*.
 
     A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
     marker of a ``[``. With *only_first* markers too count only where the answer begins. The end of
@@ -415,7 +415,7 @@ class LeadingJSON(MarkedJSON, frozen=True):
         return tuple(start for start in brackets if start != "[" or not self.label)
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         if marker == "[" and self.label:
             return LabelledJSONReader(marker, self.label)
         if marker in _BRACKETS:
@@ -429,7 +429,7 @@ class LeadingJSON(MarkedJSON, frozen=True):
         return UnclosedJSONReader(leading=self.only_first)
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*, which is all of an answer."""
+        """Return the outline of a call of *tool*, which is all of an answer."""
         outline = super().outline(tool)
         return structs.replace(outline, between=self.between, trigger="", leads=True)
 
@@ -438,7 +438,7 @@ class AnsweringJSON(LeadingJSON, frozen=True):
     """Calls in an object that begins the answer; or else the answer itself is in the object."""
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return ResponseReader(marker, self.shape)
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:

@@ -3,7 +3,7 @@
 A name comes in many spellings: a Hugging Face id, an Ollama tag, a GGUF file, a provider's own path
 (``accounts/fireworks/models/llama-v3p1-8b``). A pattern of the table is a name as people write it;
 it is found anywhere in the last part of the path, then anywhere in all of it, without regard to
-case and to what stands between its words and numbers. Its ends are ends of words and numbers:
+case and to what is between its words and numbers. Its ends are ends of words and numbers:
 ``ling`` is not in ``linguist``, ``qwen3.5`` is neither in ``qwen3.50`` nor in ``qwen3-5b``.
 
 The first row that fits counts, so the most specific names stand first: a fine-tune before the model
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from penstock.errors import UsageError
 from penstock.events import ThinkingStart
-from penstock.formats.base import Format, Options
+from penstock.formats.base import Format, ParserOptions
 from penstock.formats.parser import Parser
 from penstock.formats.registry import get
 from penstock.parsing import Reasoning
@@ -37,7 +37,7 @@ MAX_NAME: Final = 512
 
 
 class ModelFormat(Struct, frozen=True):
-    """What a model writes: a *format*, and a way to mark its thoughts.
+    """What a model writes: a *format*, and a way to mark its reasoning.
 
     *format* and *reasoning* are what `Parser` takes; a *reasoning* of None is the format's own.
     *prompt_suffix* is what the model's template leaves at the end of the prompt, as far as it says
@@ -51,13 +51,13 @@ class ModelFormat(Struct, frozen=True):
 
     @property
     def opens_in_reasoning(self) -> bool:
-        """Tell whether an answer begins inside a thought that the prompt has opened."""
+        """Return whether an answer begins inside a thought that the prompt has opened."""
         if not self.prompt_suffix:
             return False
         return any(isinstance(event, ThinkingStart) for event in self.parser().feed("x"))
 
-    def parser(self, tools: object = (), **options: Unpack[Options]) -> Parser:
-        """Give a fresh parser for one answer of the model; the options are those of `Parser`."""
+    def parser(self, tools: object = (), **options: Unpack[ParserOptions]) -> Parser:
+        """Return a fresh parser for one answer of the model; the options are those of `Parser`."""
         options.setdefault("prompt_suffix", self.prompt_suffix)
         return Parser(self.format, tools, reasoning=self.reasoning, **options)
 
@@ -126,7 +126,7 @@ _TABLE: Final = (
     _Row("granite-20b-functioncalling", "granite_20b_fc"),
     _Row("granite-4", "granite4"),
     _Row("granite*code", UNKNOWN),
-    _Row("granite-3.3", "granite", "ernie45"),  # thoughts and answers between the same tags
+    _Row("granite-3.3", "granite", "ernie45"),  # reasoning and answers between the same tags
     _Row("granite-3 granite", "granite"),
     # Cohere
     _Row("command-r7b", "command_r7b"),
@@ -179,7 +179,7 @@ _TABLE: Final = (
 
 
 def for_model(name: str) -> ModelFormat:
-    """Tell what the model called *name* writes; one that nobody knows is left to ``auto``."""
+    """Return what the model called *name* writes; one that nobody knows is left to ``auto``."""
     if not isinstance(name, str):
         raise UsageError(f"the name of a model is text, not {type(name).__name__}")
     return _find(name[-MAX_NAME:].casefold())
@@ -196,7 +196,7 @@ def _find(name: str) -> ModelFormat:
 
 
 def table() -> list[tuple[str, ModelFormat]]:
-    """Give the rows in their order: the names of the models as one text, and what they write."""
+    """Return the rows in their order: the names of the models as one text, and what they write."""
     return [
         (row.names.replace(" ", ", "), ModelFormat(row.format, _style_of(row), row.prompt_suffix))
         for row in _TABLE
@@ -204,7 +204,7 @@ def table() -> list[tuple[str, ModelFormat]]:
 
 
 def _style_of(row: _Row) -> str | None:
-    """Name the way to mark thoughts; None where the format's own has no name to give."""
+    """Name the way to mark reasoning; None where the format's own has no name to give."""
     if row.reasoning is not None or row.format == UNKNOWN:
         return row.reasoning
     found = get(row.format)
@@ -231,6 +231,6 @@ def _regex(name: str) -> re.Pattern[str]:
 _PART: Final = re.compile(r"[a-z]+|\d+|\*")
 _BETWEEN: Final = "[^a-z0-9]*"
 _NUMBER_END: Final = r"(?!\d|b(?![a-z]))"
-"""What ends a number: no more digits, and it is no count of parameters (``5b``)."""
+"""What ends a number: no more digits, and it is not a count of parameters (``5b``)."""
 _FRACTION: Final = re.compile(r"(?<=\d)p(?=\d)")
 """A point as some providers spell it: ``v3p1``."""

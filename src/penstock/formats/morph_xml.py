@@ -20,7 +20,7 @@ from msgspec import Struct
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, check_names, slot_of
+from penstock.formats.grammar import PLACE, Outline, ParameterOutline, Slot, check_names, slot_of
 from penstock.formats.grammar.outline import JSON_IN_XML, out_of_markup
 from penstock.formats.grammar.text_without import XML_LETTERS
 from penstock.formats.prompts import HEAD, TAIL
@@ -41,7 +41,7 @@ class ElementStyle(Struct, frozen=True):
     """An element per call, with *separator* between its tags.
 
     With *trims*, string values lose one newline next to each of their tags. *duplicates* says what
-    becomes of a call that gives a string twice: it is none, or the ``first`` one stands.
+    becomes of a call that gives a string twice: it is not one, or the ``first`` one stands.
     """
 
     trims: bool = False
@@ -49,7 +49,7 @@ class ElementStyle(Struct, frozen=True):
     separator: str = ""
 
     def syntax(self, tools: Iterable[Tool]) -> ElementCalls:
-        """Give the syntax of calls of *tools*: no other name is ever called."""
+        """Return the syntax of calls of *tools*: no other name is ever called."""
         return ElementCalls.of(tools, trims=self.trims, duplicates=self.duplicates)
 
     def render_call(self, call: ToolCall) -> str:
@@ -63,9 +63,9 @@ class ElementStyle(Struct, frozen=True):
         return checked_round_trip(self, call, self._element(call.name, fields))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
-        parameters = Parameters(_slot, JSON_IN_XML, before=self.separator, elements=True)
+        parameters = ParameterOutline(_slot, JSON_IN_XML, before=self.separator, elements=True)
         opening, closing = f"<{tool.name}>", f"{self.separator}</{tool.name}>"
         return Outline((opening, parameters, closing))
 

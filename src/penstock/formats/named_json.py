@@ -18,11 +18,11 @@ from penstock.formats.rendering import spaced_json
 from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.readers.named import NamedSyntax
-from penstock.parsing.readers.named_heads import Dialect, name_in_id
+from penstock.parsing.readers.named_heads import HeadDialect, name_in_id
 from penstock.tools import Tool
 
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-_PLACES: Final = re.compile("(?<!_)(?:NAME|ARGUMENTS|CONTENT|ID)")  # [TOOL_CONTENT] is none
+_PLACES: Final = re.compile("(?<!_)(?:NAME|ARGUMENTS|CONTENT|ID)")  # [TOOL_CONTENT] is not one
 
 
 class NamedCalls(Struct, frozen=True):
@@ -33,7 +33,7 @@ class NamedCalls(Struct, frozen=True):
     of one message stand from *opening* to *closing* with *between* between them.
     """
 
-    dialect: Dialect
+    dialect: HeadDialect
     call: str
     call_with_id: str = ""
     opening: str = ""
@@ -43,7 +43,7 @@ class NamedCalls(Struct, frozen=True):
     result_with_id: str = ""
 
     def syntax(self, tools: Iterable[Tool]) -> NamedSyntax:
-        """Give the syntax of one answer: the markers are the same for any *tools*."""
+        """Return the syntax of one answer: the markers are the same for any *tools*."""
         del tools
         return NamedSyntax(self.dialect)
 
@@ -57,7 +57,7 @@ class NamedCalls(Struct, frozen=True):
         return self.opening + written + self.closing
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         call = ToolCall("", tool.name, ANY)
         begin = self.render_call(call)
         return Outline(
@@ -85,7 +85,7 @@ class NamedCalls(Struct, frozen=True):
         return _filled(template, places)
 
     def _id(self, id: str, name: str, at: int = 0) -> str:  # noqa: A002 - the field's name
-        """Give *id* if the models know ids like it, or one that they do; empty for neither."""
+        """Return *id* if the models know ids like it, or one that they do; empty for neither."""
         if self.dialect.ids:
             is_own = id.startswith("functions.") and name_in_id(id, {}) == name
             return id if is_own else f"functions.{name}:{at}"
@@ -97,14 +97,14 @@ def _filled(template: str, places: dict[str, str]) -> str:
     return _PLACES.sub(lambda place: places[place[0]], template)
 
 
-_MISTRAL: Final = Dialect(
+_MISTRAL: Final = HeadDialect(
     call="[TOOL_CALLS]",
     id="[CALL_ID]",
     arguments=("[ARGS]", "{"),
     json=True,
     new_id="call{:05}",  # nine letters and digits: the models' templates refuse any other
 )
-_DEEPSEEK: Final = Dialect(
+_DEEPSEEK: Final = HeadDialect(
     sections=("<｜tool▁calls▁begin｜>",),
     section_ends=("<｜tool▁calls▁end｜>",),
     call="<｜tool▁call▁begin｜>",
@@ -113,7 +113,7 @@ _DEEPSEEK: Final = Dialect(
     wholes=("<｜tool▁call▁end｜>",),
     call_end="<｜tool▁call▁end｜>",
 )
-_KIMI: Final = Dialect(
+_KIMI: Final = HeadDialect(
     sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
     section_ends=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     silent=True,
@@ -123,7 +123,7 @@ _KIMI: Final = Dialect(
     wholes=("<|tool_call_end|>",),
     call_end="<|tool_call_end|>",
 )
-_FUNCTIONARY: Final = Dialect(
+_FUNCTIONARY: Final = HeadDialect(
     call="<function=",
     arguments=(">",),
     wholes=("/>",),
@@ -176,7 +176,7 @@ _FUNCTIONARY_V3_1: Final = NamedCalls(_FUNCTIONARY, call="<function=NAME>ARGUMEN
 
 
 def _prompt(how: str) -> str:
-    """Give the prompt of a format; *how* says what a call is made of."""
+    """Return the prompt of a format; *how* says what a call is made of."""
     return prompts.HEAD + f"To call a tool, {how}, like this:\n\n{{example}}\n\n{_JSON}" + _END
 
 

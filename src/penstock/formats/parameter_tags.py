@@ -1,6 +1,6 @@
 """Calls with a tag for each parameter and its value as raw text: how a dialect is read and written.
 
-The families of dialects stand in files of their own: `qwen3_coder`, `glm`, `invokes`, `minimax`.
+The families of dialects are in files of their own: `qwen3_coder`, `glm`, `invokes`, `minimax`.
 How a call is written is a template that looks like the call: ``NAME`` is the tool, ``PARAMETERS``
 all of its parameters, ``KEY`` and ``VALUE`` one of them. Calls of one message may share a section.
 """
@@ -15,7 +15,15 @@ from msgspec import Struct, structs
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, around, check_names, slot_of
+from penstock.formats.grammar import (
+    PLACE,
+    Outline,
+    ParameterOutline,
+    Slot,
+    around,
+    check_names,
+    slot_of,
+)
 from penstock.formats.grammar.outline import Notation
 from penstock.formats.grammar.text_without import Marks
 from penstock.formats.prompts import HEAD, LINES, TAIL, TOOL_LINES, lines_in
@@ -23,7 +31,7 @@ from penstock.formats.reasoning import STYLES
 from penstock.formats.rendering import spaced_json
 from penstock.formats.round_trip import checked_round_trip
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.readers.tagged.dialect import Dialect, grammar_of
+from penstock.parsing.readers.tagged.dialect import TagDialect, grammar_of
 from penstock.parsing.readers.tagged.parameters import ParameterCallReader
 from penstock.parsing.readers.tagged.tags import Spelling
 from penstock.parsing.readers.tagged.values import ITEM
@@ -39,7 +47,7 @@ class ParameterCalls(Struct, frozen=True):
     calls of one message stand from *opening* to *closing* with *between* between them.
     """
 
-    dialect: Dialect
+    dialect: TagDialect
     call: str
     parameter: str
     other_parameter: str = ""
@@ -49,7 +57,7 @@ class ParameterCalls(Struct, frozen=True):
     result: str = "<tool_response>\nCONTENT\n</tool_response>"
 
     def syntax(self, tools: Iterable[Tool]) -> ParameterCalls:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -64,7 +72,7 @@ class ParameterCalls(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> ParameterCallReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return ParameterCallReader(self.dialect, marker)
 
     def render_call(self, call: ToolCall) -> str:
@@ -76,12 +84,14 @@ class ParameterCalls(Struct, frozen=True):
         return self._in_section(self.between.join(map(self._call, calls)))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
         places = {"NAME": tool.name, "PARAMETERS": PLACE}
         notation = Notation("json-in-tags", marks=self._marks)
         nests = self.dialect.nests
-        parameters = Parameters(self._slot, notation, elements=nests, item=ITEM if nests else "")
+        parameters = ParameterOutline(
+            self._slot, notation, elements=nests, item=ITEM if nests else ""
+        )
         return Outline(
             around(_filled(self.call, places), parameters, PLACE),
             self.opening,
@@ -130,7 +140,7 @@ class ParameterCalls(Struct, frozen=True):
 
 
 def prompt_of(how: str) -> str:
-    """Give the prompt of a format; *how* says what is special about its values."""
+    """Return the prompt of a format; *how* says what is special about its values."""
     return f"{HEAD}{_CALL}{how} For several calls, {_REPEAT}\n{TAIL}"
 
 
@@ -165,7 +175,7 @@ def _written(value: Any) -> str:
 
 
 class _Mark(str):
-    """Markup that stands between values."""
+    """Markup that is between values."""
 
     __slots__ = ()
 
@@ -201,7 +211,7 @@ _GLM_PROMPT: Final = prompt_of(
     "space is added. Write numbers, true, false, null, lists and objects as JSON."
 )
 
-_GLM: Final = Dialect(
+_GLM: Final = TagDialect(
     starts=("<tool_call>",),
     call="<tool_call>NAME",
     call_end="</tool_call>",
@@ -210,7 +220,7 @@ _GLM: Final = Dialect(
     parameter_end="</arg_value>",
     spelling=Spelling(escaped=True),
 )
-_HUNYUAN: Final = Dialect(
+_HUNYUAN: Final = TagDialect(
     starts=("<tool_call",),
     section="<tool_calls>",
     section_end="</tool_calls>",
@@ -241,7 +251,7 @@ _LING: Final = ParameterCalls(
 
 
 def _suffixed(template: str) -> str:
-    """Give every tag of *template* the suffix that the tokenizer of Hunyuan's models adds."""
+    """Return every tag of *template* the suffix that the tokenizer of Hunyuan's models adds."""
     return template.replace(">", ":opensource>")
 
 
@@ -281,7 +291,7 @@ _DSML_PROMPT: Final = prompt_of(
     _RAW + ' `string="true"` says that the value is a text, `string="false"` that it is JSON.'
 )
 
-_MINIMAX_M2: Final = Dialect(
+_MINIMAX_M2: Final = TagDialect(
     starts=("<minimax:tool_call>", "<invoke name="),
     section="<minimax:tool_call>",
     section_end="</minimax:tool_call>",
@@ -290,7 +300,7 @@ _MINIMAX_M2: Final = Dialect(
     parameter='<parameter name="KEY">',
     parameter_end="</parameter>",
 )
-_DOTS: Final = Dialect(
+_DOTS: Final = TagDialect(
     starts=("<dots_function_call>", "<invoke name="),
     section="<dots_function_call>",
     section_end="</dots_function_call>",
@@ -300,7 +310,7 @@ _DOTS: Final = Dialect(
     parameter_end="</parameter>",
     json="in sections",
 )
-_STEP3: Final = Dialect(
+_STEP3: Final = TagDialect(
     starts=("<｜tool_calls_begin｜>", "<｜tool_call_begin｜>", "<steptml:invoke name="),
     section="<｜tool_calls_begin｜>",
     section_end="<｜tool_calls_end｜>",
@@ -313,7 +323,7 @@ _STEP3: Final = Dialect(
     trims="blanks",
     special=True,
 )
-_MINICPM5: Final = Dialect(
+_MINICPM5: Final = TagDialect(
     starts=("<function name=", "<functionname="),
     call='<function name="NAME">',
     call_end="</function>",
@@ -324,8 +334,8 @@ _MINICPM5: Final = Dialect(
 )
 
 
-def _dsml(section: str) -> Dialect:
-    return Dialect(
+def _dsml(section: str) -> TagDialect:
+    return TagDialect(
         starts=(f"<｜DSML｜{section}>", "<｜DSML｜invoke name="),
         section=f"<｜DSML｜{section}>",
         section_end=f"</｜DSML｜{section}>",
@@ -339,7 +349,7 @@ def _dsml(section: str) -> Dialect:
     )
 
 
-def _lines(dialect: Dialect, result: str) -> ParameterCalls:
+def _lines(dialect: TagDialect, result: str) -> ParameterCalls:
     """Write each tag on a line of its own."""
     return ParameterCalls(
         dialect,
@@ -414,7 +424,7 @@ INVOKE_FORMATS: Final[tuple[Format, ...]] = (
 )
 
 
-# MiniMax-M3's calls: every tag behind the token of its namespace, and values that may nest.
+# MiniMax-M3's calls: every tag after the token of its namespace, and values that may nest.
 #
 # What is nested has no types of its own: a leaf is what the schema of the tool says, and text
 # where it says nothing. So a call reads back as it was only where the schema declares what it
@@ -423,7 +433,7 @@ INVOKE_FORMATS: Final[tuple[Format, ...]] = (
 
 _NS: Final = "]<]minimax[>["
 
-_MINIMAX_M3: Final = Dialect(
+_MINIMAX_M3: Final = TagDialect(
     # The token alone would not do: it begins the end of a section, too.
     starts=tuple(
         f"{_NS}{blank}<{tag}" for blank in ("", " ", "\n") for tag in ("tool_call>", "invoke name=")
@@ -473,8 +483,8 @@ _QWEN3_CODER_LINES: Final = "<parameter=KEY>\nVALUE\n</parameter>\n"
 _INLINE: Final = "<parameter=KEY>VALUE</parameter>\n"
 
 
-def _dialect(section: str) -> Dialect:
-    return Dialect(
+def _dialect(section: str) -> TagDialect:
+    return TagDialect(
         starts=(f"<{section}", "<function="),
         section=f"<{section}>",
         section_end=f"</{section}>",

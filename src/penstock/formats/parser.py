@@ -25,7 +25,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats.base import Format, Options, end_of, message_of
+from penstock.formats.base import Format, ParserOptions, end_of, message_of
 from penstock.formats.reasoning import reasoning_of
 from penstock.formats.registry import FormatLike, get
 from penstock.messages import AssistantMessage, Content, StopReason, Text, Thinking
@@ -41,12 +41,12 @@ class Parser(Engine):
 
     * *arguments*: ``whole``, where a call comes out when it is complete and anything else is text,
       or ``live``, where it comes out as it arrives and may turn out incomplete.
-    * *reasoning*: how the model marks its thoughts; None is what the format's models do, ``none``
+    * *reasoning*: how the model marks its reasoning; None is what the format's models do, ``none``
       leaves them in the text. *prompt_suffix* is what the prompt ended with: it may have opened a
       thought.
-    * *trim*: white space that touches a call is no text, and neither are the blank lines between
+    * *trim*: white space that touches a call is not a text, and neither are the blank lines between
       reasoning and the text after it.
-    * *repair*: a call that is broken, or left open by a model that ended by itself, is mended if
+    * *repair*: a call that is broken, or left open by a model that ended by itself, is repaired if
       the tool is known and its schema satisfied.
     * *on_error*: told in words, and with the segment, of text that was meant to be a call.
     * *ids*: gives an id to a call that brings none.
@@ -111,7 +111,7 @@ class _BorrowedParser(Parser):
         self._own = get(format).parser(read_tools(tools), **options)
 
     def feed(self, text: str) -> list[Event]:
-        """Read more text; give the events that it makes certain."""
+        """Read more text; return the events that it makes certain."""
         return self._numbered(self._own.feed(text))
 
     def finish(self, cut: bool = True) -> list[Event]:  # noqa: FBT001, FBT002
@@ -141,7 +141,7 @@ def parse(
     tools: object = (),
     *,
     reasoning: str | Reasoning | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[ParserOptions],
 ) -> AssistantMessage:
     """Read a whole answer; the options are those of `Parser`.
 
@@ -158,9 +158,9 @@ def parse(
 # Events in, events out: the text inside a sequence of events becomes text, thinking and calls.
 #
 # What a provider sends as text goes through a parser; every other block passes as it is. Blocks
-# are numbered anew, since one text may become several. Where the provider ends one block of
+# are numbered again, since one text may become several. Where the provider ends one block of
 # text and begins another means nothing to the parser; any other block, and the end of the
-# answer, finish the text before them. The terminal event is made anew: its message is what came
+# answer, finish the text before them. The terminal event is made again: its message is what came
 # out, and calls that were read make it end as ``tool_use``.
 #
 # A signature of text finishes the text that it is of, but not before it is known what follows:
@@ -172,7 +172,7 @@ def parse(
 Block = (
     ThinkingStart | ThinkingDelta | ThinkingEnd | ToolCallStart | ToolCallDelta | ToolCallEnd | Part
 )
-"""An event of a block that is no text."""
+"""An event of a block that is not a text."""
 
 _BLOCK_STARTS: Final = (ThinkingStart, ToolCallStart, Part)
 
@@ -193,7 +193,7 @@ class EventParser:
         tools: object = (),
         *,
         reasoning: str | Reasoning | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ParserOptions],
     ) -> None:
         self._format = get(format)
         self._tools = read_tools(tools)
@@ -218,7 +218,7 @@ class EventParser:
         self._numbers = count(1)
 
     def add(self, event: Event) -> list[Event]:
-        """Take one event; give those that it makes certain."""
+        """Take one event; return those that it makes certain."""
         if isinstance(event, TextDelta):
             self._heard[event.index] = self._heard.get(event.index, 0) + len(event.text)
             return self._read(event.text)
@@ -307,10 +307,10 @@ class EventParser:
         """Make an id that the provider has not given to a call of its own."""
         return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self._ids)
 
-    # --- what is no text ---
+    # --- what is not a text ---
 
     def _pass(self, event: Block) -> list[Event]:
-        """Let a block pass that is no text, under a number of our own."""
+        """Let a block pass that is not a text, under a number of our own."""
         before: list[Event] = []
         if isinstance(event, _BLOCK_STARTS):
             self._after_thought = isinstance(event, ThinkingStart)
@@ -348,7 +348,7 @@ def parse_events(
     tools: object = (),
     *,
     reasoning: str | Reasoning | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[ParserOptions],
 ) -> Iterator[Event]:
     """Read the text inside *events*; the options are those of `Parser`.
 

@@ -75,7 +75,7 @@ _TOOLS: Final = "{tools}"
 _EXAMPLE: Final = "{example}"
 
 _TAGGED: Final = f"<tools>\n{_TOOLS}\n</tools>"
-"""Where the tools stand in our own words."""
+"""Where the tools are in our own words."""
 
 HEAD: Final = f"""\
 You can call the tools below. Each has a name, says what it does, and has a JSON Schema that its \
@@ -124,7 +124,7 @@ block for each.
 class ToolList(Struct, frozen=True):
     """How models were taught to see the list of their tools.
 
-    *frame* shows where the list stands, in place of the tags of our own words. The tools stand in
+    *frame* shows where the list stands, in place of the tags of our own words. The tools are in
     it from *opening* to *closing* with *between* between them, each as *tool* shows it: ``{json}``
     is the tool, and ``{lines}`` the same over lines. A tool that is *typed* says that it is a
     function.
@@ -138,11 +138,11 @@ class ToolList(Struct, frozen=True):
     typed: bool = True
 
     def framed(self, prompt: str) -> str:
-        """Give *prompt* with the frame in which these models expect their tools."""
+        """Return *prompt* with the frame in which these models expect their tools."""
         return prompt.replace(_TAGGED, self.frame)
 
     def written(self, tools: Sequence[Tool]) -> str:
-        """Write *tools* as what stands in the frame."""
+        """Write *tools* as what is in the frame."""
         return self.opening + self.between.join(map(self._tool, tools)) + self.closing
 
     def _tool(self, tool: Tool) -> str:

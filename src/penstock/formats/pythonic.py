@@ -76,7 +76,7 @@ class PythonCalls(Struct, frozen=True):
     folds: bool = False
 
     def syntax(self, tools: Iterable[Tool]) -> PythonCalls:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
@@ -86,7 +86,7 @@ class PythonCalls(Struct, frozen=True):
         return tuple(filter(None, [self.start, _BRACKET if self.bare else ""]))
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         if marker == _BRACKET:
             return LeadingCallReader(self.end)
         if self.json:
@@ -103,7 +103,7 @@ class PythonCalls(Struct, frozen=True):
         return opening + between.join(map(self._call, calls)) + closing
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
         opening, between, closing = self._frame
         return Outline(
@@ -123,7 +123,7 @@ class PythonCalls(Struct, frozen=True):
 
     @property
     def _frame(self) -> tuple[str, str, str]:
-        """What stands before all calls, between two, and behind all."""
+        """What comes before all calls, between two, and after all."""
         if self.lines:
             return self.start, "\n", self.end
         return self.start + "[", ", ", "]" + self.end

@@ -47,7 +47,7 @@ class SuffixedReasoning(Reasoning, frozen=True):
     """
 
     def opened_in(self, prompt: str) -> tuple[str, Channel] | None:
-        """Give what *prompt* says behind the last marker that opens a thought, and its channel."""
+        """Return what *prompt* says after the last marker that opens a thought, and its channel."""
         found = list(_SUFFIXED.finditer(prompt))
         if not found:
             return None
@@ -60,7 +60,7 @@ _SUFFIXED: Final = re.compile(r"<think((?::[^<>\s]{1,64})?)>")
 
 
 def _tags(name: str, *, interrupted: bool = False, newlines: int = 0) -> Reasoning:
-    """Give the usual tags under the *name* of a model."""
+    """Return the usual tags under the *name* of a model."""
     return Reasoning(name, ("<think>",), ("</think>",), interrupted=interrupted, newlines=newlines)
 
 
@@ -146,7 +146,7 @@ NONE: Final = "none"
 
 
 def reasoning_of(usual: Reasoning | None, wanted: str | Reasoning | None) -> Reasoning | None:
-    """Give the style that is *wanted*, by name or as it is; None asks for the *usual* one.
+    """Return the style that is *wanted*, by name or as it is; None asks for the *usual* one.
 
     Raises `UsageError` for a name that nobody has.
     """

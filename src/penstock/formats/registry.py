@@ -40,7 +40,7 @@ class NoCalls(Struct, frozen=True):
     folds: bool = False
 
     def syntax(self, tools: Iterable[Tool]) -> NoCalls:
-        """Give itself: no tool can be called."""
+        """Return itself: no tool can be called."""
         del tools
         return self
 
@@ -109,7 +109,7 @@ ALIASES: Final = {
 class AnyFormat(Protocol):
     """A format, whoever made it: a name and five methods; `call_segments` may be there too.
 
-    Its `parse` and its `parser` never raise on model text: what is no call is text.
+    Its `parse` and its `parser` never raise on model text: what is not a call is text.
     """
 
     @property
@@ -143,9 +143,9 @@ _formats: dict[str, AnyFormat] = {}
 
 
 def get(format: FormatLike) -> AnyFormat:  # noqa: A002 - the word of the whole interface
-    """Give the format that *format* stands for.
+    """Return the format that *format* stands for.
 
-    Raises `UsageError` for a name that nobody has, and for what is no format.
+    Raises `UsageError` for a name that nobody has, and for what is not a format.
     """
     if isinstance(format, Format):  # What any format has is slow to ask for.
         return format
@@ -168,7 +168,7 @@ def names() -> list[str]:
 def register(format: AnyFormat | Callable[[], AnyFormat]) -> None:  # noqa: A002
     """Add a format of one's own; from now on it is found by its name.
 
-    Raises `UsageError` for what is no format, and for a name that penstock itself uses.
+    Raises `UsageError` for what is not a format, and for a name that penstock itself uses.
     """
     made = _made(format)
     if not made.name:
@@ -179,7 +179,7 @@ def register(format: AnyFormat | Callable[[], AnyFormat]) -> None:  # noqa: A002
 
 
 def unregister(name: str) -> None:
-    """Take a format of one's own out again; nothing happens if there is none."""
+    """Take a format of one's own out again; nothing happens if there is not one."""
     if not _is_ours(name):
         _formats.pop(_key(name), None)
 

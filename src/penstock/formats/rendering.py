@@ -12,7 +12,7 @@ _INDENT: Final = 4
 
 
 def spaced_json(value: object) -> str:
-    """Write *value* as most templates do, with a space behind each comma and colon.
+    """Write *value* as most templates do, with a space after each comma and colon.
 
     Raises `UsageError` for what JSON has no word for.
     """
@@ -20,7 +20,7 @@ def spaced_json(value: object) -> str:
 
 
 def indented_json(value: object, depth: int = 0) -> str:
-    """Write *value* over lines; those behind the first stand as deep as in *depth* containers.
+    """Write *value* over lines; those after the first stand as deep as in *depth* containers.
 
     Raises `UsageError` for what JSON has no word for.
     """

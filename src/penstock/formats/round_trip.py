@@ -24,7 +24,7 @@ MAX_DEPTH: Final = 128
 
 
 def checked_round_trip(style: CallStyle, call: ToolCall, text: str) -> str:
-    """Give *text* back if it reads as *call* in this *style*; raise `UsageError` otherwise."""
+    """Return *text* back if it reads as *call* in this *style*; raise `UsageError` otherwise."""
     if _json.is_deeper(call.arguments, MAX_DEPTH):
         raise UsageError(f"arguments nest deeper than {MAX_DEPTH}")
     is_same = _reading(style, Tool(call.name, parameters=schema_of(call.arguments)), text) == [
@@ -36,7 +36,7 @@ def checked_round_trip(style: CallStyle, call: ToolCall, text: str) -> str:
 
 
 def _keeps_texts(style: CallStyle, call: ToolCall, text: str) -> bool:
-    """Tell whether no text of *call* ends early where the tool may have any argument.
+    """Return whether no text of *call* ends early where the tool may have any argument.
 
     White space at its ends and other values are of no account: only a schema says what they are.
     """
@@ -50,7 +50,7 @@ def _keeps_texts(style: CallStyle, call: ToolCall, text: str) -> bool:
 
 
 def _reading(style: CallStyle, tool: Tool, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Give the calls that *text* makes where *tool* is the only one."""
+    """Return the calls that *text* makes where *tool* is the only one."""
     machine = Engine(style.syntax([tool]), [tool])
     events = (*machine.feed(text), *machine.finish())
     calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
@@ -58,7 +58,7 @@ def _reading(style: CallStyle, tool: Tool, text: str) -> list[tuple[str, dict[st
 
 
 def schema_of(value: Any) -> dict[str, Any]:
-    """Give a schema that says of *value* what it is."""
+    """Return a schema that says of *value* what it is."""
     match value:
         case None:
             return {"type": "null"}

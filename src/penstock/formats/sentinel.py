@@ -1,7 +1,7 @@
 """Calls as segments: a header in JSON between brackets, a body in any text, an end marker.
 
-A file, a patch or a command stands in the body as it is, so that nothing in it needs an escape.
-What such a body cannot hold, and the arguments of every other tool, stand in it as JSON.
+A file, a patch or a command is in the body as it is, so that nothing in it needs an escape.
+What such a body cannot hold, and the arguments of every other tool, are in it as JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import ANY, PLACE, Arguments, Outline, Parameters, Slot, around
+from penstock.formats.grammar import ANY, PLACE, Arguments, Outline, ParameterOutline, Slot, around
 from penstock.formats.grammar.outline import Notation
 from penstock.formats.grammar.text_without import JSON_LETTERS, Marks
 from penstock.formats.json_calls import as_json
@@ -32,7 +32,7 @@ _IN_HEADER: Final = Marks(("[[", "]]"))
 """What a text may not hold in a grammar: whatever might be a marker."""
 
 _BODIES: Final = {"write_file": "content", "edit_file": "patch", "run_bash": "command"}
-"""The argument that is the body, by tool; the others stand in the header."""
+"""The argument that is the body, by tool; the others are in the header."""
 
 
 class SentinelCalls(Struct, frozen=True):
@@ -49,12 +49,12 @@ class SentinelCalls(Struct, frozen=True):
         return True
 
     def syntax(self, tools: Iterable[Tool]) -> SentinelCalls:
-        """Give itself: the markers are the same for any *tools*."""
+        """Return itself: the markers are the same for any *tools*."""
         del tools
         return self
 
     def body(self, marker: str) -> SentinelReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         del marker
         return SentinelReader()
 
@@ -71,7 +71,7 @@ class SentinelCalls(Struct, frozen=True):
         return checked_round_trip(self, call, _segment({**header, "arguments": call.arguments}, ""))
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         key = _BODIES.get(tool.name)
         properties = Schema(tool.parameters).properties
         body = properties.get(key) if key is not None else None
@@ -100,11 +100,11 @@ def _header_of(call: ToolCall, body: str) -> dict[str, Any]:
 
 
 def _outline_with_body(name: str, body: str) -> Outline:
-    """Give the outline of a call whose text is the body, and whose header has all else."""
+    """Return the outline of a call whose text is the body, and whose header has all else."""
     before, _, behind = _segment({"type": name, PLACE: 0}, PLACE).partition(f",{as_json(PLACE)}:0")
     between, _, after = behind.partition(PLACE)
-    header = Parameters(_header_slot, Notation("json-in-header", marks=_IN_HEADER), but=body)
-    text = Parameters(lambda *_: Slot("", "", _IN_BODY, solid=True), only=body)
+    header = ParameterOutline(_header_slot, Notation("json-in-header", marks=_IN_HEADER), but=body)
+    text = ParameterOutline(lambda *_: Slot("", "", _IN_BODY, solid=True), only=body)
     return Outline((before, header, between, text, after), trigger=_TRIGGER)
 
 

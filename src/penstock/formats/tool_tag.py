@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import PLACE, Outline, Parameters, Slot, around, slot_of
+from penstock.formats.grammar import PLACE, Outline, ParameterOutline, Slot, around, slot_of
 from penstock.formats.grammar.outline import JSON_IN_XML
 from penstock.formats.grammar.text_without import XML_LETTERS, Marks
 from penstock.formats.json_calls import as_json
@@ -91,12 +91,12 @@ def unregister_tool(name: str) -> None:
 
 
 def registered_tool(name: str) -> RegisteredTool:
-    """Give how the tool *name* is read; for one that nobody registered, as any tool is."""
+    """Return how the tool *name* is read; for one that nobody registered, as any tool is."""
     return _tools.get(name.lower(), _OTHER)
 
 
 def find_reader(name: str) -> ToolReader:
-    """Give the reader of the tool *name*."""
+    """Return the reader of the tool *name*."""
     return registered_tool(name).reader
 
 
@@ -118,12 +118,12 @@ class ToolTags(Struct, frozen=True):
         return True
 
     def syntax(self, tools: Iterable[Tool]) -> ToolTags:
-        """Give itself: the tag is the same for any *tools*."""
+        """Return itself: the tag is the same for any *tools*."""
         del tools
         return self
 
     def body(self, marker: str) -> ToolTagReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return ToolTagReader(marker, find_reader)
 
     def render_call(self, call: ToolCall) -> str:
@@ -140,7 +140,7 @@ class ToolTags(Struct, frozen=True):
         raise refused or UsageError("no way to write this")
 
     def outline(self, tool: Tool) -> Outline:
-        """Give the outline of a call of *tool*."""
+        """Return the outline of a call of *tool*."""
         reader = find_reader(tool.name)
         read = reader if isinstance(reader, PipedTool) else PipedTool()
 
@@ -152,7 +152,7 @@ class ToolTags(Struct, frozen=True):
             plain = slot_of(written, letters=XML_LETTERS)
             return structs.replace(plain, solid=key in read.metadata)
 
-        parameters = Parameters(slot, JSON_IN_XML)
+        parameters = ParameterOutline(slot, JSON_IN_XML)
         return Outline(around(_tagged(tool.name, PLACE), parameters, PLACE), trigger="<tool ")
 
     def render_result(self, result: ToolResult) -> str:

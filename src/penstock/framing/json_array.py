@@ -123,7 +123,7 @@ class Decoder(FrameDecoder):
             )
 
     def _find_end(self, data: bytes, at: int) -> tuple[int, bool]:
-        """Find how far the open value goes, and tell whether that is its end."""
+        """Find how far the open value goes, and return whether that is its end."""
         match self._place:
             case _Place.VALUE:
                 return self._find_value_end(data, at)
@@ -141,7 +141,7 @@ class Decoder(FrameDecoder):
         return at, False
 
     def _skip_plain(self, data: bytes, at: int) -> int:
-        """Go behind the value's last bracket, or into the next string that may have escapes."""
+        """Go after the value's last bracket, or into the next string that may have escapes."""
         while self._depth:
             at = _match_end(_PLAIN, data, at)
             if at == len(data):
@@ -155,7 +155,7 @@ class Decoder(FrameDecoder):
         return at
 
     def _skip_string(self, data: bytes, at: int) -> int:
-        """Go behind the open string's closing quote: the next one that no backslash takes."""
+        """Go after the open string's closing quote: the next one that no backslash takes."""
         if self._escaped:
             self._escaped = False
             return at + 1

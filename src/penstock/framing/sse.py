@@ -44,7 +44,7 @@ MAX_IDLE: Final = 1024 * 1024
 """How many bytes in a row may belong to no event: comments of many hours, and no flood."""
 
 MAX_RETRY: Final = 10**15 - 1
-"""The longest reconnection time in milliseconds, some 30,000 years; a longer one is no time."""
+"""The longest reconnection time in milliseconds, some 30,000 years; a longer one is not a time."""
 
 # Numbers, not bytes: `10 in data` is eight times quicker than `b"\n" in data`.
 _LF: Final = 10
@@ -83,7 +83,7 @@ class Decoder(FrameDecoder):
         self._fresh = False  # nothing is pending: the next byte begins a block
         self._data: list[str] = []
         self._size = 0
-        self._idle = 0  # bytes since the last event that are none of it
+        self._idle = 0  # bytes since the last event that are not of it
         self._event = ""
         self._id = ""
 
@@ -145,7 +145,7 @@ class Decoder(FrameDecoder):
             self._add_data(line)
         elif line:
             self._read_field(line)
-        self.retry = retry  # a number that the end may have cut is no number
+        self.retry = retry  # a number that the end may have cut is not a number
         if self._data:
             frames.append(Frame("\n".join(self._data), self._event, self._id, unfinished=True))
 
@@ -183,8 +183,8 @@ class Decoder(FrameDecoder):
     def _read_field(self, line: bytes) -> None:
         """Read a line that is not empty and not ``data:``; a comment has an empty field name.
 
-        A line of no known field is not counted as idle: a body that is no stream, such as JSON on
-        one line, has nothing else.
+        A line of no known field is not counted as idle: a body that is not a stream, such as JSON
+        on one line, has nothing else.
         """
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -240,7 +240,7 @@ def comment(text: str = "") -> bytes:
 
 
 def is_event_stream(content_type: str) -> bool:
-    """Tell whether a ``Content-Type`` header announces an event stream.
+    """Return whether a ``Content-Type`` header announces an event stream.
 
     Parameters are ignored, and so is a `;` that none follows: the standard says that the stream is
     UTF-8 whatever its `charset`.

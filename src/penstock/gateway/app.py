@@ -137,7 +137,7 @@ class Gateway:
             _LOG.warning("%s", words)
 
     def scope_of(self, caller: HTTPExchange) -> str | None:
-        """Give whose part of the log *caller* sees; None is all of it, where nobody has a key."""
+        """Return whose part of the log *caller* sees; None is all of it, where nobody has a key."""
         guest = self.door.admit(caller)
         return None if self.door.is_open else guest.name
 
@@ -160,7 +160,7 @@ class Gateway:
 
     @property
     def streams(self) -> int:
-        """How many answers are on their way."""
+        """How many answers are in progress."""
         return len(self._open)
 
     def begin(self, answering: ResponseWriter, journal: RequestLog) -> None:
@@ -218,7 +218,7 @@ class Gateway:
         limits: Limits,
         secrets: LogRedactor,
     ) -> None:
-        """Serve what these say from now on; answers on their way go on as they began."""
+        """Serve what these say from now on; answers in progress continue as they began."""
         old, self.directory = self.directory, directory
         self.door.renew(keys)
         self.limits, self.secrets = limits, secrets

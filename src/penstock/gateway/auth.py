@@ -4,13 +4,13 @@ Of a key only the hash is known. What a client presents is hashed and compared w
 in constant time, so neither the time it takes nor a copy of the configuration tells a key. Without
 any key everybody may ask, which the configuration allows on this machine only.
 
-A web page is not on this machine, though the browser that runs it is. So while there is no key, who
-asks must have meant this machine by name: a page elsewhere sends its own name as ``Origin``, and
-one whose name was made to point here (DNS rebinding) sends that as ``Host``.
+A web page is not on this machine, though the browser that runs it is. So while there is not a key,
+who asks must have meant this machine by name: a page elsewhere sends its own name as ``Origin``,
+and one whose name was made to point here (DNS rebinding) sends that as ``Host``.
 
 Several workers know nothing of each other, so each of them gives out its share of what a key may
-have: together they keep to what is set, but for a share that is no whole number. What that costs: a
-client that keeps to one connection keeps to one worker, and has its share alone.
+have: together they keep to what is set, but for a share that is not a whole number. What that
+costs: a client that keeps to one connection keeps to one worker, and has its share alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BUSY: Final = 1.0
 class Quota(Struct, frozen=True):
     """What one key may have: these models, so many answers at a time, so many requests a minute.
 
-    No models are all models, and 0 is no limit. *hash* is the SHA-256 of the key.
+    No models are all models, and 0 is not a limit. *hash* is the SHA-256 of the key.
     """
 
     hash: bytes = b""
@@ -61,7 +61,7 @@ class Client:
         self._at = now
 
     def may_use(self, model: str) -> bool:
-        """Tell whether the key is good for *model*."""
+        """Return whether the key is good for *model*."""
         models = self.allowance.models
         return not models or any(is_match(name, model) for name in models)
 
@@ -83,7 +83,7 @@ class Client:
     def widen(self, stay: ConcurrencySlot, answers: int) -> None:
         """Count all *answers* of a request in, once it is known how many it wants.
 
-        Raises `HTTPError` where there is no room for them.
+        Raises `HTTPError` where there is not a room for them.
         """
         self._check_room(answers, stay.answers)
         self._open += answers - stay.answers
@@ -141,7 +141,7 @@ class ConcurrencySlot:
         self.answers = 1
 
     def widen(self, answers: int) -> None:
-        """Count for so many *answers*; raise `HTTPError` where there is no room for them."""
+        """Count for so many *answers*; raise `HTTPError` where there is not a room for them."""
         self._guest.widen(self, answers)
 
 
@@ -175,7 +175,7 @@ class Authenticator:
         return not self._guests
 
     def admit(self, caller: HTTPExchange) -> Client:
-        """Give whose key *caller* presents; raise `HTTPError` for one that nobody has."""
+        """Return whose key *caller* presents; raise `HTTPError` for one that nobody has."""
         if not self._guests:
             self._check_names(caller)
             return self._everybody
@@ -200,13 +200,13 @@ class Authenticator:
             raise _foreign("`Origin` is a page from elsewhere")
 
     def _is_here(self, authority: str) -> bool:
-        """Tell whether *authority*, with whatever port, is this machine."""
+        """Return whether *authority*, with whatever port, is this machine."""
         found = _AUTHORITY.fullmatch(authority.lower())
         name = (found[1] or found[2]) if found else ""
         return bool(name) and (name == self._host or is_loopback(name))
 
     def now(self) -> float:
-        """Give the time by which turns are counted."""
+        """Return the time by which turns are counted."""
         return self._clock()
 
     def renew(self, keys: Mapping[str, Quota]) -> None:
@@ -228,9 +228,9 @@ def _foreign(what: str) -> HTTPError:
 
 
 def presented_keys(caller: HTTPExchange) -> list[bytes]:
-    """Give the keys that *caller* presents, in all of the headers in which clients do.
+    """Return the keys that *caller* presents, in all of the headers in which clients do.
 
-    Some clients fill one of the headers with a word that is no key.
+    Some clients fill one of the headers with a word that is not a key.
     """
     authorization = caller.headers.get("authorization", b"").strip()
     scheme, _, bearer = authorization.partition(b" ")

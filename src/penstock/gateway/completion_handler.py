@@ -21,9 +21,9 @@ from penstock.gateway.http_exchange import HTTPExchange
 from penstock.gateway.model_router import ResolvedRoute, headers_for
 from penstock.gateway.request_log import RequestLog
 from penstock.gateway.response import (
+    EndpointFormat,
     Keep,
     MultiChoiceResponseWriter,
-    ResponseFormat,
     ResponseWriter,
 )
 from penstock.gateway.stored_responses import PREVIOUS
@@ -66,8 +66,8 @@ def new_id() -> str:
 class PreparedResponse(Struct, frozen=True):
     """An answer that can begin: what *sources* give, told by *answering*.
 
-    The request itself is no part of it: an agent's is a hundred times as large as all that an open
-    stream needs, and streams are open for minutes.
+    The request itself is not a part of it: an agent's is a hundred times as large as all that an
+    open stream needs, and streams are open for minutes.
     """
 
     answering: ResponseWriter
@@ -191,7 +191,7 @@ class CompletionHandler:
 
     # --- how it is answered ---
 
-    def _dialect(self, request: Request, way: ResolvedRoute) -> ResponseFormat:
+    def _dialect(self, request: Request, way: ResolvedRoute) -> EndpointFormat:
         tokens = http_exchange.tokens_in(self._data)
         always = way.api in TELLS_USAGE
         if always and self._api == CHAT and not request.include_usage:
@@ -202,8 +202,8 @@ class CompletionHandler:
             self._api, request, self.id, tokens=tokens, always=always, fields=fields
         )
 
-    def _keep(self, dialect: ResponseFormat) -> Keep:
-        """Give what keeps the answer for a request that goes on from it."""
+    def _keep(self, dialect: EndpointFormat) -> Keep:
+        """Return what keeps the answer for a request that continues from it."""
         if self._api != RESPONSES or self._fields.get("store") is False:
             return _nothing_to_keep
 
@@ -211,7 +211,7 @@ class CompletionHandler:
         said, secrets = known.said(self._fields), self._secrets
 
         async def keep(message: AssistantMessage) -> None:
-            if not isinstance(ending_of(message), ErrorInfo):  # from those nobody can go on
+            if not isinstance(ending_of(message), ErrorInfo):  # from those nobody can continue
                 await known.keep(said, dialect.whole(message), scope, previous, secrets)
 
         return keep
@@ -294,7 +294,7 @@ async def _nothing_to_keep(message: AssistantMessage) -> None:
 def completion_endpoint(
     api: str, what: str, kind: type[CompletionHandler] = CompletionHandler
 ) -> Callable[[Gateway, HTTPExchange], Awaitable[None]]:
-    """Give the handler of an endpoint whose clients speak *api*; *what* says what it does."""
+    """Return the handler of an endpoint whose clients speak *api*; *what* says what it does."""
 
     async def handle(gateway: Gateway, caller: HTTPExchange) -> None:
         caller.api = api

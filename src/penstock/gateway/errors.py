@@ -55,7 +55,7 @@ class HTTPError(Exception):
 
 
 def write(error: ErrorInfo, api: str = "", error_id: str = "") -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *api*.
+    """Return the status and the body that tell a client of *api*.
 
     *error_id* is what the log knows it by, where the API has a place for it.
     """
@@ -69,9 +69,9 @@ def write(error: ErrorInfo, api: str = "", error_id: str = "") -> tuple[int, dic
 
 
 def presentable(error: ErrorInfo) -> ErrorInfo:
-    """Give *error* with a status that refuses, whatever the upstream's was.
+    """Return *error* with a status that refuses, whatever the upstream's was.
 
-    No other may go to a client: some make an answer without a body, some are none at all. Where a
+    No other may go to a client: some make an answer without a body, some are not at all. Where a
     redirect led is nobody's business outside.
     """
     status = error.status
@@ -84,7 +84,7 @@ def presentable(error: ErrorInfo) -> ErrorInfo:
 
 
 def headers_of(error: ErrorInfo, *, close: bool = False) -> list[tuple[bytes, bytes]]:
-    """Give the headers that belong to an answer with *error*."""
+    """Return the headers that belong to an answer with *error*."""
     headers = [(b"connection", b"close")] if close else []
     if error.retry_after is not None and math.isfinite(error.retry_after):
         headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))

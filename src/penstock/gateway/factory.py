@@ -1,4 +1,4 @@
-"""From settings to what serves them: the models behind the upstreams, the door, the store."""
+"""From settings to what serves them: the models after the upstreams, the door, the store."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def renew(gateway: Gateway, settings: Settings) -> None:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Give the limits of requests."""
+    """Return the limits of requests."""
     limits = settings.limits
     return Limits(
         body_bytes=limits.body_bytes,
@@ -72,7 +72,7 @@ def directory_of(settings: Settings, store: Store | None) -> ModelRouter:
 
 
 def model_of(name: str, settings: UpstreamSettings, store: Store | None) -> Model:
-    """Make the model behind the upstream *name*."""
+    """Make the model after the upstream *name*."""
     if settings.api == "qwen":
         return _qwen(settings, None if store is None else StoredSessions(store, name))
     if settings.api == "demo":
@@ -154,7 +154,7 @@ def store_of(settings: Settings) -> Store | None:
 
 
 def allowances(keys: Mapping[str, KeySettings]) -> dict[str, Quota]:
-    """Give what each key may have."""
+    """Return what each key may have."""
     return {
         name: Quota(
             bytes.fromhex(key.hash.removeprefix(_HASH)),

@@ -155,12 +155,12 @@ class HTTPExchange:
         self._watcher: asyncio.Task[None] | None = None
 
     def header(self, name: str) -> str:
-        """Give a header; nothing where there is none."""
+        """Return a header; nothing where there is not one."""
         return self.headers.get(name, b"").decode("latin-1").strip()
 
     @property
     def query(self) -> dict[str, str]:
-        """What stands behind the question mark; of several of one name the last."""
+        """What comes after the question mark; of several of one name the last."""
         return dict(parse_qsl(self._query.decode("latin-1"), keep_blank_values=True))
 
     def forget_head(self) -> None:
@@ -233,7 +233,7 @@ class HTTPExchange:
         self._be_gone()
 
     async def gone(self) -> None:
-        """Wait until the client has hung up; only behind the end of its body.
+        """Wait until the client has hung up; only after the end of its body.
 
         A server tells of a client that is gone and of an answer that has ended in the same words:
         who was answered to the end is not gone, and waited for without end.
@@ -275,7 +275,7 @@ class HTTPExchange:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end_stream(self, data: bytes = b"") -> None:
-        """Send the last piece, behind one that was not sent yet."""
+        """Send the last piece, after one that was not sent yet."""
         self.has_ended = True
         self._unsent = data = self._unsent + data
         await self._send({"type": "http.response.body", "body": data})

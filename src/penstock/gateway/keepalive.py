@@ -75,7 +75,7 @@ class _SharedTimer:
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop, patience: float) -> _SharedTimer:
-        """Give the pulse of those who are so patient."""
+        """Return the pulse of those who are so patient."""
         found = cls._pulses.get((loop, patience))
         if found is None:
             found = cls._pulses[loop, patience] = cls(loop, patience)

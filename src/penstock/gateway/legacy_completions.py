@@ -1,7 +1,7 @@
 """``/v1/completions``: the older endpoint, where a prompt is text and so is the answer.
 
-The models behind the gateway converse, so the prompt is what a user says. There are no tools here
-and no place for thoughts: what is not text is left out.
+The models after the gateway converse, so the prompt is what a user says. There are not tools here
+and no place for reasoning: what is not text is omitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.events import Done, Failed, MessageStart, TextDelta, TextEnd, Text
 from penstock.gateway.completion_handler import CompletionHandler
 from penstock.gateway.http_exchange import tokens_in
 from penstock.gateway.model_router import ResolvedRoute
-from penstock.gateway.response import ResponseFormat
+from penstock.gateway.response import EndpointFormat
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.request import Request
 
@@ -44,7 +44,7 @@ class CompletionAsked(CompletionHandler):
         request.extra = {}
         return request
 
-    def _dialect(self, request: Request, way: ResolvedRoute) -> ResponseFormat:
+    def _dialect(self, request: Request, way: ResolvedRoute) -> EndpointFormat:
         del way
         return CompletionDialect(
             f"cmpl-{self.id}",
@@ -56,7 +56,7 @@ class CompletionAsked(CompletionHandler):
 
 
 def prompt_of(fields: Mapping[str, Any]) -> str:
-    """Give the one prompt of a request; raise `UsageError` for several, or for tokens."""
+    """Return the one prompt of a request; raise `UsageError` for several, or for tokens."""
     prompt = fields.get("prompt", "")
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]

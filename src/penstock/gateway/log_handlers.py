@@ -41,7 +41,7 @@ async def requests(gateway: Gateway, caller: HTTPExchange) -> None:
 
 
 async def request(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Show one request: all of it, or what stands behind its id (``/raw``, ``/events``, …)."""
+    """Show one request: all of it, or what comes after its id (``/raw``, ``/events``, …)."""
     store, scope = store_of(gateway), gateway.scope_of(caller)
     id_, _, part = caller.path.removeprefix("/v1/requests/").partition("/")
     detail = await read_from(store.request(id_))
@@ -74,7 +74,7 @@ async def session(gateway: Gateway, caller: HTTPExchange) -> None:
 
 
 async def forget_session(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Forget one conversation: the next request of it begins anew."""
+    """Forget one conversation: the next request of it begins again."""
     store, scope = store_of(gateway), gateway.scope_of(caller)
     id_ = caller.path.removeprefix("/v1/sessions/")
     if not await read_from(forget(store, scope, id_)):
@@ -97,7 +97,7 @@ async def response(gateway: Gateway, caller: HTTPExchange) -> None:
 
 
 async def delete_response(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Forget an answer: it is not shown again, and nobody can go on from it."""
+    """Forget an answer: it is not shown again, and nobody can continue from it."""
     caller.api, guest = _RESPONSES_API, gateway.door.admit(caller)
     id_ = caller.path.removeprefix(_RESPONSES)
     if not await gateway.conversations.delete(id_, guest.name):
@@ -131,14 +131,14 @@ def _items(id_: str, items: list[Any], order: str) -> dict[str, Any]:
 
 
 def store_of(gateway: Gateway) -> Store:
-    """Give the store; raise `HTTPError` where there is none."""
+    """Return the store; raise `HTTPError` where there is not one."""
     if gateway.store is None:
         raise HTTPError(404, "nothing is logged here: the store is switched off")
     return gateway.store
 
 
 async def read_from(reading: Awaitable[T]) -> T:
-    """Give what *reading* the store gives; raise `HTTPError` where it cannot be read."""
+    """Return what *reading* the store gives; raise `HTTPError` where it cannot be read."""
     try:
         return await reading
     except UsageError as exc:  # a filter that the store cannot read

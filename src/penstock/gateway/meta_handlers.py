@@ -51,7 +51,7 @@ async def count_tokens(gateway: Gateway, caller: HTTPExchange) -> None:
 
 
 async def count_input_tokens(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Guess what a request to the Responses API costs, with all that it goes on from."""
+    """Guess what a request to the Responses API costs, with all that it continues from."""
     caller.api = "openai-responses"
     guest = gateway.door.admit(caller)
     limits = gateway.limits

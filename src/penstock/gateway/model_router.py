@@ -1,4 +1,4 @@
-"""Which model answers: the names that clients use, and the upstreams behind them."""
+"""Which model answers: the names that clients use, and the upstreams after them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.request import Request
 # The models that clients can be told of: those that the settings name, and the upstream's own.
 #
 # A name that the settings do not know goes to the default upstream as it is, so that upstream
-# is asked what it has. Its list is kept for an hour; one that cannot be had is asked for again
+# is asked what it has. Its list is kept for an hour; one that cannot be had is retried
 # after a minute, and nobody waits long for it.
 
 
@@ -31,14 +31,14 @@ KEPT_SECONDS: Final = 3_600.0
 """How long a list is good."""
 
 AGAIN_SECONDS: Final = 60.0
-"""After how long a list is asked for again that could not be had."""
+"""After how long a list is retried that could not be had."""
 
 WAIT_SECONDS: Final = 3.0
 """How long a client that lists the models waits for the upstream."""
 
 
 @runtime_checkable
-class Listing(Protocol):
+class ModelListing(Protocol):
     """A model whose server can say what it has."""
 
     async def names(self, seconds: float) -> list[str]:
@@ -49,13 +49,13 @@ class Catalog:
     """Knows what the server of *model* has, as far as it says so."""
 
     def __init__(self, model: object, clock: Callable[[], float] = time.monotonic) -> None:
-        self._model = model if isinstance(model, Listing) else None
+        self._model = model if isinstance(model, ModelListing) else None
         self._clock = clock
         self._names: list[str] = []
         self._until = clock()
 
     async def names(self) -> list[str]:
-        """Give the names; those of before where the server does not answer."""
+        """Return the names; those of before where the server does not answer."""
         if self._model is None or self._clock() < self._until:
             return self._names
         # Whoever comes meanwhile is told what is known by now.
@@ -76,7 +76,7 @@ An idempotency key does not: one request may ask an upstream several times, and 
 
 
 class ResolvedRoute(Struct, frozen=True):
-    """The way of one request: to *model* behind *upstream*, which calls it *asked*."""
+    """The way of one request: to *model* after *upstream*, which calls it *asked*."""
 
     name: str
     upstream: str
@@ -116,7 +116,7 @@ class ResolvedRoute(Struct, frozen=True):
     def omitted(self, request: Request) -> list[str]:
         """Name what of *request* goes no further than here; the upstream's report names the rest.
 
-        A report knows only what it was given: in words there are no tools of a provider any more.
+        A report knows only what it was given: in words there are not tools of a provider any more.
         """
         names = [] if self.options.effort or request.reasoning is None else ["reasoning"]
         left_out: Callable[[Request], list[str]] | None = getattr(self.model, "left_out", None)
@@ -136,7 +136,7 @@ class ResolvedRoute(Struct, frozen=True):
         return [f"system messages: {later} merged into {where}"]
 
     def batches(self, request: Request, tap: Tap, on_error: OnError) -> Batches:
-        """Ask the upstream, and give what comes with its text read."""
+        """Ask the upstream, and return what comes with its text read."""
         reasoning = request.reasoning if self.options.effort else None
         asked = structs.replace(
             request,
@@ -148,7 +148,7 @@ class ResolvedRoute(Struct, frozen=True):
 
 
 class ModelRouter:
-    """Knows every model that clients may ask for: *models* are those behind the upstreams."""
+    """Knows every model that clients may ask for: *models* are those after the upstreams."""
 
     def __init__(self, settings: Settings, models: Mapping[str, Model]) -> None:
         self._settings = settings
@@ -156,9 +156,9 @@ class ModelRouter:
         self._catalog = Catalog(self._models.get(settings.default_upstream))
 
     def way(self, name: str, scope: str = "") -> ResolvedRoute:
-        """Give the way of a client of *scope* to the model *name*.
+        """Return the way of a client of *scope* to the model *name*.
 
-        Raises `HTTPError` where there is none.
+        Raises `HTTPError` where there is not one.
         """
         route = self._settings.route(name)
         if route is None:
@@ -181,7 +181,7 @@ class ModelRouter:
         return [described(name, self._owner(name)) for name in names]
 
     def _named(self) -> list[str]:
-        """Name the models that the settings know; a pattern is no name."""
+        """Name the models that the settings know; a pattern is not a name."""
         settings = self._settings
         names = [name for name in settings.models if not name.endswith("*")]
         if settings.default_model:
@@ -214,5 +214,5 @@ def described(name: str, owner: str) -> dict[str, Any]:
 
 
 def headers_for(headers: Mapping[str, bytes]) -> dict[str, str]:
-    """Give those of a client's *headers* that go on to an upstream."""
+    """Return those of a client's *headers* that continue to an upstream."""
     return {name: headers[name].decode("latin-1") for name in _PASSED_ON if name in headers}

@@ -132,7 +132,7 @@ def _listed() -> list[tuple[str, str, str]]:
 
 
 def own_version() -> str:
-    """Give the version of penstock; 0 where it runs without having been installed."""
+    """Return the version of penstock; 0 where it runs without having been installed."""
     try:
         return version("penstock")
     except PackageNotFoundError:

@@ -1,7 +1,7 @@
 """Sessions of upstreams that keep the conversations themselves, in the store.
 
 The store has the last word: another gateway may have gone on with a conversation, and somebody may
-have deleted one. What this process wrote stands in for a store that cannot be read, and what the
+have deleted one. What this process wrote is in for a store that cannot be read, and what the
 store had no time to take counts beside what it holds.
 
 Whoever asks waits for the store, but not for long, and not again and again: one that was too slow
@@ -27,7 +27,7 @@ IMPATIENCE: Final = 0.05
 """How many seconds it waits where the last one waited in vain."""
 
 COMMIT_SECONDS: Final = 0.05
-"""How many seconds the end of an answer waits until the place behind it is written."""
+"""How many seconds the end of an answer waits until the place after it is written."""
 
 _COLUMNS: Final = frozenset(
     {"id", "scope", "model", "chat_id", "parent_id", "created", "used", "expires", "turns"}
@@ -36,7 +36,7 @@ _COLUMNS: Final = frozenset(
 
 
 async def forget_session(store: Store, scope: str | None, id_: str) -> bool:
-    """Drop a session from *store* and from this process; tell whether there was one.
+    """Drop a session from *store* and from this process; return whether there was one.
 
     It is of any scope if *scope* is None. Raises `StoreError` where the store still holds it.
     """
@@ -86,7 +86,7 @@ class StoredSessions:
             await self.store.delete_session(id, scope=scope)
 
     async def let_go(self, scope: str | None, id_: str) -> bool:
-        """Drop what this process holds of a session; tell whether the store may lack it."""
+        """Drop what this process holds of a session; return whether the store may lack it."""
         was_unsaved = False
         for held in (self._newest, self._unsaved):
             for owner in held.scopes(id_) if scope is None else [scope]:
@@ -107,7 +107,7 @@ class StoredSessions:
     # --- rows ---
 
     def _own(self, hash_: str) -> str:
-        """Give a hash that no other upstream has."""
+        """Return a hash that no other upstream has."""
         return f"{self._upstream}:{hash_}" if hash_ else ""
 
     def _row(self, session: QwenSession) -> SessionRow:

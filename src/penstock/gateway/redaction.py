@@ -15,7 +15,7 @@ from penstock.messages import ErrorInfo
 from penstock.models.http.keys import Mask
 
 LEAST: Final = 12
-"""How long a secret is at least; a key like ``none`` is none, and a word of the language too."""
+"""How long a secret is at least; a key like ``none`` is not one, and a word of the language too."""
 
 _QUOTED: Final = 6  # how much longer a character may get in a URL, or in JSON
 
@@ -33,13 +33,13 @@ class LogRedactor:
         return f"Secrets({len(self._known)})"
 
     def with_keys(self, keys: Iterable[bytes]) -> LogRedactor:
-        """Give the same with the keys that a client came with."""
+        """Return the same with the keys that a client came with."""
         texts = {key.decode("utf-8", "replace") for key in keys}
         fresh = {text for text in texts if len(text) >= LEAST} - set(self._known)
         return LogRedactor([*self._known, *fresh]) if fresh else self
 
     def body(self, data: bytes) -> bytes:
-        """Give *data* with every secret hidden."""
+        """Return *data* with every secret hidden."""
         return self._mask.body(data) if self._known else data
 
     def hide_in(self, error: ErrorInfo) -> None:
@@ -47,12 +47,12 @@ class LogRedactor:
         error.message, error.type = self.text(error.message), self.text(error.type)
 
     def text(self, text: str) -> str:
-        """Give *text* with every secret hidden."""
+        """Return *text* with every secret hidden."""
         return self._mask.text(text) if self._known else text
 
 
 def secrets_of(settings: Settings) -> LogRedactor:
-    """Give the secrets that *settings* hold."""
+    """Return the secrets that *settings* hold."""
     return LogRedactor(
         secret for one in settings.upstreams.values() for secret in _of_upstream(one)
     )

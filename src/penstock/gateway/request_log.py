@@ -97,7 +97,7 @@ class CompressedBuffer:
             self._squeeze(self._secrets.overlap)
 
     def blocks(self) -> list[bytes]:
-        """Give what was kept, in blocks that each can be undone alone."""
+        """Return what was kept, in blocks that each can be undone alone."""
         if self._open:
             self._squeeze(overlap=0)
         return self._blocks
@@ -307,7 +307,7 @@ class RequestLog(Tap):
         return [name for name in names if name not in self.handled]
 
     def passed(self) -> float:
-        """Give the seconds since the request came."""
+        """Return the seconds since the request came."""
         return monotonic() - self._began
 
     # --- the end ---
@@ -392,7 +392,7 @@ class RequestLog(Tap):
 
 
 def _size_of(batch: list[Event]) -> int:
-    """Tell about how much the ends in *batch* say; a delta never is that large."""
+    """Return about how much the ends in *batch* say; a delta never is that large."""
     size = 0
     for event in batch:
         if isinstance(event, TextEnd | ThinkingEnd):
@@ -414,7 +414,7 @@ def _lines(batch: list[Event]) -> bytes:
 
 
 def _written(response: Callable[[], dict[str, Any]] | None) -> bytes:
-    """Write the whole answer; one that its API has no words for is left out."""
+    """Write the whole answer; one that its API has no words for is omitted."""
     try:
         return b"" if response is None else _json.encode_wire(response())
     except UsageError:

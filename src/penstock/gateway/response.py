@@ -1,8 +1,8 @@
 """One request answered: events of a model in, bytes of the client's API out.
 
 This is the hot path. What arrives together from the upstream leaves together: one list of events,
-one `send`, and the next list is asked for when the client has room. There is no queue, so whoever
-reads slowly slows the upstream down, and nothing is held but what is on its way.
+one `send`, and the next list is asked for when the client has room. There is not a queue, so
+whoever reads slowly slows the upstream down, and nothing is held but what is on its way.
 
 A client that hangs up cancels the task, and with it the upstream's connection, whatever it waits
 for. An upstream that fails before anything went out is answered with a status; afterwards with the
@@ -39,21 +39,21 @@ from penstock.models.base import Batches
 from penstock.request import Request
 from penstock.streams.errors import error_of
 
-# How an answer ends: found in what arrives, or made where nothing lawful arrives any more.
+# How an answer ends: found in what arrives, or made where nothing valid arrives any more.
 
 
-_ENDS: Final = (Done, Failed)  # a union would be made anew for each batch
+_ENDS: Final = (Done, Failed)  # a union would be made again for each batch
 _OF_THE_GATEWAY: Final = (401, 407)  # the keys to the upstream and to a proxy are not the client's
 
 
 def find_end(batch: list[Event]) -> Done | Failed | None:
-    """Give the end of the answer, if *batch* holds it."""
+    """Return the end of the answer, if *batch* holds it."""
     last = batch[-1] if batch else None
     return last if isinstance(last, _ENDS) else None
 
 
 def is_nothing_but_failure(batch: list[Event]) -> bool:
-    """Tell whether the answer failed before it said anything; a refusal is an answer."""
+    """Return whether the answer failed before it said anything; a refusal is an answer."""
     *before, last = batch
     if not isinstance(last, Failed) or not isinstance(ending_of(last.message), ErrorInfo):
         return False
@@ -63,7 +63,7 @@ def is_nothing_but_failure(batch: list[Event]) -> bool:
 def make_fit(error: ErrorInfo) -> None:
     """Make of an upstream's error one that concerns a client: a status that refuses.
 
-    An upstream that wants another key of the gateway is no fault of a client.
+    An upstream that wants another key of the gateway is not a fault of a client.
     """
     if error.kind == "provider" and error.status in _OF_THE_GATEWAY:
         error.message = f"the upstream refused the gateway: {error.message}"
@@ -80,7 +80,7 @@ def shutdown() -> ErrorInfo:
 
 
 def aborted_by(error: ErrorInfo) -> Failed:
-    """Give the end of an answer that *error* ended from outside."""
+    """Return the end of an answer that *error* ended from outside."""
     return Failed("aborted", error, AssistantMessage(stop_reason="aborted", error=error))
 
 
@@ -104,7 +104,7 @@ Keep = Callable[[AssistantMessage], Awaitable[None]]
 """Keeps what the next request will need of an answer, before the client sees its end."""
 
 
-class ResponseFormat(Protocol):
+class EndpointFormat(Protocol):
     """How one endpoint tells an answer."""
 
     @property
@@ -127,7 +127,7 @@ class ResponseWriter:
     def __init__(
         self,
         caller: HTTPExchange,
-        dialect: ResponseFormat,
+        dialect: EndpointFormat,
         journal: RequestLog,
         keep: Keep,
         *,
@@ -256,7 +256,7 @@ class ResponseWriter:
         await self._caller.answer(self.status, body, *errors.headers_of(error))
 
     async def _say_goodbye(self, *, stream: bool) -> None:
-        """End what the gateway cannot go on with; to a client that is gone nothing is said."""
+        """End what the gateway cannot continue with; to a client that is gone nothing is said."""
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
@@ -328,7 +328,7 @@ _OF_WHOLE: Final = ("custom",)
 """The options of a stream that a whole answer has too."""
 
 
-class ApiResponseFormat(Struct, frozen=True):
+class ApiEndpointFormat(Struct, frozen=True):
     """Tells answers as *api* does, under the name of the model that the client asked for.
 
     *tokens* is about what the prompt costs.
@@ -368,8 +368,8 @@ def dialect_of(
     tokens: int = 0,
     always: bool = False,
     fields: Mapping[str, Any] | None = None,
-) -> ApiResponseFormat:
-    """Give the dialect in which *request* of *api* is answered.
+) -> ApiEndpointFormat:
+    """Return the dialect in which *request* of *api* is answered.
 
     *tokens* is what the prompt is thought to cost, for the API that tells it first and for
     upstreams that count nothing; *always* tells the tokens at the end whether the client asked for
@@ -383,11 +383,11 @@ def dialect_of(
         options["custom"] = _custom_tools(request)
         options["fields"] = _squeezed({**repeated(request.raw or {}), **(fields or {})})
     id_ = PREFIXES[api] + request_id
-    return ApiResponseFormat(api, id_, request.model, int(time.time()), options, tokens)
+    return ApiEndpointFormat(api, id_, request.model, int(time.time()), options, tokens)
 
 
 def _squeezed(fields: dict[str, Any]) -> partial[dict[str, Any]]:
-    """Give what gives *fields*: the tools of an agent are large, and streams open for minutes."""
+    """Return what gives *fields*: the tools of an agent are large, and streams open for minutes."""
     return partial(_unsqueezed, zlib.compress(_json.encode(fields), 1))
 
 
@@ -424,7 +424,7 @@ class MultiChoiceResponseWriter(ResponseWriter):
     def __init__(
         self,
         caller: HTTPExchange,
-        dialect: ApiResponseFormat,
+        dialect: ApiEndpointFormat,
         journals: list[RequestLog],
         keep: Keep,
         *,
@@ -506,7 +506,7 @@ class MultiChoiceResponseWriter(ResponseWriter):
 
 
 async def merged(sources: Sequence[Batches]) -> AsyncGenerator[Numbered, None]:
-    """Give what all *sources* give, as it comes; whoever stops reading stops them all."""
+    """Yield what all *sources* give, as it comes; whoever stops reading stops them all."""
     queue: asyncio.Queue[Numbered | None] = asyncio.Queue(maxsize=len(sources))
 
     async def read(number: int, source: Batches) -> None:

@@ -1,4 +1,4 @@
-"""Where each path leads: a table, and what stands in it once."""
+"""Where each path leads: a table, and what is in it once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ BELOW: Final[dict[str, dict[str, Handler]]] = {
 
 
 def find(caller: HTTPExchange) -> Handler:
-    """Give what *caller* asked for; raise `HTTPError` for a path or a method that is not there."""
+    """Return what *caller* asked for.
+
+    Raise `HTTPError` for a path or a method that is not there.
+    """
     path = caller.path.rstrip("/") or "/"
     methods = PATHS.get(path)
     if methods is None:

@@ -2,8 +2,8 @@
 
 A request that names an earlier answer is given all that was said up to it. What is kept of an
 answer is the answer itself and the whole list of items before it, so that any gateway on the same
-store finds it, and one look is enough. The newest ones are held in memory too: most clients go on
-at once, and where bodies are not to be stored there is no other place.
+store finds it, and one look is enough. The newest ones are held in memory too: most clients
+continue at once, and where bodies are not to be stored there is no other place.
 
 A client may also refer to single items of earlier answers (``item_reference``, the default of the
 AI SDK). The id of an item that was written here has the id of its answer in it; one that an
@@ -85,7 +85,7 @@ class Conversations:
         self._owners: dict[tuple[str, str], str] = {}  # answers in memory, by their items' ids
 
     async def continued(self, data: dict[str, Any], scope: str) -> dict[str, Any]:
-        """Give the request *data* with all that was said before it, if it names an answer.
+        """Return the request *data* with all that was said before it, if it names an answer.
 
         Items that it refers to are put in their places. Raises `HTTPError` for an answer or an item
         that nobody knows, or that is another client's.
@@ -133,7 +133,7 @@ class Conversations:
         return None if row is None else _read(row.data)
 
     def said(self, data: dict[str, Any]) -> bytes:
-        """Give all that the request *data* holds of the conversation, squeezed."""
+        """Return all that the request *data* holds of the conversation, squeezed."""
         return zlib.compress(_json.encode(items_of(data.get("input"))), 1)
 
     async def keep(
@@ -157,7 +157,7 @@ class Conversations:
             await self._store.save(row)
 
     async def delete(self, id_: str, scope: str) -> bool:
-        """Forget an answer of *scope*, here and in the store; tell whether there was one."""
+        """Forget an answer of *scope*, here and in the store; return whether there was one."""
         was_remembered = self._remembered(id_, scope) is not None
         self._forget((scope, id_))
         if self._store is None:
@@ -206,7 +206,7 @@ def _read(data: bytes) -> Kept:
 
 
 def items_of(given: object) -> list[Any]:
-    """Give the items of an input: text is what a user says."""
+    """Return the items of an input: text is what a user says."""
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": given}]
     return list(given) if isinstance(given, list) else []
@@ -223,7 +223,7 @@ def numbered_items(id_: str, items: list[Any]) -> list[dict[str, Any]]:
 
 
 def _is_reference(item: object) -> bool:
-    """Tell whether *item* stands for another; the type may be left out, as at OpenAI."""
+    """Return whether *item* stands for another; the type may be omitted, as at OpenAI."""
     if not isinstance(item, Mapping):
         return False
     kind = item.get("type")

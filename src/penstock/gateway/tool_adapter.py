@@ -2,7 +2,7 @@
 
 A server that knows tools is given them as they are, and its text is read all the same: many servers
 know tools and leave half of the calls in the text. One that knows none is told of them in words. In
-both ways text calls become calls, thoughts become thinking, and calls of the server's own pass.
+both ways text calls become calls, reasoning become thinking, and calls of the server's own pass.
 A model that reads its own text (`reads_calls`) is left alone.
 """
 
@@ -24,7 +24,7 @@ from penstock.request import Request
 def stream(
     options: Options, model: Model, request: Request, tap: Tap, on_error: OnError
 ) -> Batches:
-    """Ask *model*, and give what comes with its text read as *options* say."""
+    """Ask *model*, and return what comes with its text read as *options* say."""
     if options.tools == "none" or getattr(model, "reads_calls", False):
         return batches(model, request, tap)
     if options.tools == "prompt":

@@ -29,7 +29,7 @@ class Trace:
 
     def __init__(
         self,
-        mode: str | debug.Settings | None,
+        mode: str | debug.DebugSettings | None,
         write: Write | None,
         on_summary: Callable[[debug.Summary], object] | None,
         environ: Mapping[str, str] | None = None,
@@ -62,7 +62,7 @@ class Flow(debug.Traced):
 
     def __init__(
         self,
-        settings: debug.Settings,
+        settings: debug.DebugSettings,
         write: Write,
         *,
         colour: bool = False,

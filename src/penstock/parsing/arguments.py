@@ -60,12 +60,15 @@ class ArgumentWriter:
         return joined_halves(key) in self.arguments
 
     def streams(self, key: str) -> bool:
-        """Tell whether coercion would leave a string for *key* alone: it is written as it comes."""
+        """Return whether coercion would leave a string for *key* alone.
+
+        It is written as it comes.
+        """
         child = self.child(key)
         return child is None or child.is_string or child.free
 
     def child(self, key: str) -> Schema | None:
-        """Give the schema of the argument *key*, where one is known."""
+        """Return the schema of the argument *key*, where one is known."""
         return self._schema.property(key) if self._schema is not None else None
 
     def open_text(self, key: str) -> None:
@@ -103,7 +106,7 @@ class ArgumentWriter:
     def end_text(self, text: str) -> None:
         """End the open string, but write its quote only once something valid follows.
 
-        The quote may be one that the model forgot to escape: what breaks behind it can then be
+        The quote may be one that the model forgot to escape: what breaks after it can then be
         repaired, and nothing that went out is taken back.
         """
         if self._is_repeated:
@@ -118,7 +121,7 @@ class ArgumentWriter:
             self.close_text(self._ended)
 
     def take_quote(self) -> str:
-        """Close that string; give the quote that is due, for the caller to write."""
+        """Close that string; return the quote that is due, for the caller to write."""
         if self._ended is None:
             return ""
         self.arguments[self._key] = joined_halves(self._ended)
@@ -184,14 +187,17 @@ class ArgumentWriter:
         return "{}" if self._lead == "{" else "}"
 
     def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
-        """Give the arguments of a call that was cut; *open_text* went out of an open string."""
+        """Return the arguments of a call that was cut; *open_text* went out of an open string."""
         open_text = open_text if self._ended is None else self._ended
         if self._is_open and open_text and not self._is_repeated:
             return {**self.arguments, self._key: joined_halves(open_text)}
         return self.written
 
     def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:
-        """Tell whether *arguments* go on from what was written; *open_text* is not closed yet."""
+        """Return whether *arguments* continue from what was written.
+
+        *open_text* is not closed yet.
+        """
         if any(arguments.get(key, _NOTHING) != value for key, value in self.written.items()):
             return False
         open_text = open_text if self._ended is None else self._ended
@@ -221,7 +227,7 @@ def _quoted(text: str) -> str:
 
 
 def sendable(written: str) -> str:
-    """Give a piece of JSON text as it can be sent: half a surrogate pair only as an escape."""
+    """Return a piece of JSON text as it can be sent: half a surrogate pair only as an escape."""
     if written.isascii():
         return written
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)

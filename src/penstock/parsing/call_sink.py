@@ -46,11 +46,11 @@ _CHECK_EVERY: Final = 32
 
 
 class RepairedCall(NamedTuple):
-    """A call that was made of broken text; *repairs* says in words what was mended.
+    """A call that was made of broken text; *repairs* says in words what was repaired.
 
-    Where it was read out of JSON, *written* is the text of that: `mending` looks whether anything
+    Where it was read out of JSON, *written* is the text of that: `repairing` looks whether anything
     of it was lost.
-    *rest* is the end of the text that is no part of the call.
+    *rest* is the end of the text that is not a part of the call.
     """
 
     name: str
@@ -123,16 +123,16 @@ class CallSink:
         return self._trail is not None
 
     def line(self) -> str:
-        """Give the text that stands before the start marker on its line, or the end of it."""
+        """Return the text that comes before the start marker on its line, or the end of it."""
         return self._output.line()
 
     def say(self, text: str) -> None:
-        """Show *text*: it is no call, but what the text that was read says to the user."""
+        """Show *text*: it is not a call, but what the text that was read says to the user."""
         self._output.say(text)
         self.is_first = self.is_first and not text.strip()
 
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
-        """Open the call of *name*; give the writer of its arguments."""
+        """Open the call of *name*; return the writer of its arguments."""
         self.name = name
         self._id = id or self._ids()
         self.deltas = []
@@ -157,7 +157,7 @@ class CallSink:
 
         It cannot if a number has no JSON form, or in `live` if an argument came again with another
         value than the one that went out. Then, and where its meaning is in doubt, the call is
-        incomplete in `live`; in `whole` it is none: raises `NoCallError`.
+        incomplete in `live`; in `whole` it is not one: raises `NoCallError`.
         """
         writer = self.writer
         assert writer is not None  # noqa: S101 - readers open before they close
@@ -214,7 +214,7 @@ class CallSink:
         self._reset()
 
     def may_mend(self, call: RepairedCall, open_text: str | None) -> bool:
-        """Tell whether *call*, made of broken text, may go out as the open call, or as a new one.
+        """Return whether *call*, made of broken text, may go out as the open call, or as a new one.
 
         The tool has to be known, its schema satisfied, and nothing that went out taken back:
         *open_text* is what went out of a string that is not closed yet.
@@ -348,7 +348,7 @@ class KnownToolSink(CallSink):
     completed: int
     """How many calls are complete."""
     is_mute: bool
-    """Whether the last call that was opened is none."""
+    """Whether the last call that was opened is not one."""
     kind: Callable[[], Kind]
     """Tells what text is where the call stands."""
     thinks: bool
@@ -362,7 +362,7 @@ class KnownToolSink(CallSink):
         self.kind = kind
 
     def shown(self) -> Shown:
-        """Give what the open block of text has shown so far."""
+        """Return what the open block of text has shown so far."""
         pieces = self._output.pieces
         return pieces, 0 if pieces is None else len(pieces)
 
@@ -395,7 +395,7 @@ class KnownToolSink(CallSink):
             super().drop(open_text)
 
     def end_mute(self) -> bool:
-        """Show what a mute call has left behind; tell whether there was one."""
+        """Show what a mute call has left after; return whether there was one."""
         was_mute, self.is_mute = self.is_mute, False
         if was_mute:
             self.writer = None

@@ -62,7 +62,7 @@ class CodeSpans:
         self._until = ""  # what ends the code or the quotation that the last marker was in
 
     def note(self, pieces: list[str] | None, place: object) -> None:
-        """Follow the text of the open block, whose channel is *place*; another one begins anew."""
+        """Follow the text of the open block, whose channel is *place*; another one begins again."""
         if place is not self._place:
             self._place = place
             self._fence = self._until = ""
@@ -75,7 +75,7 @@ class CodeSpans:
             self._seen = len(pieces)
 
     def protects(self, marker: str, gap: str, *, only_fences: bool = False) -> bool:
-        """Tell whether *marker* is in code; *gap* is white space before it that is not shown yet.
+        """Return whether *marker* is in code; *gap* is white space before it that is not shown yet.
 
         A marker that is a fence itself is one unless it is in a fence of another kind.
         """
@@ -143,7 +143,7 @@ class CodeSpans:
             if run[0] == "~" or ("`" not in rest and runs <= 1):
                 self._fence, self._depth = run, 0
         elif run.startswith(self._fence) and not before.strip():
-            # Some formats end a call behind its fence, on the same line.
+            # Some formats end a call after its fence, on the same line.
             rest = rest.strip()
             if rest and rest[0] != "<":
                 self._depth += run == self._fence and _LABEL.fullmatch(rest) is not None

@@ -26,12 +26,12 @@ from penstock.parsing.readers.markers import TrailingMarker
 from penstock.parsing.reasoning import Channel, Reasoning, Wrapper
 from penstock.parsing.repair import RepairReader, repair
 from penstock.parsing.scanner import Scanner
-from penstock.parsing.text import Opening, TextReader
+from penstock.parsing.text import OpenedMarker, TextReader
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
 MAX_READ_AGAIN: Final = 16
-"""How often text that was no call is read again in one answer: broken answers stay linear."""
+"""How often text that was not a call is read again in one answer: broken answers stay linear."""
 
 MAX_CALL: Final = 16 * 1024 * 1024
 """How many characters a call may have: any file that a model writes, and no flood."""
@@ -88,9 +88,9 @@ class Engine:
 
     *arguments* is `whole`, where a call comes out when it is complete and anything else is text, or
     `live`, where it comes out as it arrives and may turn out incomplete. *reasoning* says how the
-    model marks its thoughts, *wrappers* are markers that say nothing, and *prompt_suffix* is what
-    the prompt ended with. With *trim*, white space that touches a call, or separates reasoning
-    from the text after it, is no text. With *repair*, calls that broke are mended. *on_error* is
+    model marks its reasoning, *wrappers* are markers that say nothing, and *prompt_suffix* is what
+    the prompt ended with. With *trim*, white space that touches a call, or separates reasoning from
+    the text after it, is not a text. With *repair*, calls that broke are repaired. *on_error* is
     told of text that was meant to be a call; *ids* gives an id to a call that brings none. After
     *max_calls* calls others are text. A call that occurs in *untrusted* text is text, and so is one
     in code, unless *fenced* is `calls`. After `finish`, `rest` is text that no event claimed.
@@ -168,11 +168,14 @@ class Engine:
         self._output.index = index
 
     def follow_thought(self) -> None:
-        """Let the text come after reasoning: with `trim`, white space between them is no text."""
+        """Let the text come after reasoning.
+
+        With `trim`, white space between them is not a text.
+        """
         self._prose.follows_call = True
 
     def feed(self, text: str) -> list[Event]:
-        """Read more text; give the events that it makes certain."""
+        """Read more text; return the events that it makes certain."""
         if self._run is not None and text:
             events = self._run.take(text)
             if events is not None:
@@ -192,9 +195,9 @@ class Engine:
         return self._output.take()
 
     def finish(self, cut: bool = True) -> list[Event]:  # noqa: FBT001, FBT002 - as the contract has it
-        """End the answer; give what was held back.
+        """End the answer; return what was held back.
 
-        Without *cut* the model ended by itself: a call that it left open may be mended then.
+        Without *cut* the model ended by itself: a call that it left open may be repaired then.
         """
         if self._finished:
             raise UsageError("the parser has finished already")
@@ -214,7 +217,7 @@ class Engine:
         return self._output.take()
 
     def _has_calls_in_code(self) -> bool:
-        """Tell whether the marker of a call was found in code, and was text therefore."""
+        """Return whether the marker of a call was found in code, and was text therefore."""
         code = self._syntax if self._code is None else self._code
         return getattr(code, "has_protected", False)
 
@@ -255,7 +258,7 @@ class Engine:
                 goes_on = self._read_body(self._body, final=final)
                 continue
             step = self._prose.read(final=final)
-            if isinstance(step, Opening):
+            if isinstance(step, OpenedMarker):
                 self._open_body(step)
             goes_on = step is not False
 
@@ -291,12 +294,12 @@ class Engine:
         self._scanner.drop()
 
     def _first_body(self) -> BodyReader | None:
-        """Give who reads the very beginning of the answer, if the syntax has such a reader."""
+        """Return who reads the very beginning of the answer, if the syntax has such a reader."""
         give: Callable[[], BodyReader | None] | None = getattr(self._syntax, "first_body", None)
         return None if give is None else give()
 
     def _open_run(self) -> TextRun | StringRun | None:
-        """Give the run that is open, if the next text could go straight to it."""
+        """Return the run that is open, if the next text could go straight to it."""
         scanner, calls = self._scanner, self._calls
         if scanner.at < len(scanner.text):
             return None
@@ -315,7 +318,7 @@ class Engine:
 
     # --- bodies ---
 
-    def _open_body(self, opening: Opening) -> None:
+    def _open_body(self, opening: OpenedMarker) -> None:
         scanner = self._scanner
         self._prose.show(opening.start)
         scanner.begin_call()
@@ -329,7 +332,7 @@ class Engine:
         scanner.at = opening.end
 
     def _read_body(self, body: BodyReader, *, final: bool) -> bool:
-        """Let the body read on; tell whether it has come to an end."""
+        """Let the body read on; return whether it has come to an end."""
         verdict = self._read_within_limit(body)
         if verdict is Verdict.MORE:
             if not final:
@@ -377,7 +380,7 @@ class Engine:
         self._prose.show_read()
 
     def _finish_body(self, body: BodyReader) -> Verdict:
-        """Tell the body that the text has ended inside it."""
+        """Return the body that the text has ended inside it."""
         scanner = self._scanner
         if self._mend_open_string(body):
             return Verdict.DONE
@@ -396,7 +399,7 @@ class Engine:
         return verdict
 
     def _mend_open_string(self, body: BodyReader) -> bool:
-        """Mend a call that the model left inside a string, while none of its end has gone out.
+        """Repair a call that the model left inside a string, while none of its end has gone out.
 
         Half a closing tag is held back; where a body finishes it becomes part of the string.
         """
@@ -441,7 +444,7 @@ class Engine:
             return Verdict.GIVE_UP if isinstance(exc, UnclearCallError) else Verdict.BROKEN
 
     def _follow_call(self, end: str) -> None:
-        """Go on behind a call, or what is left of one; *end* may still come and belongs to it."""
+        """Go on after a call, or what is left of one; *end* may still come and belongs to it."""
         self._prose.follows_call = True
         if self._calls.is_first:
             self._lookout.begin_anew()
@@ -471,7 +474,7 @@ class Engine:
         self._refusals.tell(why, name, text + rest, marker)
 
     def _give_up(self, body: BodyReader, verdict: Verdict) -> None:
-        """Handle a body that is no call: as text, or as a call that is not complete."""
+        """Handle a body that is not a call: as text, or as a call that is not complete."""
         scanner, calls = self._scanner, self._calls
         if calls.quotations:
             self._report_quotations()
@@ -494,7 +497,7 @@ class Engine:
             return
         if not looks_again or self._read_again > MAX_READ_AGAIN:
             self._prose.show(scanner.at + len(text))
-        elif text.startswith(self._marker):  # It has had its chance; behind it may be another.
+        elif text.startswith(self._marker):  # It has had its chance; after it may be another.
             self._prose.show(scanner.at + len(self._marker))
 
     def _refuse(self, body: BodyReader, verdict: Verdict, text: str) -> None:
@@ -511,7 +514,7 @@ class Engine:
             self._refusals.begin(body.error, name, claimed, marker)
 
     def _ends_refusal(self, verdict: Verdict) -> bool:
-        """Tell whether the segment of a call that broke has ended before the body that was read."""
+        """Return whether the segment of a broken call ended before the body that was read."""
         if verdict not in _NO_CALLS:
             return True
         if self._output.calls > self._calls_before + self._calls.started:
@@ -527,7 +530,7 @@ class Engine:
 
 
 def _open_text_of(body: BodyReader) -> str | None:
-    """Give what has gone out of a string that *body* left open."""
+    """Return what has gone out of a string that *body* left open."""
     reader = body.body if isinstance(body, RepairReader) else body
     give: Callable[[], str | None] | None = getattr(reader, "open_text", None)
     return None if give is None else give()

@@ -1,4 +1,4 @@
-"""Who is told of text that was meant to be a call and is none.
+"""Who is told of text that was meant to be a call and is not one.
 
 What is told is the exact segment: from the start marker to the first end marker, to the next start
 marker or to the end of the answer. A call breaks before that is there, and its text goes out at
@@ -17,7 +17,7 @@ from penstock.errors import ParseError
 
 
 class BrokenCall(Struct, frozen=True):
-    """A piece of model text that was meant to be a call and is none."""
+    """A piece of model text that was meant to be a call and is not one."""
 
     text: str
     tool_name: str = ""
@@ -47,14 +47,17 @@ class ErrorReporter:
         return self._on_error is not None
 
     def goes_on_with(self, marker: str) -> bool:
-        """Tell whether *marker* opens the first call of the section that the open segment is."""
+        """Return whether *marker* opens the first call of the section that the open segment is."""
         if not self.is_open or marker == self._opener:
             return False
         # Some markers end before their tag does.
         return "".join(self._pieces).strip().rstrip(">") == self._opener.rstrip(">")
 
     def begin(self, why: str | ParseError, name: str, text: str, marker: str) -> None:
-        """Begin a segment with the *text* that will not come again, or go on with a section's."""
+        """Begin a segment with the *text* that will not come again.
+
+        Or continue with a section's.
+        """
         if self._on_error is None:
             return
         self._error = why if isinstance(why, ParseError) else ParseError(why)

@@ -15,7 +15,7 @@ from penstock.parsing.scanner import Markers
 
 
 class TextRun:
-    """Text or thinking that goes on: what holds no beginning of a marker goes straight out."""
+    """Text or thinking that continues: what holds no beginning of a marker goes straight out."""
 
     __slots__ = ("_before", "_delta", "_gate", "_index", "_markers", "_pieces", "_trims", "held")
 
@@ -45,7 +45,7 @@ class TextRun:
     def take(self, text: str) -> list[Event] | None:
         """Take *text* but for what may begin a marker.
 
-        None tells that it has to be read, behind what is `held`.
+        None tells that it has to be read, after what is `held`.
         """
         if self._gate(text) is None:
             self._pieces.append(text)
@@ -107,7 +107,7 @@ class StringRun:
     def take(self, text: str) -> list[Event] | None:
         """Take *text* if all of it belongs to the run.
 
-        None tells that it has to be read, behind what is `held`.
+        None tells that it has to be read, after what is `held`.
         """
         if self.size + len(text) >= self._room:
             return None

@@ -1,7 +1,7 @@
 """What to look out for: which markers mean something at this place of an answer, and what.
 
 That depends on the channel that text is in, on whether the model may still think, and on what the
-last call left behind. A set of markers is compiled once; the lookout says which set it is now.
+last call left after. A set of markers is compiled once; the lookout says which set it is now.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Syntax(Protocol):
     `leading`, those of its markers that count only as the first thing of an answer; `knows_tools`,
     where only calls of known tools are calls; and `new_id`, which gives ids to calls that bring
     none. One that looks for code itself has `is_quoted`, which tells of a line whether a marker
-    behind it is text; `has_protected`, whether it found a marker in code; `let_fenced`, which lets
+    after it is text; `has_protected`, whether it found a marker in code; `let_fenced`, which lets
     calls in code be calls; and `afresh`, which gives another syntax that does so.
     """
 
@@ -41,10 +41,10 @@ class Syntax(Protocol):
         """Whether the case of a marker does not matter; then `starts` are in lower case."""
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*, which is as the text has it."""
+        """Return a fresh reader for what follows *marker*, which is as the text has it."""
 
 
-class Role(Enum):
+class MarkerRole(Enum):
     """What a marker does where it stands."""
 
     REFUSAL_END = "ends the segment of a call that broke"
@@ -69,7 +69,7 @@ class MarkerState:
         own = reasoning.wrappers if reasoning is not None else ()
         self.channel: Channel | None = None
         self.is_fresh = False  # nothing but white space was shown in the channel
-        self.awaits_thought = reasoning is not None  # nothing has come that is none
+        self.awaits_thought = reasoning is not None  # nothing has come that is not one
         self.reasoning = reasoning
         self.folds = syntax.folds
         self.end = ""  # the end marker that still belongs to the last call
@@ -103,27 +103,27 @@ class MarkerState:
             return self._starts
         return (channel.opens or self._starts) if channel.interrupted else ()
 
-    def role_of(self, marker: str) -> Role:
-        """Tell what *marker* does here; only those of `markers` do anything."""
+    def role_of(self, marker: str) -> MarkerRole:
+        """Return what *marker* does here; only those of `markers` do anything."""
         channel = self.channel
         if self._refusal_end and marker == self._refusal_end:
-            return Role.REFUSAL_END
+            return MarkerRole.REFUSAL_END
         if marker in self._openers:
-            return Role.CALL
+            return MarkerRole.CALL
         if marker == self.end or marker in self._thought_ends:
-            return Role.STRAY
+            return MarkerRole.STRAY
         if channel is not None and marker in channel.ends:
-            return Role.CHANNEL_END
+            return MarkerRole.CHANNEL_END
         if marker in self._wrappers:
-            return Role.WRAPPER
-        return Role.THOUGHT if channel is None else Role.CHANNEL_START
+            return MarkerRole.WRAPPER
+        return MarkerRole.THOUGHT if channel is None else MarkerRole.CHANNEL_START
 
     def place_of(self, wrapper: str) -> Place:
-        """Tell where *wrapper* says nothing."""
+        """Return where *wrapper* says nothing."""
         return self._wrappers[wrapper]
 
     def opened_by(self, start: str) -> Channel:
-        """Give the channel of the thought that *start* opens; in some styles it depends."""
+        """Return the channel of the thought that *start* opens; in some styles it depends."""
         assert self.reasoning is not None  # noqa: S101 - without it no thought begins
         give: Callable[[str], Channel] | None = getattr(self.reasoning, "opened_by", None)
         return self.reasoning.channel if give is None else give(start)
@@ -163,7 +163,7 @@ class MarkerState:
         self.refresh()
 
     def follow_call(self, end: str, *, has_ended_thought: bool) -> None:
-        """Go on behind a call; *end* may still come and belongs to it."""
+        """Go on after a call; *end* may still come and belongs to it."""
         if has_ended_thought and self.channel is not None:
             self._thought_ends = self.channel.ends
             self.channel = None
@@ -209,5 +209,5 @@ class MarkerState:
 
 @lru_cache(maxsize=64)
 def _places(wrappers: tuple[Wrapper, ...]) -> Mapping[str, Place]:
-    """Give where each of *wrappers* says nothing; the answers of one format share it."""
+    """Return where each of *wrappers* says nothing; the answers of one format share it."""
     return {wrapper.marker: wrapper.where for wrapper in wrappers}

@@ -87,7 +87,7 @@ class Output:
         self.events.append(DELTAS[kind](self.index, text, self._scanner.take_raw()))
 
     def _open_text(self, kind: Kind, *, claims: bool) -> list[str]:
-        """Give the pieces of the open block of *kind*, or of a new one, which may claim text."""
+        """Return the pieces of the open block of *kind*, or of a new one, which may claim text."""
         if self.kind != kind:
             self.close_text()
             self.kind = kind
@@ -118,7 +118,7 @@ class Output:
         self.index = 0
 
     def line(self) -> str:
-        """Give the last line of the open text, or as much of its end as says what it is."""
+        """Return the last line of the open text, or as much of its end as says what it is."""
         if self.kind != "text":
             return ""
         for piece in (self.pieces or ())[self._seen :]:
@@ -133,11 +133,11 @@ class Output:
         return self._scanner.offset + self._scanner.at
 
     def read_since_call(self) -> str:
-        """Give the text that was read of the open call, or since the last one ended."""
+        """Return the text that was read of the open call, or since the last one ended."""
         return self._scanner.read_since_call()
 
     def start_call(self, id: str, name: str) -> None:  # noqa: A002 - the field's name
-        """Open a call, behind the text."""
+        """Open a call, after the text."""
         self.close_text()
         self.calls += 1
         self.events.append(ToolCallStart(self.index, id, name, self._scanner.take_raw()))

@@ -82,7 +82,7 @@ class Untrusted:
 
     @classmethod
     def of(cls, given: Untrusted | str | Iterable[str] | None) -> Untrusted | None:
-        """Give *given* as what parsers take: texts of the caller's own, or None for none."""
+        """Return *given* as what parsers take: texts of the caller's own, or None for none."""
         if given is None or isinstance(given, Untrusted):
             return given
         texts = [given] if isinstance(given, str) else list(given)
@@ -102,7 +102,7 @@ class Untrusted:
         return "" if any(needle in fold(said) for said in self._trusted()) else found.source
 
     def follow(self, text: str, name: str) -> Trail | None:
-        """Give what follows a call of *name* that begins with *text*; None where none has to."""
+        """Return what follows a call of *name* that begins with *text*; None where none has to."""
         if self._lets_pass(name) or not text.strip():
             return None
         trail = Trail(list(self._suspects(text)))
@@ -113,7 +113,7 @@ class Untrusted:
         return (rule or self._quoted) == "calls"
 
     def _suspects(self, text: str) -> Iterable[_Input]:
-        """Give the inputs that have all words of *text*: the longest, which are the rarest."""
+        """Yield the inputs that have all words of *text*: the longest, which are the rarest."""
         if self._inputs is None:
             self._inputs = [_Input(source, said) for source, said in self._gather() if said]
         words = _words_of(text)
@@ -122,7 +122,7 @@ class Untrusted:
                 yield one
 
     def _has_been_made(self, name: str, arguments: dict[str, Any]) -> bool:
-        """Tell whether the model made this very call before: harnesses echo what they ran."""
+        """Return whether the model made this very call before: harnesses echo what they ran."""
         try:
             return any(
                 call.complete and call.name == name and call.arguments == arguments
@@ -151,7 +151,7 @@ class _Input:
         return self._folded
 
     def has_all(self, words: list[str]) -> bool:
-        """Tell whether all of *words* occur; one that does not is looked up once a response."""
+        """Return whether all of *words* occur; one that does not is looked up once a response."""
         if not self._absent.isdisjoint(words):
             return False
         missing = next((word for word in words if word not in self.text), None)
@@ -169,7 +169,7 @@ class Trail:
         self._places = dict.fromkeys(inputs, 0)
 
     def goes_on_with(self, text: str) -> bool:
-        """Tell whether *text*, which is all of the call so far, occurs in an input.
+        """Return whether *text*, which is all of the call so far, occurs in an input.
 
         A longer text occurs nowhere but where its beginning does, so each place is looked at once.
         """
@@ -184,7 +184,7 @@ class Trail:
 
 
 def fold(text: str) -> bytes:
-    """Give *text* as it is compared: without white space, escapes and entities decoded.
+    """Return *text* as it is compared: without white space, escapes and entities decoded.
 
     Plain replacements on bytes: a pattern takes ten times as long, and the input may be megabytes.
     """
@@ -214,7 +214,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _find_safe_end(text: str) -> int:
-    """Find up to where *text* reads the same whatever follows it: escapes may go on."""
+    """Find up to where *text* reads the same whatever follows it: escapes may continue."""
     end = max(0, len(text) - _UNSAFE)
     begins = [at for at in (text.find("\\", end), text.find("&", end)) if at != -1]
     if not begins:
@@ -226,6 +226,6 @@ def _find_safe_end(text: str) -> int:
 
 
 def _words_of(text: str) -> list[str]:
-    """Give the longest words of *text*; no way of quoting changes them."""
+    """Return the longest words of *text*; no way of quoting changes them."""
     plain = _ENTITY.sub(" ", _ESCAPE.sub(" ", text[:MAX_LOOKED_UP]))
     return sorted({*_WORD.findall(plain)}, key=len, reverse=True)[:MAX_WORDS]

@@ -1,9 +1,9 @@
 """Where text is the model's reasoning, where it is its answer, and where it is neither.
 
-A `Reasoning` is how a model marks its thoughts; a `Channel` is a stretch of text of one kind that
+A `Reasoning` is how a model marks its reasoning; a `Channel` is a stretch of text of one kind that
 the parser is in, whether a reasoning marker or the header of a message opened it. The parser has
 one channel at a time; outside all of them text is text. A `Wrapper` is a marker that says nothing:
-it stands around an answer or behind a turn.
+it stands around an answer or after a turn.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Channel(Struct, frozen=True):
 
     With *interrupted*, a call may begin inside and ends it; otherwise what looks like a call is
     text. With *opens*, only these markers open a body inside. A marker of *starts* is dropped where
-    only white space came before it. Up to *newlines* are dropped behind its end.
+    only white space came before it. Up to *newlines* are dropped after its end.
     """
 
     kind: Kind
@@ -32,7 +32,7 @@ class Channel(Struct, frozen=True):
 
 
 class Wrapper(Struct, frozen=True):
-    """A *marker* that is no content: anywhere, as the first thing said, or as the last."""
+    """A *marker* that is not a content: anywhere, as the first thing said, or as the last."""
 
     marker: str
     where: Literal["anywhere", "first", "last"] = "anywhere"
@@ -42,7 +42,7 @@ class Reasoning(Struct, frozen=True):
     """Reasoning between *starts* and *ends*.
 
     With *leading* it is reasoning only where the start marker is the first thing of the answer, or
-    the prompt ended with it. Unless it *recurs*, markers behind its end are text. With
+    the prompt ended with it. Unless it *recurs*, markers after its end are text. With
     *interrupted*, a call ends it. Up to *newlines* on either side of its end are nobody's, and so
     are the *wrappers* of the answer. *preface* is text that the answer lacks.
     """
@@ -63,7 +63,7 @@ class Reasoning(Struct, frozen=True):
         return self._channel(self.ends)
 
     def opened_in(self, prompt: str) -> tuple[str, Channel] | None:
-        """Give what *prompt* says behind the last marker that opens a thought, and its channel.
+        """Return what *prompt* says after the last marker that opens a thought, and its channel.
 
         Any model may be prompted with ``<think>``, whatever it writes by itself.
         """

@@ -1,4 +1,4 @@
-"""A call that broke, up to its end: then it can be mended.
+"""A call that broke, up to its end: then it can be repaired.
 
 What a reader refuses has an end all the same: its end marker, or the next start marker. The text up
 to there becomes a call after all, if that may be: the tool is known, the arguments satisfy its
@@ -38,7 +38,7 @@ class RepairReader:
         self._markers = markers(*filter(None, [body.end]), *starts, fold=folds)
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Pass the text up to the end of the segment; then mend it."""
+        """Pass the text up to the end of the segment; then repair it."""
         found = self._markers.find(scanner.text, scanner.at)
         if found is None:
             scanner.at = self._markers.find_held(scanner.text, scanner.at)
@@ -59,17 +59,17 @@ class RepairReader:
         return Verdict.BROKEN
 
     def run(self) -> OpenString | None:
-        """Give nothing: no string streams."""
+        """Return nothing: no string streams."""
         return None
 
 
 def repair(
     body: Repairable, inside: str, calls: CallSink, *, ended: bool, rests: Scanner | None
 ) -> bool:
-    """Put out the calls that *body* can make of its text *inside*; tell whether it could.
+    """Put out the calls that *body* can make of its text *inside*; return whether it could.
 
-    *ended* tells that the model stopped where the body was still lawful. The end of the text that
-    is no part of a call is given back to *rests*, where *inside* is the last that was read.
+    *ended* tells that the model stopped where the body was still valid. The end of the text that
+    is not a part of a call is given back to *rests*, where *inside* is the last that was read.
     """
     mended = body.mend(inside, ended=ended)
     if not mended or not keeps_keys(mended, calls.schemas):
@@ -93,7 +93,7 @@ _PLAIN_KEY: Final = re.compile(r"[\w$.\-]+")
 
 
 def keeps_keys(mended: list[RepairedCall], schemas: Mapping[str, Schema]) -> bool:
-    """Tell whether the calls have the arguments that their JSON names, and no others.
+    """Return whether the calls have the arguments that their JSON names, and no others.
 
     A key that a tool declares and that the text writes with its colon is an argument somewhere in
     the calls: else a string swallowed it, or it was dropped. A key that the tool does not declare
@@ -115,7 +115,7 @@ def keeps_keys(mended: list[RepairedCall], schemas: Mapping[str, Schema]) -> boo
 
 
 def _is_written(key: str, text: str) -> bool:
-    """Tell whether *text* has *key* with a quote on one side at least, and a colon behind it."""
+    """Return whether *text* has *key* with a quote on one side at least, and a colon after it."""
     if key not in text:
         return False
     word = re.escape(key)

@@ -21,8 +21,8 @@ _LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 class Markers:
     """A set of literal markers, compiled; with *fold*, ASCII letters match in either case.
 
-    A marker of *guarded* that the pattern *unless* follows is none. It has to match within the text
-    that is there: a marker that may yet be none is one, and whoever reads on will tell.
+    A marker of *guarded* that the pattern *unless* follows is not one. It has to match within the
+    text that is there: a marker that may yet be none is one, and whoever reads on will tell.
     """
 
     __slots__ = ("_sorted", "find", "fold", "gate", "literals", "longest")
@@ -43,7 +43,7 @@ class Markers:
         self._sorted = sorted(map(self._folded, self.literals))
 
     def _finder(self, unless: str, guarded: tuple[str, ...]) -> Callable[..., re.Match[str] | None]:
-        """Give what finds the earliest marker in a text, behind a place in it."""
+        """Return what finds the earliest marker in a text, after a place in it."""
         free = [literal for literal in self.literals if literal not in guarded]
         parts = [_any_of(free)] if free else []
         if guarded:
@@ -72,12 +72,12 @@ class Markers:
         return len(text)
 
     def may_grow(self, text: str, start: int) -> bool:
-        """Tell whether *text* ends within a longer marker than the one that begins at *start*."""
+        """Return whether *text* ends within a longer marker than the one that begins at *start*."""
         is_short = len(text) - start < self.longest
         return is_short and self._begins(text[start:])
 
     def _begins(self, text: str) -> bool:
-        """Tell whether a marker begins with *text*, and is longer.
+        """Return whether a marker begins with *text*, and is longer.
 
         Such markers follow *text* in their order. A table of all beginnings would grow with the
         square of a marker's length, which may be that of a tool's name.
@@ -143,10 +143,10 @@ def _common_beginning(one: str, other: str) -> str:
 
 
 GATE_DEPTH: Final = 3
-"""How many characters behind the first a gate looks at."""
+"""How many characters after the first a gate looks at."""
 
 MAX_GATES: Final = 256
-"""How many ways to go on a gate tells apart: clients name tools, and each way is compiled."""
+"""How many ways to continue a gate tells apart: clients name tools, and each way is compiled."""
 
 
 def gate_of(literals: Sequence[str], unless: str = "", guarded: Sequence[str] = ()) -> str:
@@ -164,7 +164,7 @@ def gate_of(literals: Sequence[str], unless: str = "", guarded: Sequence[str] = 
 
 
 def _depth_of(rests: Sequence[str]) -> int:
-    """Tell how many characters of *rests* a gate looks at: fewer where too many ways go on."""
+    """Return how many characters of *rests* a gate looks at: fewer where too many ways continue."""
     depth = GATE_DEPTH
     while depth > 1 and len({rest[:depth] for rest in rests}) > MAX_GATES:
         depth -= 1
@@ -197,7 +197,7 @@ A request chooses the names of its tools, so larger sets are kept only a few at 
 def markers(
     *literals: str, fold: bool = False, unless: str = "", guarded: tuple[str, ...] = ()
 ) -> Markers:
-    """Give the compiled set of *literals*; the same set is compiled once."""
+    """Return the compiled set of *literals*; the same set is compiled once."""
     compile_ = _compile_small if sum(map(len, literals)) <= MAX_CACHED else _compile_large
     return compile_(literals, fold, unless, guarded)
 
@@ -247,7 +247,7 @@ class Scanner:
             self._claimed = self.at
 
     def push(self, text: str) -> None:
-        """Take more text behind what is unread."""
+        """Take more text after what is unread."""
         self.pass_all()
         self.offset += self.at
         self.text = self.text[self.at :] + text if self.at < len(self.text) else text
@@ -303,7 +303,7 @@ class Scanner:
         self.at -= size
 
     def read_since_call(self) -> str:
-        """Tell the text since `begin_call`, without taking it.
+        """Return the text since `begin_call`, without taking it.
 
         What events have claimed is part of it only where the scanner keeps it.
         """
@@ -331,13 +331,13 @@ WINDOW: Final = 4096
 """How much text is looked through at once: what one marker costs at most beside its way there."""
 
 MAX_GAP: Final = 99
-"""How much white space is held back behind a bracket."""
+"""How much white space is held back after a bracket."""
 
 _UNDECIDED: Final = {
     "[": rf"(?:\[|\s{{0,{MAX_GAP}}}(?:\{{\s{{0,{MAX_GAP}}}[\"']?)?)\Z",
     "{": rf"\s{{0,{MAX_GAP}}}[\"']?\Z",
 }
-"""What behind a bracket, at the end of the text, leaves open whether it counts.
+"""What after a bracket, at the end of the text, leaves open whether it counts.
 
 To open a body for each would cost some 40 µs, and models do write floods of brackets."""
 
@@ -386,7 +386,7 @@ class ScatteredMarkers(Markers):
         return found
 
     def _look_up(self, text: str, at: int) -> str:
-        """Give the longest marker that stands at *at*, if one does."""
+        """Return the longest marker that is at *at*, if one does."""
         for size in self._sizes:
             if (piece := text[at : at + size]) in self._many:
                 return piece
@@ -407,14 +407,14 @@ class ScatteredMarkers(Markers):
         return held if found is None else min(held, found.start())
 
     def _is_in(self, text: str, at: int) -> bool:
-        """Tell whether a marker may begin in the window at *at*."""
+        """Return whether a marker may begin in the window at *at*."""
         end = at + WINDOW + self._overlap
         return any(text.find(needle, at, end) != -1 for needle in self._needles)
 
 
 @lru_cache(maxsize=512)
 def scattered(*literals: str, unless: str, guarded: tuple[str, ...]) -> Markers:
-    """Give the compiled set of *literals*; the same set is compiled once."""
+    """Return the compiled set of *literals*; the same set is compiled once."""
     return ScatteredMarkers(literals, unless=unless, guarded=guarded)
 
 
@@ -433,7 +433,7 @@ def _pattern_of(group: Sequence[str], unless: str, guarded: tuple[str, ...]) -> 
 
 
 def _is_bare(group: Sequence[str], guarded: tuple[str, ...]) -> bool:
-    """Tell whether all of *group* is one character: only what follows it says that it counts."""
+    """Return whether all of *group* is one character: only what follows it says that it counts."""
     return group == [group[0][0]] and group[0] in guarded and group[0] in _UNDECIDED
 
 

@@ -13,7 +13,7 @@ from penstock.parsing.call_sink import CallSink
 from penstock.parsing.code_spans import FENCE, CodeSpans
 from penstock.parsing.errors import ErrorReporter
 from penstock.parsing.fast_path import TextRun
-from penstock.parsing.marker_state import MarkerState, Role
+from penstock.parsing.marker_state import MarkerRole, MarkerState
 from penstock.parsing.output import DELTAS, Kind, Output
 from penstock.parsing.reasoning import Reasoning
 from penstock.parsing.scanner import Markers, Scanner
@@ -24,10 +24,10 @@ MAX_BLANK: Final = 4096
 _LEADING_BLANK: Final = re.compile(r"\s*+")
 
 
-class Opening(NamedTuple):
-    """A marker that somebody has to read on behind: where it stands, and what it is.
+class OpenedMarker(NamedTuple):
+    """A marker that somebody has to read on after: where it stands, and what it is.
 
-    The white space that `trim` takes along stands before it, from *start* on.
+    The white space that `trim` takes along comes before it, from *start* on.
     """
 
     start: int
@@ -69,10 +69,10 @@ class TextReader:
         reasoning = lookout.reasoning
         output.preface = reasoning.preface if reasoning is not None else ""
 
-    def read(self, *, final: bool) -> Opening | bool:
+    def read(self, *, final: bool) -> OpenedMarker | bool:
         """Show text up to the next marker and pass it.
 
-        Returns what has to be read behind it, or whether there was a marker at all.
+        Returns what has to be read after it, or whether there was a marker at all.
         """
         scanner, lookout = self._scanner, self._lookout
         if self._trim and self.follows_call:
@@ -144,7 +144,7 @@ class TextReader:
             lookout.begin()
 
     def run(self) -> TextRun | None:
-        """Give the text as a run, if what comes next could go straight out."""
+        """Return the text as a run, if what comes next could go straight out."""
         output, lookout = self._output, self._lookout
         waits = lookout.is_fresh or self._refusals.is_open or self._newlines
         if output.pieces is None or self._scanner.has_raw or waits:
@@ -157,28 +157,28 @@ class TextReader:
 
     # --- markers ---
 
-    def _pass(self, found: re.Match[str], marker: str) -> Opening | bool:
+    def _pass(self, found: re.Match[str], marker: str) -> OpenedMarker | bool:
         role = self._lookout.role_of(marker)
-        if role is Role.WRAPPER and self._lookout.is_quoted is not None:
+        if role is MarkerRole.WRAPPER and self._lookout.is_quoted is not None:
             self.show(self._before_blank(found.start()))
             before = self._scanner.text[self._scanner.at : found.start()]
             if self._lookout.is_quoted(self._output.line() + before):
                 self.show(found.end())
                 return True
-        if role is Role.CALL:
+        if role is MarkerRole.CALL:
             if self._code is not None and self._is_in_code(self._code, found, marker):
                 self.show(found.end())
                 return True
-            return Opening(self._before_blank(found.start()), found.end(), found[0])
-        if role is Role.WRAPPER and self._lookout.place_of(marker) == "last":
-            return Opening(found.start(), found.end(), found[0], is_wrapper=True)
+            return OpenedMarker(self._before_blank(found.start()), found.end(), found[0])
+        if role is MarkerRole.WRAPPER and self._lookout.place_of(marker) == "last":
+            return OpenedMarker(found.start(), found.end(), found[0], is_wrapper=True)
         is_first = not self._scanner.text[self._scanner.at : found.start()].strip()
-        is_data = role is Role.CHANNEL_START and not (self._lookout.is_fresh and is_first)
+        is_data = role is MarkerRole.CHANNEL_START and not (self._lookout.is_fresh and is_first)
         if not is_data:
             self.show(found.start())
-        if role is Role.WRAPPER and self._lookout.place_of(marker) == "first":
+        if role is MarkerRole.WRAPPER and self._lookout.place_of(marker) == "first":
             is_data = not self._calls.is_first
-        is_shown = role is Role.REFUSAL_END and marker != self._lookout.end
+        is_shown = role is MarkerRole.REFUSAL_END and marker != self._lookout.end
         if is_data or is_shown:
             self.show(found.end())
         else:
@@ -187,12 +187,14 @@ class TextReader:
         return True
 
     def _is_in_code(self, code: CodeSpans, found: re.Match[str], marker: str) -> bool:
-        """Tell whether the start marker that was *found* is in code: then it is text."""
+        """Return whether the start marker that was *found* is in code: then it is text."""
         lookout, output = self._lookout, self._output
         if len(marker) == 1 or marker == FENCE or marker.startswith("</"):
-            return False  # The reader behind it knows fences, or it opens no call.
+            return False  # The reader after it knows fences, or it opens no call.
         if lookout.has_headers and lookout.kind != "text":
-            return False  # It may be the header of the next message, and thoughts end as they like.
+            return (
+                False  # It may be the header of the next message, and reasoning end as they like.
+            )
         self.show(self._before_blank(found.start()))
         code.note(output.pieces if output.kind == lookout.kind else None, lookout.channel)
         gap = self._scanner.text[self._scanner.at : found.start()]
@@ -205,23 +207,23 @@ class TextReader:
             self._refusals.add(scanner.text[scanner.at : end])
         scanner.at = end
 
-    def _follow(self, role: Role, marker: str) -> None:
+    def _follow(self, role: MarkerRole, marker: str) -> None:
         """Let a marker that was passed change what to look out for."""
         lookout = self._lookout
         match role:
-            case Role.REFUSAL_END:
+            case MarkerRole.REFUSAL_END:
                 if marker == lookout.end:
                     lookout.drop(marker)
                 self.end_refusal()
-            case Role.STRAY:
+            case MarkerRole.STRAY:
                 lookout.drop(marker)
-            case Role.CHANNEL_END if lookout.channel is not None:
+            case MarkerRole.CHANNEL_END if lookout.channel is not None:
                 self._newlines = lookout.channel.newlines
                 self.follows_call = True
                 lookout.enter(None)
-            case Role.THOUGHT if lookout.reasoning is not None:
+            case MarkerRole.THOUGHT if lookout.reasoning is not None:
                 lookout.think(lookout.reasoning.channel)
-            case Role.WRAPPER if lookout.reasoning is not None:
+            case MarkerRole.WRAPPER if lookout.reasoning is not None:
                 self._newlines = lookout.reasoning.newlines
             case _:
                 pass

@@ -1,6 +1,6 @@
 """The database: what passed through the gateway, and what its next request needs.
 
-`store` is what the gateway holds. Behind it, records wait in a `backlog`; the `writer` is one
+`store` is what the gateway holds. After it, records wait in a `backlog`; the `writer` is one
 thread that turns them into rows (`writing`, `cleaning`, `packing`), and between batches looks after
 the house (`upkeep`). `readers` are a few threads that ask what `queries` and `overview` know to
 ask. `engine` and `schema` know the two databases, `tables` what is in them, `migrations` how it

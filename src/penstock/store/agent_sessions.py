@@ -88,7 +88,7 @@ class AgentSessions:
         await self._write(lambda connection: _append(connection, row, first, lines))
 
     async def read(self, id: str) -> list[bytes]:  # noqa: A002 - the field's name
-        """Give the lines of a session; none if there is no such session."""
+        """Return the lines of a session; none if there is no such session."""
         return await self._read(lambda connection: _read(connection, id))
 
     async def sessions(
@@ -98,11 +98,11 @@ class AgentSessions:
         return await self._read(lambda connection: _list(connection, cwd, search, limit))
 
     async def delete(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Delete a session; tell whether there was one."""
+        """Delete a session; return whether there was one."""
         return await self._write(lambda connection: _delete(connection, id))
 
     async def close(self) -> None:
-        """Let go of the database, behind what is being written."""
+        """Let go of the database, after what is being written."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -190,7 +190,7 @@ class AgentSessions:
 
 
 def _may_pass(exc: Exception) -> bool:
-    """Tell whether trying again may help: a lock, a restart, or a race for a number."""
+    """Return whether trying again may help: a lock, a restart, or a race for a number."""
     return isinstance(exc, DBAPIError) and not isinstance(exc, DataError | NotSupportedError)
 
 

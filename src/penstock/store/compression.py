@@ -33,7 +33,7 @@ Body = tuple[str, str, bytes]
 
 
 def bodies_of(record: RequestStarted | RequestEnded) -> Iterator[Body]:
-    """Give the bodies that *record* has."""
+    """Yield the bodies that *record* has."""
     for kind in KINDS:
         body = getattr(record, kind, b"")
         if not body:
@@ -47,7 +47,7 @@ def bodies_of(record: RequestStarted | RequestEnded) -> Iterator[Body]:
 
 
 def squeeze(data: bytes) -> bytes:
-    """Give *data* as zlib, through a window no larger than itself.
+    """Return *data* as zlib, through a window no larger than itself.
 
     The usual one is 256 kB of memory, which in a busy process takes longer to get than a small body
     takes to be squeezed. Level 1 halves the time of the default and comes within a tenth of its
@@ -59,7 +59,7 @@ def squeeze(data: bytes) -> bytes:
 
 
 def unpack(coding: str, data: bytes) -> bytes:
-    """Give a body back as it was; of broken zlib, what can be read."""
+    """Return a body back as it was; of broken zlib, what can be read."""
     if coding != ZLIB:
         return data
     parts: list[bytes] = []

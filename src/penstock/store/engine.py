@@ -73,7 +73,7 @@ def read_url(url: str) -> URL:
 
 
 def file_of(url: URL) -> Path | None:
-    """Give the file of an SQLite database, and None for PostgreSQL."""
+    """Return the file of an SQLite database, and None for PostgreSQL."""
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
@@ -87,7 +87,10 @@ def make_engine(url: URL, *, writes: bool, create: bool = False) -> Engine:
 
 
 def identify(path: Path) -> tuple[int, int]:
-    """Give what tells a file from another of the same name; raise `OSError` if there is none."""
+    """Return what tells a file from another of the same name.
+
+    Raise `OSError` if there is not one.
+    """
     found = path.stat()
     return found.st_dev, found.st_ino
 
@@ -108,7 +111,7 @@ def reading(engine: Engine, seconds: float) -> Iterator[Connection]:
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Give an insert that knows what to do about a row that is there already."""
+    """Return an insert that knows what to do about a row that is there already."""
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
     from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - SQLite does without it

@@ -27,7 +27,7 @@ class StoreError(PenstockError):
 
 
 def is_fault_of_record(exc: Exception) -> bool:
-    """Tell whether a record is to blame for *exc*, rather than the database or the way to it.
+    """Return whether a record is to blame for *exc*, rather than the database or the way to it.
 
     What no database raised comes from the record's own values. Codes of class 54 are PostgreSQL's
     for a value beyond a limit.
@@ -51,7 +51,7 @@ class Describer:
         self._secrets = sorted(found - {""}, key=len, reverse=True)
 
     def __call__(self, exc: BaseException) -> str:
-        """Give the kind of *exc* and the first line of its message."""
+        """Return the kind of *exc* and the first line of its message."""
         cause = exc.orig if isinstance(exc, DBAPIError) and exc.orig is not None else exc
         if isinstance(cause, PenstockError):
             return str(cause)
@@ -65,6 +65,6 @@ class Describer:
 
 
 def _quoted(text: str) -> str:
-    """Write *text* as it would stand in a URL."""
+    """Write *text* as it would are in a URL."""
     address = URL.create("x", username="u", password=text)
     return address.render_as_string(hide_password=False).removeprefix("x://u:").removesuffix("@")

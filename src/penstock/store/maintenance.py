@@ -92,7 +92,7 @@ def mark_interrupted(connection: Connection) -> int:
 
 
 def make_room(connection: Connection, retention: Retention | None) -> bool:
-    """Do one step of retention; tell whether more is to be done."""
+    """Do one step of retention; return whether more is to be done."""
     if connection.dialect.name == "postgresql":
         lock = text("SELECT pg_try_advisory_xact_lock(:lock)")
         if not connection.scalar(lock, {"lock": RETENTION_LOCK}):
@@ -104,7 +104,7 @@ def make_room(connection: Connection, retention: Retention | None) -> bool:
 
 
 def shrink(connection: Connection) -> bool:
-    """Give free pages of an SQLite file back to the disk, if there are many; tell if more are left.
+    """Release free pages of an SQLite file if there are many; return whether more are left.
 
     The others are filled again soon, and a file that shrinks and grows by turns is slow. To be
     called outside of any transaction.

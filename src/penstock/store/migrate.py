@@ -28,11 +28,11 @@ LOCK: Final = 0x70656E73746F636B
 """The number of our advisory lock in PostgreSQL: the project's name in ASCII."""
 
 _SCRIPTS: Final = Path(__file__).parent / "migrations"
-_STEPPING: Final = Lock()  # held last, behind the database's own lock, so nobody waits in a ring
+_STEPPING: Final = Lock()  # held last, after the database's own lock, so nobody waits in a ring
 
 
 def upgrade(url: str, *, within: float = 30.0) -> None:
-    """Bring the database at *url* up to date, making it where there is none.
+    """Bring the database at *url* up to date, making it where there is not one.
 
     Waits up to *within* seconds for a locked or starting database; raises `StoreError` if it cannot
     be reached or is newer than this version.
@@ -51,7 +51,7 @@ def upgrade(url: str, *, within: float = 30.0) -> None:
 
 
 def _is_upgraded(engine: Engine, deadline: float) -> bool:
-    """Upgrade; tell whether it worked, or raise what went wrong if there is no more time."""
+    """Upgrade; return whether it worked, or raise what went wrong if there is no more time."""
     try:
         with engine.connect() as connection:
             prepare(connection, create=True)

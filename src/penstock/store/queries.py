@@ -153,7 +153,7 @@ def list_sessions(connection: Connection, query: SessionQuery) -> Page[SessionRo
 
 
 def delete_session(connection: Connection, name: str, scope: str | None) -> bool:
-    """Delete a session, of one scope or of all; tell whether there was one."""
+    """Delete a session, of one scope or of all; return whether there was one."""
     gone = delete(SESSIONS).where(SESSIONS.c.id == clean_key(name))
     if scope is not None:
         gone = gone.where(SESSIONS.c.scope == clean_key(scope))
@@ -161,7 +161,7 @@ def delete_session(connection: Connection, name: str, scope: str | None) -> bool
 
 
 def delete_response(connection: Connection, name: str, scope: str) -> bool:
-    """Delete a response; tell whether there was a live one."""
+    """Delete a response; return whether there was a live one."""
     is_it = RESPONSES.c.scope == clean_key(scope), RESPONSES.c.id == clean_key(name)
     return connection.execute(delete(RESPONSES).where(*is_it, _is_live(RESPONSES))).rowcount > 0
 
@@ -220,7 +220,10 @@ def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
 
 
 def _is_of_format(name: str) -> ColumnElement[bool]:
-    """Tell whether answers were read as the format *name*, or had calls that were written in it."""
+    """Return whether answers were read as the format *name*.
+
+    Or had calls that were written in it.
+    """
     columns = REQUESTS.c
     noted = columns.notes.contains(f'"{name}"', autoescape=True)
     named = columns.notes.contains('"formats":[', autoescape=True)
@@ -280,7 +283,7 @@ def _read_cursor(cursor: str) -> tuple[float, str, str]:
 # Requests over time: the database sums them up, and only the sums are read.
 #
 # Percentiles are rows at a place in an order, so the database gives two rows a bucket, however
-# many requests there were. Only the formats of calls stand in notes, which no database here can
+# many requests there were. Only the formats of calls are in notes, which no database here can
 # sum up: those of the newest requests are read.
 
 
@@ -324,7 +327,10 @@ def overview(connection: Connection, query: OverviewQuery) -> Overview:
 
 
 def _place(connection: Connection, since: float, width: float) -> ColumnElement[Any]:
-    """Give the number of a row's bucket: SQLite cuts a number to be whole, PostgreSQL rounds it."""
+    """Return the number of a row's bucket.
+
+    SQLite cuts a number to be whole, PostgreSQL rounds it.
+    """
     number = (_C.created - since) / width
     if connection.dialect.name == "postgresql":
         number = func.floor(number)
@@ -368,7 +374,7 @@ def _percentiles(
     place: ColumnElement[Any],
     filters: Sequence[ColumnElement[bool]],
 ) -> dict[int, Percentiles]:
-    """Give the percentiles of *column* for each bucket that has any."""
+    """Return the percentiles of *column* for each bucket that has any."""
     ranked = (
         select(
             place.label("place"),

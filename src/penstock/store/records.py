@@ -185,7 +185,7 @@ class RequestQuery(Struct, frozen=True, kw_only=True):
     format: str = ""
     finish: str = ""
     error: str = ""
-    repairs: bool | None = None  # whether calls were mended
+    repairs: bool | None = None  # whether calls were repaired
     since: float | None = None
     until: float | None = None
     search: str = ""

@@ -26,7 +26,7 @@ MAX_INTEGER: Final = 2**63 - 1
 
 
 def clean_text(value: object, length: int | None = None) -> str:
-    """Give *value* as text that a database takes, cut to *length* characters."""
+    """Return *value* as text that a database takes, cut to *length* characters."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
     if length is not None:
         text = text[:length]
@@ -40,7 +40,7 @@ def clean_text(value: object, length: int | None = None) -> str:
 
 
 def clean_key(value: object) -> str:
-    """Give *value* as a key: too long a one keeps its beginning and is told apart by its hash."""
+    """Return *value* as a key: too long a one keeps its beginning and is told apart by its hash."""
     text = clean_text(value)
     if len(text) <= MAX_KEY:
         return text
@@ -105,5 +105,5 @@ class Fields:
         self.names = [name for name, _ in self._cleaners]
 
     def of(self, record: object) -> dict[str, Any]:
-        """Give the row that *record* makes."""
+        """Return the row that *record* makes."""
         return {name: clean(getattr(record, name)) for name, clean in self._cleaners}

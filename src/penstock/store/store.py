@@ -2,7 +2,7 @@
 
 Three ways in, and they never meet: records are queued and written by one thread (`writer`); what a
 next request needs is queued too, and waited for a moment (`save`); reads have threads of their own,
-and lookups for a request that is being served do not stand behind somebody's search.
+and lookups for a request that is being served do not stand after somebody's search.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from penstock.store.records import (
     StoreHealth,
     Totals,
 )
-from penstock.store.write_queue import OVERHEAD, Backlog, Entry, Record
-from penstock.store.writer import Writer
+from penstock.store.write_queue import OVERHEAD, Backlog, QueuedWrite, Record
+from penstock.store.writer import StoreWriter
 
 LOOKUP_SECONDS: Final = 1.0
 """How long a request that is being served waits for its session."""
@@ -89,7 +89,7 @@ class Store:
         self._writing = make_engine(parsed, writes=True, create=create)
         self._reading = self._writing if file is None else make_engine(parsed, writes=False)
         self._backlog = Backlog(queue, queue_bytes)
-        self._writer = Writer(
+        self._writer = StoreWriter(
             self._writing,
             self._backlog,
             Worker(self.worker),
@@ -155,30 +155,30 @@ class Store:
         except TypeError:  # no bytes where there should be
             self._backlog.refuse(1)
         else:
-            self._backlog.push(Entry((record,), size))
+            self._backlog.push(QueuedWrite((record,), size))
 
     async def save(self, *records: SessionRow | ResponseRow, within: float = 0.05) -> bool:
-        """Queue *records* and wait until they are committed, all or none; tell whether they are.
+        """Queue *records* and wait until they are committed, all or none; return whether they are.
 
         After *within* seconds they are still queued, but nobody waits. Dropped ones are False too.
         """
         done: Future[bool] = Future()
-        if not self._backlog.push(Entry(records, sum(map(_size_of, records)), done)):
+        if not self._backlog.push(QueuedWrite(records, sum(map(_size_of, records)), done)):
             return False
         waiting = asyncio.wrap_future(done)
         await asyncio.wait([waiting], timeout=within)
         return waiting.done() and waiting.result()
 
     async def delete_session(self, id: str, *, scope: str | None) -> bool:  # noqa: A002
-        """Delete a session, of any scope if *scope* is None; tell whether there was one."""
+        """Delete a session, of any scope if *scope* is None; return whether there was one."""
         return await self._delete(lambda connection: queries.delete_session(connection, id, scope))
 
     async def delete_response(self, id: str, *, scope: str) -> bool:  # noqa: A002
-        """Delete a response of *scope*; tell whether there was one."""
+        """Delete a response of *scope*; return whether there was one."""
         return await self._delete(lambda connection: queries.delete_response(connection, id, scope))
 
     async def _delete(self, work: Callable[[Connection], bool]) -> bool:
-        """Delete behind what is queued: it would come back if it were written later."""
+        """Delete after what is queued: it would come back if it were written later."""
 
         def delete(connection: Connection) -> bool:
             is_gone = work(connection)
@@ -259,7 +259,7 @@ class Store:
 
 
 def _size_of(record: Record) -> int:
-    """Tell what *record* takes in memory, in bytes, roughly."""
+    """Return what *record* takes in memory, in bytes, roughly."""
     match record:
         case RequestStarted():
             size = len(record.request)

@@ -38,7 +38,7 @@ OVERHEAD: Final = 1_000
 """What a record takes in memory besides its bodies, in bytes, roughly."""
 
 
-class Entry(Struct, frozen=True):
+class QueuedWrite(Struct, frozen=True):
     """Records that are written together or not at all; `done` is told whether they were."""
 
     records: tuple[Record, ...]
@@ -78,8 +78,8 @@ class Backlog:
         self._max_rows = rows
         self._max_bytes = size
         self._lock = threading.Lock()  # callers only
-        self._lane: deque[Entry] = deque()
-        self._express: deque[Entry] = deque()
+        self._lane: deque[QueuedWrite] = deque()
+        self._express: deque[QueuedWrite] = deque()
         self._pushed = self._pushed_bytes = 0  # by callers
         self._settled = self._settled_bytes = 0  # by the writer
         self._work = Bell()
@@ -102,7 +102,7 @@ class Backlog:
         """How many bytes wait or are being written."""
         return self._pushed_bytes - self._settled_bytes
 
-    def push(self, entry: Entry) -> bool:
+    def push(self, entry: QueuedWrite) -> bool:
         """Take *entry*, or refuse it and count that."""
         count = len(entry.records)
         with self._lock:
@@ -132,13 +132,13 @@ class Backlog:
 
     # --- for the writer ---
 
-    def take(self, seconds: float) -> list[Entry]:
+    def take(self, seconds: float) -> list[QueuedWrite]:
         """Take the next batch; wait for its first entry up to *seconds*."""
         if not (self._lane or self._express):
             self._work.wait(seconds)
         if not (self._express or self.is_closed) and 0 < len(self._lane) < MAX_BATCH:
             self._hurry.wait(LINGER)
-        batch: list[Entry] = []
+        batch: list[QueuedWrite] = []
         size = 0
         while len(batch) < MAX_BATCH and size < MAX_BATCH_BYTES:
             lane = self._express or self._lane
@@ -153,7 +153,7 @@ class Backlog:
         """Wait, because the database is away; `close` cuts it short."""
         self._closing.wait(seconds)
 
-    def settle(self, entry: Entry, *, is_written: bool) -> None:
+    def settle(self, entry: QueuedWrite, *, is_written: bool) -> None:
         """Forget *entry*, which was written or given up."""
         self._settled += len(entry.records)
         self._settled_bytes += entry.size

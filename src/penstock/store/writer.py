@@ -1,7 +1,7 @@
 """The one thread that writes: it connects, takes what is queued, commits it, and never gives up.
 
 Whatever the database does (absent, locked, full, stopped, deleted under our feet), the thread
-closes its connection, waits a little longer each time, connects anew and writes the same batch
+closes its connection, waits a little longer each time, connects again and writes the same batch
 again. What was committed is acknowledged, and only that. A batch that one record spoils is written
 entry by entry, and the spoiled ones are dropped and counted.
 
@@ -29,7 +29,7 @@ from penstock.store.migrate import prepare
 from penstock.store.records import RequestEnded, RequestStarted, ResponseRow, Retention, SessionRow
 from penstock.store.sanitize import Fields, clean_key
 from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SESSIONS
-from penstock.store.write_queue import OVERHEAD, Backlog, Entry, Record
+from penstock.store.write_queue import OVERHEAD, Backlog, QueuedWrite, Record
 
 # Records become rows: the statements of one batch, in one transaction.
 #
@@ -106,7 +106,7 @@ def _write_ends(connection: Connection, ends: Sequence[RequestEnded], bodies: Ro
 
 
 def _add_bodies(record: RequestStarted | RequestEnded, bodies: Rows) -> int:
-    """Add the bodies of *record* to *bodies*; give their size."""
+    """Add the bodies of *record* to *bodies*; return their size."""
     size = 0
     for kind, coding, data in bodies_of(record):
         request = clean_key(record.id)
@@ -155,7 +155,7 @@ class Clock:
         return max(0.0, min(self.beat, self.look, self.room) - time.monotonic())
 
 
-class Writer:
+class StoreWriter:
     """Writes what comes into *backlog* to the database of *engine*."""
 
     def __init__(
@@ -184,7 +184,7 @@ class Writer:
         self._create = create
         self._connection: Connection | None = None
         self._identity: tuple[int, int] | None = None  # of the file that was opened
-        self._batch: list[Entry] = []
+        self._batch: list[QueuedWrite] = []
         self._clock = Clock()
         self._wait = FIRST_WAIT
         self._deadline = float("inf")
@@ -282,7 +282,7 @@ class Writer:
                 self._drop(self._batch.pop(0))
                 _log.warning("a record was dropped: %s", self._describe(exc))
 
-    def _commit(self, connection: Connection, entries: list[Entry]) -> None:
+    def _commit(self, connection: Connection, entries: list[QueuedWrite]) -> None:
         """Write *entries*, which begin the batch, in one transaction, and acknowledge them."""
         with connection.begin():
             records = [record for entry in entries for record in entry.records]
@@ -350,6 +350,6 @@ class Writer:
                 self._drop(entry)
             self._batch = []
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: QueuedWrite) -> None:
         self.spoiled += len(entry.records)
         self._backlog.settle(entry, is_written=False)

@@ -1,7 +1,7 @@
-"""Events on their way to consumers: merged, paced, bounded, and always with an end.
+"""Events in progress to consumers: merged, paced, bounded, and always with an end.
 
 Here penstock begins to wait: everything below is sans-IO, this room and those above run on asyncio.
-`EventStream` stands between a source of events and those who read them. What it decides without
+`EventStream` is between a source of events and those who read them. What it decides without
 waiting is in files of its own (`merging`, `record`, `failures`, `outlet`); `pump` is the one task
 that reads a source, `stream` what a consumer holds, and `sync` the same for scripts.
 """

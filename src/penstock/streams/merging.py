@@ -2,7 +2,7 @@
 
 Only neighbours of one type and one index are joined, so order stays as it was: of text for block 0,
 arguments for block 1 and text for block 0, nothing is joined. When deltas leave depends on when
-they came and on nothing else; how fast somebody reads has no say. There is no clock in here: the
+they came and on nothing else; how fast somebody reads has no say. There is not a clock in here: the
 time is passed in.
 """
 
@@ -27,7 +27,7 @@ from penstock.events import (
 DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
 """The types of the events that may be joined with their neighbours."""
 
-# Tuples, since a union in a call of `isinstance` is made anew each time.
+# Tuples, since a union in a call of `isinstance` is made again each time.
 _TEXTS: Final = (TextDelta, ThinkingDelta, TextEnd, ThinkingEnd)
 
 Sized = tuple[Event, int]
@@ -37,7 +37,7 @@ Sized = tuple[Event, int]
 def size_of(event: Event) -> int:
     """Return what *event* counts for: its characters, or those of its raw if more; at least one.
 
-    Raises `UsageError` for what is no event.
+    Raises `UsageError` for what is not an event.
     """
     if isinstance(event, _TEXTS):
         characters = len(event.text)
@@ -89,7 +89,7 @@ class Throttle:
         return self._left + self.interval if self._runs else None
 
     def passes(self, delta: Delta, size: int, now: float) -> bool:
-        """Tell whether *delta* leaves at once; if not, it is held."""
+        """Return whether *delta* leaves at once; if not, it is held."""
         if not self._runs and now - self._left >= self.interval:
             self._left = now
             return True
@@ -98,7 +98,7 @@ class Throttle:
         return False
 
     def flush(self, now: float) -> list[Sized]:
-        """Give what is held, joined, in the order in which it came."""
+        """Return what is held, joined, in the order in which it came."""
         if not self._runs:
             return []
         leaving = [joined(run) for run in self._runs]

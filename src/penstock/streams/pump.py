@@ -3,7 +3,7 @@
 It begins with the first consumer and ends with the answer. Between the two it holds back what may
 not leave yet (`Throttle`), keeps the account of what has passed (`Record`), and stops reading while
 more than `limit` characters wait for the slowest consumer, so that the source, and the socket
-behind it, has to wait too.
+after it, has to wait too.
 
 Whatever happens to the source, consumers see exactly one terminal event, and see it at once: an
 abort ends the answer first and cancels the source then. Only the very end of an iteration waits for
@@ -82,7 +82,7 @@ class ConsumerQueue:
         self._arrived = asyncio.Event()
 
     async def wait(self) -> bool:
-        """Wait for an event; tell whether one is there, or the end has come."""
+        """Wait for an event; return whether one is there, or the end has come."""
         while not self.events and not self.ended:
             self._has_waiters = True
             self._arrived.clear()
@@ -94,7 +94,7 @@ class ConsumerQueue:
         self._arrived.set()
 
 
-# What has passed, as a message, and how to end it lawfully from wherever it stands.
+# What has passed, as a message, and how to end it correctly from wherever it stands.
 #
 # A decoder closes what it opens. A source that dies, is aborted or breaks the contract of
 # `events` does not: then the record closes the open blocks with what had arrived (a call that
@@ -121,7 +121,7 @@ class Record:
         return self._builder.ended
 
     def add(self, event: Event) -> list[Event]:
-        """Fold *event*; give it, behind the ends of the blocks that a failure left open.
+        """Fold *event*; return it, after the ends of the blocks that a failure left open.
 
         Raises `UsageError` for an event that may not come here; the message stays as it was.
         """
@@ -135,7 +135,7 @@ class Record:
         return [*before, event]
 
     def fail(self, error: ErrorInfo) -> list[Event]:
-        """End with *error*; give the ends of the open blocks and the terminal event."""
+        """End with *error*; return the ends of the open blocks and the terminal event."""
         was_aborted = error.kind == "aborted"
         return self.add(Failed("aborted" if was_aborted else "error", error, self.message))
 
@@ -186,14 +186,14 @@ class Source:
         return reader
 
     async def close(self) -> None:
-        """Close what can be closed; how that goes is no part of the answer."""
+        """Close what can be closed; how that goes is not a part of the answer."""
         await _close(self._reader)
         if self._reader is not self._events:
             await _close(self._events)
 
 
 async def _in_turns(events: Iterable[Event]) -> AsyncIterator[Event]:
-    """Read what does not wait, and give consumers their turn after each event."""
+    """Read what does not wait, and return consumers their turn after each event."""
     iterator = iter(events)
     try:
         for event in iterator:
@@ -240,7 +240,7 @@ class Pump:
         self._timer: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
         self._room = asyncio.Event()
-        self._waits_with = 0  # the size of the event that there is no room for
+        self._waits_with = 0  # the size of the event that there is not a room for
         self._results = 0  # how many wait for the whole answer
         self._aborted = False
         self._is_reading = False
@@ -301,7 +301,7 @@ class Pump:
             self.abort()
 
     def make_room(self) -> None:
-        """Let the source go on if it waits and half of what may wait has been taken."""
+        """Let the source continue if it waits and half of what may wait has been taken."""
         if not self._waits_with:
             return
         pending = self.pending

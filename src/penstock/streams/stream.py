@@ -122,7 +122,7 @@ class EventStream:
         Each is read at its own pace, and the source waits for the slowest: close the one that you
         stop reading, and it holds up nobody. `abort` ends the answer for all of them, `aclose` only
         its own branch, and the last one closes the source. This stream itself gives no more events;
-        its `result`, `message` and `abort` go on as before, and `aclose` closes all branches.
+        its `result`, `message` and `abort` continue as before, and `aclose` closes all branches.
         """
         if n < 1:
             raise UsageError(f"a stream is teed into one or more, not {n}")

@@ -89,7 +89,7 @@ def _character(entity: re.Match[str]) -> str:
     if name is not None:
         return _NAMED[name]
     code = int(decimal) if decimal is not None else int(hexadecimal, 16)
-    # NUL is no character of XML either, and a tool that gets one in a path is in danger.
+    # NUL is not a character of XML either, and a tool that gets one in a path is in danger.
     if code == 0 or code > _LAST_CHARACTER or code in _SURROGATES:
         return entity.group()
     return chr(code)
@@ -133,7 +133,7 @@ def read_number(text: str) -> Any:
 
 
 def read_boolean(text: str) -> Any:
-    """Read ``true`` or ``false``, in any case; "yes" and "1" are no booleans."""
+    """Read ``true`` or ``false``, in any case; "yes" and "1" are not booleans."""
     return _BOOLEANS.get(text.strip().lower(), UNREAD)
 
 
@@ -156,7 +156,7 @@ def read_array(text: str) -> Any:
 
 
 def split_list(text: str) -> list[str]:
-    """Split a text into lines, or at commas if it is one line; trimmed, empty pieces left out."""
+    """Split a text into lines, or at commas if it is one line; trimmed, empty pieces omitted."""
     body = text.strip()
     pieces = body.split("\n" if "\n" in body else ",")
     return [piece for raw in pieces if (piece := raw.strip())]
@@ -234,7 +234,7 @@ _INDEX: Final = re.compile(r"[0-9]{1,18}")
 
 
 def may_wrap(value: object, schema: Schema) -> bool:
-    """Tell whether wrapping *value* comes to an end: not where arrays hold only arrays."""
+    """Return whether wrapping *value* comes to an end: not where arrays hold only arrays."""
     kind = type_of(value)
     seen: set[int] = set()
     level: Schema | None = schema
@@ -249,7 +249,7 @@ def may_wrap(value: object, schema: Schema) -> bool:
 
 
 def is_element(value: dict[Any, Any], item: Schema | None) -> bool:
-    """Tell whether *value* could be one element: the item's schema declares every key of it."""
+    """Return whether *value* could be one element: the item's schema declares every key of it."""
     return item is not None and bool(value) and all(name in item.properties for name in value)
 
 
@@ -273,7 +273,7 @@ def elements_of(value: dict[Any, Any], item: Schema | None) -> list[Any]:
 
 
 def rename_keys(value: dict[Any, Any], schema: Schema) -> dict[Any, Any]:
-    """Give unknown keys of a strict object the names of missing required ones that they resemble.
+    """Return unknown keys of a strict object the names of missing required ones that they resemble.
 
     Alike are names that differ in case and ``_`` only, and then those that also differ in a final
     ``s``; each must be the only one like the other. Order is kept.
@@ -311,7 +311,7 @@ def _zip(columns: dict[Any, list[Any]]) -> list[Any]:
 
 
 def _is_wrapper(name: object, inner: object, item: Schema | None) -> bool:
-    """Tell whether a sole key only names the kind of element, as in ``{"row": {…}}``."""
+    """Return whether a sole key only names the kind of element, as in ``{"row": {…}}``."""
     if item is None or item.free:
         return False
     if "object" not in item.types:

@@ -6,7 +6,7 @@
   grows, and a finished value never changes (a repeated key, whose last value counts, replaces it);
 * any cut of the text, inside escapes and surrogate pairs too, gives the same value and, once
   neighbouring pieces of one string are joined, the same changes;
-* the state is plain data: a reader can be copied at any point, and both go on by themselves.
+* the state is plain data: a reader can be copied at any point, and both continue by themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Final
 
-from penstock.values.incremental_state import Change, Reading, Watch, copy_tree
+from penstock.values.incremental_state import Change, JSONReading, Watch, copy_tree
 from penstock.values.incremental_steps import (
     IN_LINE_COMMENT,
     RECOVERING,
@@ -34,11 +34,11 @@ class IncrementalJSON:
 
     Strict by default: what Python's own reader accepts, up to the limits in `grammar`. With
     *lenient* it reads the relaxed grammar of `rjson.loads`. With *recover*, which is lenient too,
-    it never raises on any text: what does not fit is skipped or mended and listed in `problems`.
+    it never raises on any text: what does not fit is skipped or repaired and listed in `problems`.
     """
 
     def __init__(self, *, lenient: bool = False, recover: bool = False) -> None:
-        self._reading = Reading(RECOVERING if recover else RELAXED if lenient else STRICT)
+        self._reading = JSONReading(RECOVERING if recover else RELAXED if lenient else STRICT)
 
     def feed(self, delta: str) -> list[Change]:
         """Read one more piece and tell what changed, in the order of the text.
@@ -77,8 +77,8 @@ class IncrementalJSON:
     def advance(self, text: str, at: int = 0) -> tuple[list[Change], int]:
         """Read on from *at* in *text* until something changes; tell what, and where it stopped.
 
-        For a reader that stops where the value does and goes on with what follows: it never reads
-        past a change, and behind the root not at all. Where the text ends inside an escape or the
+        For a reader that stops where the value does and continues with what follows: it never reads
+        past a change, and after the root not at all. Where the text ends inside an escape or the
         like it stops before that, and the caller comes again with more. Raises as `feed` does.
         """
         reading = self._reading
@@ -100,7 +100,7 @@ class IncrementalJSON:
 
     @property
     def open_string(self) -> tuple[str, list[str]] | None:
-        """The closing quote and the pieces of the open string, while plain text goes on in it.
+        """The closing quote and the pieces of the open string, while plain text continues in it.
 
         Text without that quote, a backslash or a control character may be appended to the pieces
         instead of being read.
@@ -147,7 +147,7 @@ class IncrementalJSON:
         return self._reading.live()
 
     def snapshot(self) -> Any:
-        """Give a copy of the value so far that later pieces leave alone."""
+        """Return a copy of the value so far that later pieces leave alone."""
         return copy_tree(self._reading.live(), {})
 
     @property
@@ -157,7 +157,7 @@ class IncrementalJSON:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What a recovering reader skipped or mended, in words, with offsets; the first few."""
+        """What a recovering reader skipped or repaired, in words, with offsets; the first few."""
         return tuple(self._reading.problems)
 
     def take_relaxed(self) -> list[str]:

@@ -1,11 +1,11 @@
 """How far the reading of a JSON text has come, and the steps through its structure.
 
 A state is a table from a character to its step; a step reads on from there and returns where it
-stopped. A token that runs past the end of a piece either waits
-in `Reading.held`, when it is short and must be seen whole (an escape, a literal, the beginning or
-end of a comment), or leaves a step in `Reading.resume` that goes on with the next piece. So the
-cost of a piece does not depend on what came before. Steps through strings are in `strings`,
-those through words and comments in `words`; `dialects` makes the tables.
+stopped. A token that runs past the end of a piece either waits in `JSONReading.held`, when it is
+short and must be seen whole (an escape, a literal, the beginning or end of a comment), or leaves a
+step in `JSONReading.resume` that continues with the next piece. So the cost of a piece does not
+depend on what came before. Steps through strings are in `strings`, those through words and comments
+in `words`; `dialects` makes the tables.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Watch:
         self._pieces.append(piece)
 
     def twin(self, copies: dict[int, Any]) -> Watch:
-        """Give this watcher's copy, one for all who ask with the same *copies*."""
+        """Return this watcher's copy, one for all who ask with the same *copies*."""
         twin: Watch | None = copies.get(id(self))
         if twin is None:
             copies[id(self)] = twin = Watch()
@@ -193,7 +193,7 @@ class Draft:
         self.watching = []
 
     def live(self) -> Any:
-        """Give the root with all that has arrived, the open string too."""
+        """Return the root with all that has arrived, the open string too."""
         if self.text_open and self.parts:
             text = "".join(self.parts)
             self.parts = [text]
@@ -222,7 +222,7 @@ class Draft:
 
 
 def find(root: Any, path: Path) -> tuple[bool, Any]:
-    """Find the value at *path*; tell whether there is one."""
+    """Find the value at *path*; return whether there is one."""
     value = root
     for step in path:
         is_item = isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
@@ -257,13 +257,13 @@ def copy_tree(root: Any, copies: dict[int, Any]) -> Any:
 MAX_PROBLEMS: Final = 32
 """How many problems a recovering reader lists: enough to tell what is wrong, on any input."""
 
-Step = Callable[["Reading", str, int], int]
+Step = Callable[["JSONReading", str, int], int]
 Search = Callable[..., re.Match[str] | None]
 
 _find_after_space: Final[Search] = re.compile(rf"[^{WHITESPACE}]").search
 
 
-class State(dict[str, Step]):
+class ReaderState(dict[str, Step]):
     """What each character means at one place in the text; ``""`` stands for any other."""
 
     def __missing__(self, character: str) -> Step:
@@ -271,18 +271,18 @@ class State(dict[str, Step]):
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class JSONDialect:
     """One set of rules: a table for each place in the text, and what strings are made of."""
 
-    value: State
-    first_item: State
-    next_item: State
-    first_key: State
-    next_key: State
-    colon: State
-    after_item: State
-    after_member: State
-    end: State
+    value: ReaderState
+    first_item: ReaderState
+    next_item: ReaderState
+    first_key: ReaderState
+    next_key: ReaderState
+    colon: ReaderState
+    after_item: ReaderState
+    after_member: ReaderState
+    end: ReaderState
     escapes: dict[str, str]
     closing: dict[str, str]
     """The closing quote for each opening one."""
@@ -291,16 +291,16 @@ class Dialect:
     recovers: bool = False
 
 
-class Reading(Draft):
+class JSONReading(Draft):
     """A draft and the place in the text that is being read."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: JSONDialect) -> None:
         super().__init__()
         self.dialect = dialect
-        self.state: State = dialect.value
-        self.after: State = dialect.end  # the state once the coming value is whole
-        self.resume: Step | None = None  # goes on with a token that the last piece left open
-        self.gate = ""  # the closing quote while an open string or key goes on with plain text
+        self.state: ReaderState = dialect.value
+        self.after: ReaderState = dialect.end  # the state once the coming value is whole
+        self.resume: Step | None = None  # continues with a token that the last piece left open
+        self.gate = ""  # the closing quote while an open string or key continues with plain text
         self.held = ""  # the end of the last piece, to be read again with the next
         self.fed = 0  # how many characters have come
         self.awaits = ""  # what closes the open string, key or comment
@@ -337,9 +337,9 @@ class Reading(Draft):
             self.close()
         self.complete = False
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Reading:
+    def __deepcopy__(self, memo: dict[int, Any]) -> JSONReading:
         """Make a reading that goes its own way from here; tables and steps are shared."""
-        twin = object.__new__(Reading)
+        twin = object.__new__(JSONReading)
         twin.__dict__.update(self.__dict__)
         twin.root = copy_tree(self.root, memo)
         twin.node = memo.get(id(self.node))
@@ -355,13 +355,13 @@ class Reading(Draft):
         return twin
 
 
-def refuse_more(reading: Reading, _text: str, _at: int) -> int:
-    """Tell the caller that this reading is over, this time and the next."""
+def refuse_more(reading: JSONReading, _text: str, _at: int) -> int:
+    """Return the caller that this reading is over, this time and the next."""
     reading.resume = refuse_more
     raise UsageError(reading.stopped)
 
 
-def skip_space(_reading: Reading, text: str, at: int) -> int:
+def skip_space(_reading: JSONReading, text: str, at: int) -> int:
     """Skip white space."""
     at += 1
     if at == len(text) or text[at] not in WHITESPACE:
@@ -370,7 +370,7 @@ def skip_space(_reading: Reading, text: str, at: int) -> int:
     return len(text) if found is None else found.start()
 
 
-def open_object(reading: Reading, text: str, at: int) -> int:
+def open_object(reading: JSONReading, text: str, at: int) -> int:
     """Go into an object."""
     if len(reading.above) >= MAX_DEPTH:
         return reading.refuse(f"containers nested more than {MAX_DEPTH} deep", text, at)
@@ -380,7 +380,7 @@ def open_object(reading: Reading, text: str, at: int) -> int:
     return at + 1
 
 
-def open_array(reading: Reading, text: str, at: int) -> int:
+def open_array(reading: JSONReading, text: str, at: int) -> int:
     """Go into an array."""
     if len(reading.above) >= MAX_DEPTH:
         return reading.refuse(f"containers nested more than {MAX_DEPTH} deep", text, at)
@@ -390,7 +390,7 @@ def open_array(reading: Reading, text: str, at: int) -> int:
     return at + 1
 
 
-def close(reading: Reading, _text: str, at: int) -> int:
+def close(reading: JSONReading, _text: str, at: int) -> int:
     """Leave the innermost container."""
     reading.close()
     node = reading.node
@@ -404,13 +404,13 @@ def close(reading: Reading, _text: str, at: int) -> int:
     return at + 1
 
 
-def close_after_comma(reading: Reading, text: str, at: int) -> int:
-    """Leave the innermost container behind a comma that nothing follows."""
+def close_after_comma(reading: JSONReading, text: str, at: int) -> int:
+    """Leave the innermost container after a comma that nothing follows."""
     reading.relaxed["a trailing comma"] = None
     return close(reading, text, at)
 
 
-def to_item(reading: Reading, text: str, at: int) -> int:
+def to_item(reading: JSONReading, text: str, at: int) -> int:
     """Pass the comma between items, and the one space that mostly follows."""
     reading.next_item()
     reading.state = reading.dialect.next_item

@@ -10,7 +10,14 @@ import re
 from typing import Final
 
 from penstock.values import incremental_state as steps
-from penstock.values.incremental_state import Change, Dialect, Reading, Search, State, Step
+from penstock.values.incremental_state import (
+    Change,
+    JSONDialect,
+    JSONReading,
+    ReaderState,
+    Search,
+    Step,
+)
 from penstock.values.json_grammar import (
     BYTE_ORDER_MARK,
     CLOSING_QUOTES,
@@ -29,7 +36,7 @@ from penstock.values.json_grammar import (
 # The steps through strings and keys, and over the colon and comma that lead to them.
 #
 # Plain text is taken in runs. An escape is decoded when all of it is there: until then it waits
-# in `Reading.held`, at most eleven characters, and a high surrogate waits for its other half,
+# in `JSONReading.held`, at most eleven characters, and a high surrogate waits for its other half,
 # since only the next characters tell whether it is alone. What is plain is told by string
 # methods: on pieces of a few characters they cost a quarter of what a pattern does.
 
@@ -40,7 +47,7 @@ _LOW: Final = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
 _LOW_BEGINS: Final = re.compile(r"(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?")
 
 
-def open_text(reading: Reading, text: str, at: int) -> int:
+def open_text(reading: JSONReading, text: str, at: int) -> int:
     """Read a string that is a value."""
     reading.awaits = reading.dialect.closing[text[at]]
     at += 1
@@ -60,13 +67,13 @@ def open_text(reading: Reading, text: str, at: int) -> int:
     return at
 
 
-def open_odd_text(reading: Reading, text: str, at: int) -> int:
+def open_odd_text(reading: JSONReading, text: str, at: int) -> int:
     """Read a string that is a value, in quotes that strict JSON has not."""
     reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
     return open_text(reading, text, at)
 
 
-def open_odd_key(reading: Reading, text: str, at: int) -> int:
+def open_odd_key(reading: JSONReading, text: str, at: int) -> int:
     """Read a key in quotes that strict JSON has not."""
     reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
     return open_key(reading, text, at)
@@ -76,7 +83,7 @@ _ODD_QUOTES: Final = {"'": "single-quoted strings"}
 _SMART_QUOTES: Final = "strings in smart quotes"
 
 
-def more_text(reading: Reading, text: str, at: int) -> int:
+def more_text(reading: JSONReading, text: str, at: int) -> int:
     """Read on in a string that is a value; all its text in this piece is one change."""
     end = text.find(reading.awaits, at)
     piece = text[at:end] if end != -1 else text[at:]
@@ -97,7 +104,7 @@ def more_text(reading: Reading, text: str, at: int) -> int:
     return end + 1
 
 
-def open_key(reading: Reading, text: str, at: int) -> int:
+def open_key(reading: JSONReading, text: str, at: int) -> int:
     """Read a key in quotes."""
     reading.awaits = reading.dialect.closing[text[at]]
     reading.parts = []
@@ -109,7 +116,7 @@ def open_key(reading: Reading, text: str, at: int) -> int:
     return at
 
 
-def more_key(reading: Reading, text: str, at: int) -> int:
+def more_key(reading: JSONReading, text: str, at: int) -> int:
     """Read on in a key in quotes; it shows only when it is whole."""
     end = text.find(reading.awaits, at)
     piece = text[at:end] if end != -1 else text[at:]
@@ -132,7 +139,7 @@ def more_key(reading: Reading, text: str, at: int) -> int:
     return at
 
 
-def to_value(reading: Reading, text: str, at: int) -> int:
+def to_value(reading: JSONReading, text: str, at: int) -> int:
     """Pass the colon, and what mostly follows: one space and a quote."""
     at += 1
     if text.startswith(' "', at):
@@ -141,7 +148,7 @@ def to_value(reading: Reading, text: str, at: int) -> int:
     return at + 1 if at < len(text) and text[at] == " " else at
 
 
-def to_key(reading: Reading, text: str, at: int) -> int:
+def to_key(reading: JSONReading, text: str, at: int) -> int:
     """Pass the comma between members, and what mostly follows: one space and a quote."""
     at += 1
     if text.startswith(' "', at):
@@ -150,8 +157,8 @@ def to_key(reading: Reading, text: str, at: int) -> int:
     return at + 1 if at < len(text) and text[at] == " " else at
 
 
-def _take_special_text(reading: Reading, text: str, at: int) -> tuple[str, int]:
-    """Take decoded text up to the closing quote; give it, and the place of the quote or -1.
+def _take_special_text(reading: JSONReading, text: str, at: int) -> tuple[str, int]:
+    """Take decoded text up to the closing quote; return it, and the place of the quote or -1.
 
     For text with escapes, or with characters that strict JSON may not take.
     """
@@ -171,7 +178,7 @@ def _take_special_text(reading: Reading, text: str, at: int) -> tuple[str, int]:
     return "".join(pieces), -1
 
 
-def _take_escape(reading: Reading, text: str, at: int) -> tuple[str, int]:
+def _take_escape(reading: JSONReading, text: str, at: int) -> tuple[str, int]:
     """Decode the escape at *at*; an empty string means that it is not whole yet."""
     if text[at] != "\\":
         reading.refuse("a raw control character in a string", text, at)
@@ -188,7 +195,7 @@ def _take_escape(reading: Reading, text: str, at: int) -> tuple[str, int]:
     return "\\", at + 1
 
 
-def _take_code(reading: Reading, text: str, at: int) -> tuple[str, int]:
+def _take_code(reading: JSONReading, text: str, at: int) -> tuple[str, int]:
     r"""Decode ``\u`` and its digits; both halves of a surrogate pair make one character."""
     code = _CODE.match(text, at + 2)
     if code is None:
@@ -219,7 +226,7 @@ _LITERAL_OF: Final = {word[0]: word for word in LITERALS}
 # --- strict -------------------------------------------------------------------
 
 
-def literal(reading: Reading, text: str, at: int) -> int:
+def literal(reading: JSONReading, text: str, at: int) -> int:
     """Read ``true``, ``false`` or ``null``."""
     token = _LITERAL_OF[text[at]]
     if text.startswith(token, at):
@@ -233,7 +240,7 @@ def literal(reading: Reading, text: str, at: int) -> int:
     return reading.refuse("a value is expected", text, at)
 
 
-def number(reading: Reading, text: str, at: int) -> int:
+def number(reading: JSONReading, text: str, at: int) -> int:
     """Read a strict number; only what follows tells where it ends."""
     found = _find_after_number(text, at)
     if found is None:
@@ -245,7 +252,7 @@ def number(reading: Reading, text: str, at: int) -> int:
     return end
 
 
-def more_number(reading: Reading, text: str, at: int) -> int:
+def more_number(reading: JSONReading, text: str, at: int) -> int:
     """Read on in a strict number."""
     found = _find_after_number(text, at)
     if found is None:
@@ -258,7 +265,7 @@ def more_number(reading: Reading, text: str, at: int) -> int:
     return end
 
 
-def _put_strict_number(reading: Reading, token: str, text: str, end: int) -> None:
+def _put_strict_number(reading: JSONReading, token: str, text: str, end: int) -> None:
     if len(token) < _SHORT and token.isdigit() and token[0] != "0":
         value = int(token)  # most numbers, without a pattern
         reading.place(value, Change(reading.path, "value", "", value))
@@ -272,13 +279,13 @@ def _put_strict_number(reading: Reading, token: str, text: str, end: int) -> Non
 # --- relaxed ------------------------------------------------------------------
 
 
-def word(reading: Reading, text: str, at: int) -> int:
+def word(reading: JSONReading, text: str, at: int) -> int:
     """Read a bare word: a literal, a relaxed number, or a string that lacks its quotes."""
     reading.parts = []
     return more_word(reading, text, at)
 
 
-def more_word(reading: Reading, text: str, at: int) -> int:
+def more_word(reading: JSONReading, text: str, at: int) -> int:
     """Read on in a bare word; it shows only when it is whole, for it may become a number."""
     end = _end_of(_find_after_word, text, at)
     if end == len(text):
@@ -308,27 +315,27 @@ def more_word(reading: Reading, text: str, at: int) -> int:
     return end
 
 
-def _leave_line_comment(reading: Reading, text: str, at: int) -> int:
+def _leave_line_comment(reading: JSONReading, text: str, at: int) -> int:
     reading.state = reading.after
     return line_comment(reading, text, at)
 
 
-def _leave_block_comment(reading: Reading, text: str, at: int) -> int:
+def _leave_block_comment(reading: JSONReading, text: str, at: int) -> int:
     reading.state = reading.after
     return block_comment(reading, text, at)
 
 
-IN_LINE_COMMENT: Final = State({"": _leave_line_comment})
-"""Behind a number or a literal whose token a comment begins in."""
+IN_LINE_COMMENT: Final = ReaderState({"": _leave_line_comment})
+"""After a number or a literal whose token a comment begins in."""
 
-IN_BLOCK_COMMENT: Final = State({"": _leave_block_comment})
+IN_BLOCK_COMMENT: Final = ReaderState({"": _leave_block_comment})
 """The same, for a comment that has an end mark."""
 
 
 def _split_comment(token: str) -> tuple[str, str]:
     """Split the comments off a token that may be a number or literal; tell what is still open.
 
-    ``/*`` or ``//`` means that a comment goes on behind the token. Where something else comes
+    ``/*`` or ``//`` means that a comment continues after the token. Where something else comes
     after a comment, or no comment opens, the head is the token itself.
     """
     opens = _COMMENT_OPENS.search(token)
@@ -345,8 +352,8 @@ def _split_comment(token: str) -> tuple[str, str]:
     return head, "/*" if mark[0] == "/*" else "//"
 
 
-def _put_number(reading: Reading, token: str, text: str, end: int) -> None:
-    """Put a number; where reading must go on, one with too many digits stays text."""
+def _put_number(reading: JSONReading, token: str, text: str, end: int) -> None:
+    """Put a number; where reading must continue, one with too many digits stays text."""
     try:
         value = read_number(token)
     except ValueError as exc:
@@ -358,7 +365,7 @@ def _put_number(reading: Reading, token: str, text: str, end: int) -> None:
         reading.state = reading.after
 
 
-def _put_word(reading: Reading, token: str, text: str, end: int) -> None:
+def _put_word(reading: JSONReading, token: str, text: str, end: int) -> None:
     """Put a bare word as the string it stands for."""
     if token.startswith(tuple(LITERALS)) or RELAXED_NUMBER.match(token):
         reading.refuse("a number or literal with something glued to it", text, end - len(token))
@@ -371,13 +378,13 @@ def _put_word(reading: Reading, token: str, text: str, end: int) -> None:
     reading.state = reading.after
 
 
-def word_key(reading: Reading, text: str, at: int) -> int:
+def word_key(reading: JSONReading, text: str, at: int) -> int:
     """Read a key without quotes."""
     reading.parts = []
     return more_word_key(reading, text, at)
 
 
-def more_word_key(reading: Reading, text: str, at: int) -> int:
+def more_word_key(reading: JSONReading, text: str, at: int) -> int:
     """Read on in a key without quotes."""
     end = _end_of(_find_after_word, text, at)
     if end == len(text):
@@ -399,15 +406,15 @@ def _end_of(find_after: Search, text: str, at: int) -> int:
     return len(text) if found is None else found.start()
 
 
-def _wait(reading: Reading, text: str, at: int, step: Step) -> int:
+def _wait(reading: JSONReading, text: str, at: int, step: Step) -> int:
     """Keep what the piece has of an open token."""
     reading.parts.append(text[at:])
     reading.resume = step
     return len(text)
 
 
-def _join(reading: Reading, text: str, at: int, end: int) -> str:
-    """Give the token that ends at *end*."""
+def _join(reading: JSONReading, text: str, at: int, end: int) -> str:
+    """Return the token that ends at *end*."""
     if not reading.parts:
         return text[at:end]
     reading.parts.append(text[at:end])
@@ -417,22 +424,22 @@ def _join(reading: Reading, text: str, at: int, end: int) -> str:
 # --- comments -----------------------------------------------------------------
 
 
-def comment(reading: Reading, text: str, at: int) -> int:
+def comment(reading: JSONReading, text: str, at: int) -> int:
     """Skip a comment; a slash alone is what it is in this state."""
     return _comment_or(reading.state[""], reading, text, at)
 
 
-def comment_or_word(reading: Reading, text: str, at: int) -> int:
+def comment_or_word(reading: JSONReading, text: str, at: int) -> int:
     """Skip a comment, or read the value that begins with a slash."""
     return _comment_or(word, reading, text, at)
 
 
-def comment_or_word_key(reading: Reading, text: str, at: int) -> int:
+def comment_or_word_key(reading: JSONReading, text: str, at: int) -> int:
     """Skip a comment, or read the key that begins with a slash."""
     return _comment_or(word_key, reading, text, at)
 
 
-def _comment_or(other: Step, reading: Reading, text: str, at: int) -> int:
+def _comment_or(other: Step, reading: JSONReading, text: str, at: int) -> int:
     if text.startswith("//", at):
         return line_comment(reading, text, at)
     if text.startswith("/*", at):
@@ -443,7 +450,7 @@ def _comment_or(other: Step, reading: Reading, text: str, at: int) -> int:
     return len(text)
 
 
-def line_comment(reading: Reading, text: str, at: int) -> int:
+def line_comment(reading: JSONReading, text: str, at: int) -> int:
     """Skip a comment that ends with its line."""
     reading.relaxed["comments"] = None
     found = _find_line_end(text, at)
@@ -453,7 +460,7 @@ def line_comment(reading: Reading, text: str, at: int) -> int:
     return found.start()
 
 
-def block_comment(reading: Reading, text: str, at: int) -> int:
+def block_comment(reading: JSONReading, text: str, at: int) -> int:
     """Skip the rest of a comment that has an end mark."""
     reading.relaxed["comments"] = None
     reading.awaits = "*/"
@@ -479,7 +486,7 @@ Steps = dict[str, Step]
 
 
 def _refusing(message: str) -> Step:
-    def refuse(reading: Reading, text: str, at: int) -> int:
+    def refuse(reading: JSONReading, text: str, at: int) -> int:
         return reading.refuse(message, text, at)
 
     return refuse
@@ -489,7 +496,7 @@ def _special(*characters: str) -> Search:
     return re.compile(f"[{''.join(characters)}]").search
 
 
-def _skip_byte_order_mark(reading: Reading, text: str, at: int) -> int:
+def _skip_byte_order_mark(reading: JSONReading, text: str, at: int) -> int:
     return at + 1 if reading.fed == len(text) - at else reading.state[""](reading, text, at)
 
 
@@ -519,16 +526,16 @@ _VALUE: Final[Steps] = (
 )
 _KEY: Final[Steps] = _NO_KEY | _SPACE | {'"': open_key}
 
-STRICT: Final = Dialect(
-    value=State(_VALUE),
-    first_item=State(_VALUE | _CLOSE_ARRAY),
-    next_item=State(_VALUE),
-    first_key=State(_KEY | _CLOSE_OBJECT),
-    next_key=State(_KEY),
-    colon=State(_NO_COLON | _SPACE | _COLON),
-    after_item=State(_NO_COMMA | _SPACE | _NEXT_ITEM | _CLOSE_ARRAY),
-    after_member=State(_NO_COMMA | _SPACE | _NEXT_KEY | _CLOSE_OBJECT),
-    end=State(_NO_MORE | _SPACE),
+STRICT: Final = JSONDialect(
+    value=ReaderState(_VALUE),
+    first_item=ReaderState(_VALUE | _CLOSE_ARRAY),
+    next_item=ReaderState(_VALUE),
+    first_key=ReaderState(_KEY | _CLOSE_OBJECT),
+    next_key=ReaderState(_KEY),
+    colon=ReaderState(_NO_COLON | _SPACE | _COLON),
+    after_item=ReaderState(_NO_COMMA | _SPACE | _NEXT_ITEM | _CLOSE_ARRAY),
+    after_member=ReaderState(_NO_COMMA | _SPACE | _NEXT_KEY | _CLOSE_OBJECT),
+    end=ReaderState(_NO_MORE | _SPACE),
     escapes=ESCAPES,
     closing={'"': '"'},
     special={'"': _special(r"\"\\\x00-\x1f")},
@@ -557,16 +564,16 @@ _RELAXED_KEY: Final[Steps] = (
     | {"/": comment_or_word_key}
 )
 
-RELAXED: Final = Dialect(
-    value=State(_RELAXED_VALUE),
-    first_item=State(_RELAXED_VALUE | _CLOSE_ARRAY),
-    next_item=State(_RELAXED_VALUE | {"]": steps.close_after_comma}),
-    first_key=State(_RELAXED_KEY),
-    next_key=State(_RELAXED_KEY | {"}": steps.close_after_comma}),
-    colon=State(_NO_COLON | _BLANK | _COLON),
-    after_item=State(_NO_COMMA | _BLANK | _NEXT_ITEM | _CLOSE_ARRAY),
-    after_member=State(_NO_COMMA | _BLANK | _NEXT_KEY | _CLOSE_OBJECT),
-    end=State(_NO_MORE | _BLANK),
+RELAXED: Final = JSONDialect(
+    value=ReaderState(_RELAXED_VALUE),
+    first_item=ReaderState(_RELAXED_VALUE | _CLOSE_ARRAY),
+    next_item=ReaderState(_RELAXED_VALUE | {"]": steps.close_after_comma}),
+    first_key=ReaderState(_RELAXED_KEY),
+    next_key=ReaderState(_RELAXED_KEY | {"}": steps.close_after_comma}),
+    colon=ReaderState(_NO_COLON | _BLANK | _COLON),
+    after_item=ReaderState(_NO_COMMA | _BLANK | _NEXT_ITEM | _CLOSE_ARRAY),
+    after_member=ReaderState(_NO_COMMA | _BLANK | _NEXT_KEY | _CLOSE_OBJECT),
+    end=ReaderState(_NO_MORE | _BLANK),
     escapes=RELAXED_ESCAPES,
     closing=CLOSING_QUOTES,
     special={quote: _special(quote, r"\\") for quote in CLOSING_QUOTES.values()},
@@ -575,8 +582,8 @@ RELAXED: Final = Dialect(
 # --- recovering ---------------------------------------------------------------
 
 
-def _miss_value(reading: Reading, text: str, at: int) -> int:
-    """Do without a value: its key is dropped, and what follows goes on behind it."""
+def _miss_value(reading: JSONReading, text: str, at: int) -> int:
+    """Do without a value: its key is dropped, and what follows continues after it."""
     if reading.node is None:
         return reading.refuse("a value is expected", text, at)
     reading.refuse("a value is missing", text, at)
@@ -584,13 +591,13 @@ def _miss_value(reading: Reading, text: str, at: int) -> int:
     return at
 
 
-def _miss_colon(reading: Reading, text: str, at: int) -> int:
+def _miss_colon(reading: JSONReading, text: str, at: int) -> int:
     reading.refuse("a colon is missing", text, at)
     reading.state = reading.dialect.value
     return at
 
 
-def _miss_comma(reading: Reading, text: str, at: int) -> int:
+def _miss_comma(reading: JSONReading, text: str, at: int) -> int:
     reading.refuse("a comma is missing", text, at)
     if isinstance(reading.node, list):
         reading.next_item()
@@ -600,40 +607,40 @@ def _miss_comma(reading: Reading, text: str, at: int) -> int:
     return at
 
 
-def _close_anyway(reading: Reading, text: str, at: int) -> int:
+def _close_anyway(reading: JSONReading, text: str, at: int) -> int:
     reading.refuse("another closing bracket is expected", text, at)
     return steps.close(reading, text, at)
 
 
-def _skip_rest(reading: Reading, text: str, at: int) -> int:
+def _skip_rest(reading: JSONReading, text: str, at: int) -> int:
     reading.refuse("text after the value", text, at)
     reading.state = _REST
     return at
 
 
-def _skip_all(_reading: Reading, text: str, _at: int) -> int:
+def _skip_all(_reading: JSONReading, text: str, _at: int) -> int:
     return len(text)
 
 
-_REST: Final = State({"": _skip_all})
+_REST: Final = ReaderState({"": _skip_all})
 _MISSING_VALUE: Final[Steps] = dict.fromkeys(",]}", _miss_value)
 _MISSING_COMMA: Final[Steps] = dict.fromkeys([*CLOSING_QUOTES, *_WORD_CHARACTERS], _miss_comma)
 
-RECOVERING: Final = Dialect(
-    value=State(RELAXED.value | _MISSING_VALUE),
-    first_item=State(RELAXED.first_item | {",": _miss_value, "}": _close_anyway}),
-    next_item=State(RELAXED.next_item | {",": _miss_value, "}": _close_anyway}),
-    first_key=State(RELAXED.first_key | {"]": _close_anyway}),
-    next_key=State(RELAXED.next_key | {"]": _close_anyway}),
-    colon=State(RELAXED.colon | {"": _miss_colon}),
-    after_item=State(
+RECOVERING: Final = JSONDialect(
+    value=ReaderState(RELAXED.value | _MISSING_VALUE),
+    first_item=ReaderState(RELAXED.first_item | {",": _miss_value, "}": _close_anyway}),
+    next_item=ReaderState(RELAXED.next_item | {",": _miss_value, "}": _close_anyway}),
+    first_key=ReaderState(RELAXED.first_key | {"]": _close_anyway}),
+    next_key=ReaderState(RELAXED.next_key | {"]": _close_anyway}),
+    colon=ReaderState(RELAXED.colon | {"": _miss_colon}),
+    after_item=ReaderState(
         _MISSING_COMMA
         | dict.fromkeys(_CONTAINERS, _miss_comma)
         | RELAXED.after_item
         | {"}": _close_anyway}
     ),
-    after_member=State(_MISSING_COMMA | RELAXED.after_member | {"]": _close_anyway}),
-    end=State(RELAXED.end | {"": _skip_rest}),
+    after_member=ReaderState(_MISSING_COMMA | RELAXED.after_member | {"]": _close_anyway}),
+    end=ReaderState(RELAXED.end | {"": _skip_rest}),
     escapes=RELAXED.escapes,
     closing=RELAXED.closing,
     special=RELAXED.special,

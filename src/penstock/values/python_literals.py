@@ -4,7 +4,7 @@
 it recurse. It takes what `ast.literal_eval` takes and JSON can say: strings in any quotes, adjacent
 ones as one, numbers with a sign, the words of Python and of JSON, lists, tuples as lists, and
 dictionaries with keys that are text or become it. Brackets are around it, so lines may end anywhere
-and comments may stand between. Sets, bytes, names and operators are no values.
+and comments may stand between. Sets, bytes, names and operators are not values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEFORE_SIGN: Final = re.compile(r"[0-9_]*+(?:\.[0-9_]*+)?[eE]")
 
 
 class Atom:
-    """A number or a word that may go on in the text that comes next."""
+    """A number or a word that may continue in the text that comes next."""
 
     __slots__ = ("_pieces", "_size", "sign")
 
@@ -48,7 +48,7 @@ class Atom:
         return MAX_ATOM - self._size
 
     def extend(self, text: str, at: int) -> int:
-        """Take what belongs to it; return where it ends, the end of *text* if it may go on.
+        """Take what belongs to it; return where it ends, the end of *text* if it may continue.
 
         Raises `ValueError` for one that is longer than any number.
         """
@@ -62,7 +62,7 @@ class Atom:
             at = end + 1
 
     def read(self) -> int | float | bool | None:
-        """Give its value; raise `ValueError` where it has none."""
+        """Return its value; raise `ValueError` where it has none."""
         token = "".join(self._pieces)
         if not self.sign and token in RELAXED_LITERALS:
             return RELAXED_LITERALS[token]
@@ -79,14 +79,14 @@ class Atom:
             self._pieces.append(piece)
 
     def _awaits_sign(self) -> bool:
-        """Tell whether it ends with the letter of an exponent."""
+        """Return whether it ends with the letter of an exponent."""
         if not self._pieces or self._pieces[-1][-1] not in "eE":
             return False
         return _BEFORE_SIGN.fullmatch("".join(self._pieces)) is not None
 
 
 def _number(token: str) -> int | float:
-    # A text of digits is no float: it has a leading zero, or more digits than Python converts.
+    # A text of digits is not a float: it has a leading zero, or more digits than Python converts.
     is_integer = token[:2].lower() in _BASES or token.replace("_", "").isdigit()
     try:
         value = int(token, 0) if is_integer else float(token)
@@ -97,7 +97,7 @@ def _number(token: str) -> int | float:
     return value
 
 
-# What stands between the tokens of Python: white space and comments.
+# What is between the tokens of Python: white space and comments.
 
 
 BLANK: Final = r"[ \t\r\n\f]"
@@ -107,7 +107,7 @@ _BLANKS: Final = re.compile(rf"{BLANK}*+")
 
 
 class Gap:
-    """Passes white space and comments; a comment may go on in the text that comes next."""
+    """Passes white space and comments; a comment may continue in the text that comes next."""
 
     __slots__ = ("_in_comment",)
 
@@ -115,7 +115,7 @@ class Gap:
         self._in_comment = False
 
     def skip(self, text: str, at: int) -> int:
-        """Return where the next token begins; at the end of *text* there is none yet."""
+        """Return where the next token begins; at the end of *text* there is not one yet."""
         while True:
             if self._in_comment:
                 at = text.find("\n", at)
@@ -201,7 +201,7 @@ class Quoting:
         """Read on from *at*: what a piece says, where it ends, whether the string ends there.
 
         A piece of no length tells that only more text can tell. Raises `ParseError` for an escape
-        that is none.
+        that is not one.
         """
         tame = self._tame.match(text, at)
         if tame is not None and tame.end() > at:
@@ -234,7 +234,7 @@ class Quoting:
 
 
 def _read_code(text: str, at: int) -> tuple[str, int]:
-    """Read one escape that is more than a character; of no length if it may go on."""
+    """Read one escape that is more than a character; of no length if it may continue."""
     code = _CODE.match(text, at)
     if code is not None:
         return _decode(code, text)
@@ -271,7 +271,7 @@ _OPENING_BEGINS: Final = re.compile(r"""[RrUu]?(?:'{0,2}|"{0,2})""")
 
 
 def quoting_at(text: str, at: int) -> tuple[Quoting | None, int]:
-    """Give the quoting of the string that begins at *at*, and where its opening ends.
+    """Return the quoting of the string that begins at *at*, and where its opening ends.
 
     None tells that no string begins; then the place is *at*, or `MORE` where more text will tell.
     """
@@ -311,7 +311,7 @@ _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
 class LiteralReader:
-    """Reads one literal; *depth* is how deep it stands in containers already."""
+    """Reads one literal; *depth* is how deep it is in containers already."""
 
     __slots__ = ("_atom", "_depth", "_gap", "_open", "_pieces", "_sign", "broken_at", "complete",
                  "quoting", "value")  # fmt: skip
@@ -322,7 +322,7 @@ class LiteralReader:
         self.quoting: Quoting | None = None
         """How the string is quoted that is open."""
         self.broken_at: int | None = None
-        """Where the number or word ends that is none, in the text of the last step."""
+        """Where the number or word ends that is not one, in the text of the last step."""
         self._depth = depth
         self._gap = Gap()
         self._pieces: list[str] | None = None  # what the string says, with those next to it
@@ -332,7 +332,7 @@ class LiteralReader:
 
     @property
     def text(self) -> list[str] | None:
-        """What has been read of the string that is the value, in pieces; None if it is no string.
+        """The pieces read so far if the value is a string, else None.
 
         It grows until the value is complete; between two adjacent strings `quoting` is None.
         """
@@ -342,7 +342,7 @@ class LiteralReader:
         """Take one step from *at*; return where it ends, or `MORE` if only more text can tell.
 
         A value that only the next token ends (a string, a number) ends before that token. Raises
-        `ParseError` for what is no literal.
+        `ParseError` for what is not a literal.
         """
         if self.quoting is not None:
             return self._step_in_string(self.quoting, text, at)
@@ -364,7 +364,7 @@ class LiteralReader:
         return self._step_to_token(text, at)
 
     def close(self) -> Any:
-        """End the value where the text ended, and give it; raise `ParseError` if nothing is there.
+        """End the value at the end of the text and return it; raise `ParseError` if there is none.
 
         What is open is closed; a key without a value is dropped.
         """
@@ -426,7 +426,7 @@ class LiteralReader:
         return self._pieces is not None or not self._open or self._open[-1].awaits_value
 
     def _step_to_token(self, text: str, at: int) -> int:
-        """Take the token at *at*, which is no string."""
+        """Take the token at *at*, which is not a string."""
         char = text[at]
         if self._open and not self._sign and self._open[-1].takes(char):
             if char == self._open[-1].closer:
@@ -480,7 +480,7 @@ class _Container:
         return self._awaits in ("item", "value")
 
     def takes(self, char: str) -> bool:
-        """Tell whether *char* may separate or close here; take it if it separates."""
+        """Return whether *char* may separate or close here; take it if it separates."""
         if char == self.closer:
             return self._awaits in ("item", "comma")
         if char == "," and self._awaits == "comma":
@@ -506,7 +506,7 @@ class _Container:
             self._awaits = "comma"
 
     def contents(self) -> Any:
-        """Give what it holds: one value in parentheses without a comma is that value."""
+        """Return what it holds: one value in parentheses without a comma is that value."""
         if self.closer == "}":
             return self._entries
         is_tuple = self.closer == "]" or self._has_comma or not self._items
@@ -514,7 +514,7 @@ class _Container:
 
 
 def _as_key(value: Any) -> str:
-    """Give a key as JSON has it: any scalar that is no text becomes its text."""
+    """Return a key as JSON has it: any scalar that is not a text becomes its text."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, dict)):

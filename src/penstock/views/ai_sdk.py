@@ -4,12 +4,12 @@ A block becomes a pair of parts with an id of its own, its deltas between them. 
 between the vocabularies, and both are settled here:
 
 * Blocks may be open side by side in ours. The AI SDK wants text closed before a call, so a call
-  closes the text that is open when it begins and again when it is complete; a block that goes on
-  afterwards goes on under a new id.
+  closes the text that is open when it begins and again when it is complete; a block that continues
+  afterwards continues under a new id.
 * A client of the AI SDK executes every ``tool-call``, by its id. So a call that is not complete
   gets none, and calls that share an id, or have none, are told apart.
 
-`raw` stays behind: clients of the AI SDK have no use for markup.
+`raw` stays after: clients of the AI SDK have no use for markup.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ _OTHER_KINDS: Final = frozenset(
 
 
 def parts(events: Iterable[Event]) -> Iterator[StreamPart]:
-    """Give the parts of *events*, each as soon as its event has come.
+    """Yield the parts of *events*, each as soon as its event has come.
 
     A bare sequence of blocks does as well: it gives no ``finish``. Raise `UsageError` for a delta
-    or an end of a block that is not open, and for an event behind the terminal one.
+    or an end of a block that is not open, and for an event after the terminal one.
     """
     view = Parts()
     for event in events:
@@ -86,10 +86,10 @@ def parts(events: Iterable[Event]) -> Iterator[StreamPart]:
 
 
 def content(message: AssistantMessage) -> list[StreamPart]:
-    """Give *message* as the content of a whole answer.
+    """Return *message* as the content of a whole answer.
 
     A block is one part: ``text``, ``reasoning``, ``tool-call``, or what an opaque block holds.
-    Calls have the ids that the stream gives them; incomplete ones are left out.
+    Calls have the ids that the stream gives them; incomplete ones are omitted.
     """
     ids = _CallIds()
     found: list[StreamPart] = []
@@ -111,7 +111,7 @@ def content(message: AssistantMessage) -> list[StreamPart]:
 
 
 class Parts:
-    """The view of one answer: events in by `feed`, parts out, `finish` behind the last one."""
+    """The view of one answer: events in by `feed`, parts out, `finish` after the last one."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -122,7 +122,7 @@ class Parts:
         self._has_cut_call = False
 
     def feed(self, event: Event) -> list[StreamPart]:
-        """Give the parts that *event* stands for: none, one or several."""
+        """Return the parts that *event* stands for: none, one or several."""
         if self.ended:
             raise UsageError(f"the answer has ended: `{event.type}` belongs to no part of it")
         match event:
@@ -268,7 +268,7 @@ class _CallIds:
     """Tells calls apart: an id that is taken, or missing, gets a number."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}  # an id, and the last number that was put behind it
+        self._taken: dict[str, int] = {}  # an id, and the last number that was put after it
 
     def claim(self, id: str) -> str:  # noqa: A002 - the field's name
         wanted = claimed = id or "call"
@@ -294,7 +294,7 @@ def _written(call: ToolCall, deltas: str = "") -> str:
             if _json.encode(_json.decode(deltas)) == written:
                 return deltas
         except JSONParseError:
-            pass  # They were mended on the way to the arguments.
+            pass  # They were repaired on the way to the arguments.
     return written.decode()
 
 

@@ -22,7 +22,7 @@ from penstock import EventStream, Request
 from penstock.agent import Agent, AgentTool, Session, tool
 from penstock.agent.events import AgentEvent, ToolEnded, ToolStarted
 from penstock.agent.session import SessionDatabase, SessionFolder
-from penstock.agent.session.entries import Contents, Line
+from penstock.agent.session.entries import Contents, EntryLine
 from penstock.agent.session.storage import SessionStore, SessionWriter
 from penstock.apis.replay import events_of
 from penstock.events import Event
@@ -147,7 +147,7 @@ class WatchedJournal:
     async def open(self) -> Contents:
         return await self._journal.open()
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         self._point()
         await self._journal.append(lines)
         self._point()

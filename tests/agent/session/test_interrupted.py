@@ -21,7 +21,7 @@ from penstock.agent.session import (
     to_html,
     to_markdown,
 )
-from penstock.agent.session.entries import Contents, Entry, Line
+from penstock.agent.session.entries import Contents, Entry, EntryLine
 from penstock.agent.session.interruption import find_unfinished
 from penstock.agent.tool_calls import INTERRUPTED
 from penstock.errors import UsageError
@@ -191,7 +191,7 @@ class Full:
     async def open(self) -> Contents:
         return await self._journal.open()
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         if any(isinstance(line.item, ToolStartEntry) for line in lines):
             raise OSError("no space left")
         await self._journal.append(lines)

@@ -13,8 +13,8 @@ from penstock.agent.session.entries import (
     VERSION,
     Contents,
     CustomEntry,
+    EntryLine,
     Header,
-    Line,
     MessageEntry,
     TitleEntry,
 )
@@ -53,7 +53,7 @@ class Gate(FileSessionWriter):
         self.is_waiting = asyncio.Event()
         self.may_write = asyncio.Event()
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         self.is_waiting.set()
         await self.may_write.wait()
         await super().append(lines)

@@ -16,7 +16,7 @@ from agent.tools.watching import PATIENCE, is_alive, until
 from agent.workspace.working import Workspace
 from models.loopback_servers import run
 from penstock.agent.tools import ToolOutput
-from penstock.agent.workspace.shell import MAX_OUTPUT_CHARS, Output
+from penstock.agent.workspace.shell import MAX_OUTPUT_CHARS, ShellOutput
 from penstock.errors import ToolError
 
 
@@ -197,7 +197,7 @@ def test_a_command_that_cannot_be_started_is_told(work: Workspace) -> None:
 @settings(max_examples=30)
 @given(pieces=st.lists(st.text(st.characters(codec="utf-8"), max_size=30)), cut=st.integers(1, 5))
 def test_output_keeps_both_ends_of_whatever_comes(pieces: list[str], cut: int) -> None:
-    output = Output(limit=40)
+    output = ShellOutput(limit=40)
     data = "".join(pieces).encode()
     for at in range(0, len(data), cut):
         output.add(data[at : at + cut])

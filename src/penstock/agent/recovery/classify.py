@@ -55,7 +55,7 @@ _EXHAUSTED: Final = "resource_exhausted"  # Gemini's word for any limit
 
 
 def is_usage_limit(error: ErrorInfo) -> bool:
-    """Tell whether the account has used up what it may; another account would be answered."""
+    """Return whether the account has used up what it may; another account would be answered."""
     return limit_reason(error) is not None
 
 
@@ -75,7 +75,7 @@ def limit_reason(error: ErrorInfo) -> LimitReason | None:
 
 
 def limit_wait(error: ErrorInfo, chance: float) -> float | None:
-    """Give the seconds to wait before the account may ask again; None where it is not the account.
+    """Return the seconds until the account may send requests again; None for other errors.
 
     *chance* is a number from 0 to 1.
     """
@@ -115,7 +115,7 @@ _ABOUT_THE_CALLER: Final = frozenset({401, 402, 403, 404, 405, 407})
 
 
 def is_transient(error: ErrorInfo) -> bool:
-    """Tell whether the same question may well be answered a little later."""
+    """Return whether the same question may well be answered a little later."""
     if error.kind in _CHOSEN or is_overflow(error):
         return False
     if error.kind in ("transport", "truncated"):
@@ -154,7 +154,7 @@ def _says_so(error: ErrorInfo) -> bool:
 def is_overflow(
     error: ErrorInfo | None, usage: Usage | None = None, window: int | None = None
 ) -> bool:
-    """Tell whether the conversation was longer than the model's window.
+    """Return whether the conversation was longer than the model's window.
 
     The error says so, or *usage* does: some servers answer all the same, having read no more than
     a part of it. Without a *window* usage says nothing.
@@ -167,7 +167,7 @@ def is_overflow(
 
 
 def overflowed(message: AssistantMessage, window: int | None = None) -> bool:
-    """Tell whether *message* is what came of a conversation that was too long."""
+    """Return whether *message* is what came of a conversation that was too long."""
     if message.raw_stop_reason.lower() in OVERFLOW_TYPES:
         return True
     return is_overflow(message.error, message.usage, window)
@@ -184,13 +184,13 @@ def _is_too_long(error: ErrorInfo) -> bool:
     return bool(TOO_LONG.search(said)) and not THROTTLED.search(said)
 
 
-# --- an answer that is none ---
+# --- an answer that is not one ---
 
 
 def is_empty(message: AssistantMessage) -> bool:
-    """Tell an answer that ended well and says nothing: no word, no call, no part of a provider.
+    """Return an answer that ended well and says nothing: no word, no call, no part of a provider.
 
-    Thoughts alone are no answer. Nor is an end for calls that never came.
+    Thoughts alone are not answer. Nor is an end for calls that never came.
     """
     if message.stop_reason not in ("stop", "tool_use"):
         return False

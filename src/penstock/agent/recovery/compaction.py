@@ -21,7 +21,7 @@ from penstock.tools import Tool
 
 # Where a conversation may be cut in two, and where it is best cut.
 #
-# What stands before a cut becomes a summary, what stands behind it stays as it is. A call and
+# What comes before a cut becomes a summary, what comes after it stays as it is. A call and
 # its results are never parted, and nothing begins with a result. A cut falls between two turns
 # where that keeps enough; a turn that is too long by itself is cut before one of its answers.
 
@@ -34,7 +34,7 @@ Below it, more is lost by forgetting what was done than by forgetting what was a
 
 
 class Cut(Struct, frozen=True):
-    """A cut before the message *at*: of those behind it, about *tokens* stay.
+    """A cut before the message *at*: of those after it, about *tokens* stay.
 
     *splits_turn* says that a question is on one side and answers to it are on the other.
     """
@@ -48,7 +48,7 @@ def plan(messages: Sequence[Message], keep_tokens: int) -> Cut | None:
     """Say where to cut so that at most *keep_tokens* stay, and as many of them as can be.
 
     At most half of the conversation stays, so that there is something to gain. Where not even
-    what cannot be parted fits, that alone stays. None is no cut: there is nothing to sum up.
+    what cannot be parted fits, that alone stays. None is not a cut: there is nothing to sum up.
     """
     points = cut_points(messages)
     if not points:
@@ -60,7 +60,7 @@ def plan(messages: Sequence[Message], keep_tokens: int) -> Cut | None:
 
 
 def cut_points(messages: Sequence[Message]) -> list[int]:
-    """Give the places before which a conversation may be cut, in order.
+    """Return the places before which a conversation may be cut, in order.
 
     There is something new to sum up before each: a summary alone is not summed up again.
     """
@@ -99,7 +99,7 @@ def _last_results(messages: Sequence[Message]) -> dict[int, int]:
 
 
 def _tokens_behind(messages: Sequence[Message]) -> list[int]:
-    """Give for each message the tokens of it and all behind it."""
+    """Return for each message the tokens of it and all after it."""
     sizes = [message_tokens(message) for message in messages]
     return [*accumulate(reversed(sizes))][::-1]
 
@@ -147,7 +147,7 @@ def prune(messages: Sequence[Message], whole_tokens: int = WHOLE_TOKENS) -> Prun
 
 
 def _last_calls(messages: Sequence[Message]) -> int:
-    """Give the place of the last answer that calls tools: what stands behind it is the newest."""
+    """Return the place of the last answer that calls tools: what comes after it is the newest."""
     for at in range(len(messages) - 1, -1, -1):
         message = messages[at]
         if isinstance(message, AssistantMessage) and message.tool_calls:
@@ -156,7 +156,10 @@ def _last_calls(messages: Sequence[Message]) -> int:
 
 
 def _short(result: ToolResult) -> ToolResult:
-    """Give *result* with what it begins and ends with; the same one where that is no shorter."""
+    """Return *result* with what it begins and ends with.
+
+    The same one where that is not a shorter.
+    """
     pictures = len(beside_text(result))
     note = f"\n[{pictures} pictures or files left out]" if pictures else ""
     short = replace(result, content=shortened(text_of(result.content), SHORT) + note)
@@ -211,7 +214,7 @@ class Compaction(Struct, frozen=True):
         return max(LEAST_ROOM, min(ROOM, self.threshold // 2)) if self.window else ROOM
 
     def is_due(self, tokens: int) -> bool:
-        """Tell whether a conversation of *tokens* is too long."""
+        """Return whether a conversation of *tokens* is too long."""
         return 0 < self.threshold < tokens
 
     def cut(

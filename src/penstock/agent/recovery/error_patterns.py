@@ -66,7 +66,7 @@ THROTTLED: Final = re.compile(
 """What a message says when tokens were too many for the moment, and not for the model."""
 
 NO_REASON: Final = re.compile(r"\bgave no reason\b|\bno error details\b|\(no body\)", re.IGNORECASE)
-"""What stands in place of a message where there was no body, in the words of our own readers."""
+"""What is in place of a message where there was not a body, in the words of our own readers."""
 
 # --- another try may help ---
 
@@ -160,7 +160,7 @@ _PASSING: Final = (
     r"\b(?:http|status|error)(?: code)?[ :=]+(?:429|50[0234]|529)\b",
 )
 PASSING: Final = re.compile("|".join(_PASSING), re.IGNORECASE)
-"""What a message says of what passes by itself; a bare number is no reason."""
+"""What a message says of what passes by itself; a bare number is not a reason."""
 
 # --- more than the account allows ---
 

@@ -12,9 +12,9 @@ from penstock.models.http.retry import Retry
 
 
 class AgentRetry(Struct, frozen=True):
-    """How often an answer that failed is asked for again, and how long is waited before.
+    """How often an answer that failed is retried, and how long is waited before.
 
-    *attempts* counts what comes after the first try; an answer that was empty is asked for again
+    *attempts* counts what comes after the first try; an answer that was empty is retried
     once at most. The first wait is *base* seconds, each further one twice as long, up to
     *longest*, less a share of up to *jitter* by chance. A server that names a time is waited for
     as long as it asks, and an account that has used up what it may as long as that usually takes;
@@ -35,10 +35,10 @@ class AgentRetry(Struct, frozen=True):
         self._tries()
 
     def delay(self, tried: int, error: ErrorInfo, chance: float) -> float | None:
-        """Give the seconds to wait after *tried* tries of which the last ended in *error*.
+        """Return the seconds to wait after *tried* tries of which the last ended in *error*.
 
-        None is no further try: they are used up, or another would end the same way. *chance* is a
-        number from 0 to 1.
+        None is not a further try: they are used up, or another would end the same way. *chance* is
+        a number from 0 to 1.
         """
         if not is_transient(error) or (error.type == EMPTY and tried > 1):
             return None
@@ -46,5 +46,5 @@ class AgentRetry(Struct, frozen=True):
         return self._tries().delay(tried, replace(error, retryable=True, retry_after=asked), chance)
 
     def _tries(self) -> Retry:
-        """Give the same as a policy for calls, which counts the first try too."""
+        """Return the same as a policy for calls, which counts the first try too."""
         return Retry(self.attempts + 1, self.base, self.longest, self.longest_asked, self.jitter)

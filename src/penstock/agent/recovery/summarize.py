@@ -36,11 +36,11 @@ from penstock.request import Image, Message, Request, SystemMessage, UserMessage
 #
 # Every line of what was said begins with a bar, and every line that does not is ours. So
 # whatever was said, by a user, a file or a web page, cannot end its own passage and begin
-# another: there is no closing marker to forge. Names of tools are words of others too, and
-# stand behind the bar.
+# another: there is not a closing marker to forge. Names of tools are words of others too, and
+# stand after the bar.
 #
 # Passages are cut in the middle where they are long, and shorter still where the conversation
-# would be more pieces than `MAX_PIECES`; pieces beyond that are left out of the middle.
+# would be more pieces than `MAX_PIECES`; pieces beyond that are omitted of the middle.
 
 
 MAX_PASSAGE: Final = 4_000
@@ -57,12 +57,15 @@ Passage = tuple[str, str]
 
 
 def quoted(text: str) -> str:
-    """Give *text* with a bar before each line, whatever ends a line in it."""
+    """Return *text* with a bar before each line, whatever ends a line in it."""
     return "\n".join(_BAR + line for line in text.splitlines() or [""])
 
 
 def fitted(text: str, tokens: int) -> str:
-    """Give *text* quoted, cut in the middle until it is about *tokens* or cannot be cut further."""
+    """Return *text* quoted.
+
+    Cut in the middle until it is about *tokens* or cannot be cut further.
+    """
     limit = len(text)
     shown = quoted(text)
     while text_tokens(shown) > tokens and limit > MIN_LIMIT:
@@ -72,7 +75,7 @@ def fitted(text: str, tokens: int) -> str:
 
 
 def pieces_of(messages: Sequence[Message], tokens: int) -> list[str]:
-    """Give the conversation as text in pieces of about *tokens* at most, `MAX_PIECES` of them."""
+    """Return the conversation as text in pieces of about *tokens* at most, `MAX_PIECES` of them."""
     passages = [passage for message in messages for passage in _passages(message)]
     limit = MAX_PASSAGE
     pieces = _packed(passages, limit, tokens)
@@ -135,7 +138,7 @@ def _with_pictures(text: str, blocks: Iterable[object]) -> str:
     return f"{text}\n({pictures} pictures or files)" if pictures else text
 
 
-# How a summary stands in a conversation, in place of what it sums up.
+# How a summary is in a conversation, in place of what it sums up.
 
 
 _OPENING: Final = (
@@ -147,13 +150,13 @@ _FRAME: Final = re.compile(r"<(/?)(?=summary\b)", re.IGNORECASE)
 
 
 def summary_message(summary: str) -> UserMessage:
-    """Give *summary* as it stands in the context; no words of it can end its frame."""
+    """Return *summary* as it is in the context; no words of it can end its frame."""
     inside = _FRAME.sub(r"<\\\1", summary.strip())
     return UserMessage(f"{_OPENING}{inside}{_CLOSING}", "summary")
 
 
 def summary_of(message: Message) -> str | None:
-    """Give the summary that *message* is; None where it is none."""
+    """Return the summary that *message* is; None where it is not one."""
     if not isinstance(message, UserMessage) or len(message.content) != 1:
         return None
     text = message.text
@@ -163,7 +166,7 @@ def summary_of(message: Message) -> str | None:
 
 
 def compacted(summary: str, kept: Iterable[Message]) -> list[Message]:
-    """Give the context after a compaction: *summary*, and the messages that were *kept*.
+    """Return the context after a compaction: *summary*, and the messages that were *kept*.
 
     The answers among them have lost their usage: it was counted with all that is gone now, and
     would say that the context is as long as before.
@@ -179,7 +182,7 @@ ROOM: Final = 32_000
 """How many tokens of conversation a question holds, unless it is said: most windows have them."""
 
 LEAST_ROOM: Final = 1_000
-"""The smallest question that is asked: in less there is no summary."""
+"""The smallest question that is asked: in less there is not a summary."""
 
 SHRINKS: Final = 3
 """How often a question that was too long is asked in smaller pieces, each time half as large."""
@@ -240,7 +243,7 @@ class SummaryError(ProviderError):
 async def summarize(
     model: Model, messages: Sequence[Message], previous_summary: str = "", *, room: int = ROOM
 ) -> tuple[str, Usage]:
-    """Let *model* sum up *messages*; give the summary and what it took.
+    """Let *model* sum up *messages*; return the summary and what it took.
 
     *previous_summary* is worked in, and so is a summary that *messages* begin with. A question
     holds about *room* tokens of them.
@@ -266,7 +269,7 @@ async def summarize(
 async def _sum_up(
     model: Model, messages: Sequence[Message], summary: str, room: int, usages: list[Usage]
 ) -> AssistantMessage:
-    """Ask for one piece after the other; give the last answer, or the first that failed."""
+    """Ask for one piece after the other; return the last answer, or the first that failed."""
     answer = AssistantMessage(content=[Text(summary)], stop_reason="stop")
     for piece in pieces_of(messages, room * 2 // 3):
         answer = await model.complete(_question(piece, summary, room // 3))

@@ -102,7 +102,7 @@ def _value_tokens(value: object) -> int:
 def context_tokens(
     messages: Sequence[Message], system: str = "", tools: Sequence[Tool] = ()
 ) -> int:
-    """Tell how long a conversation is: what was counted with its last answer, and a guess behind.
+    """Return how long a conversation is: what was counted with its last answer, and a guess after.
 
     Without a count all of it is guessed. Answers that were counted when the conversation was
     longer than it is now must have lost their usage: see `compacted`.
@@ -117,7 +117,7 @@ def context_tokens(
 
 
 def ratio(messages: Sequence[Message], system: str = "", tools: Sequence[Tool] = ()) -> float:
-    """Tell how many real tokens a guessed one is, by the last question that was counted."""
+    """Return how many real tokens a guessed one is, by the last question that was counted."""
     at = _last_counted(messages)
     if at is None:
         return 1.0
@@ -126,7 +126,7 @@ def ratio(messages: Sequence[Message], system: str = "", tools: Sequence[Tool] =
 
 
 def _last_counted(messages: Sequence[Message]) -> int | None:
-    """Give the place of the last answer whose provider told how long the conversation was."""
+    """Return the place of the last answer whose provider told how long the conversation was."""
     for at in range(len(messages) - 1, -1, -1):
         if _prompt(_usage_of(messages[at])):
             return at
@@ -134,7 +134,7 @@ def _last_counted(messages: Sequence[Message]) -> int | None:
 
 
 def _usage_of(message: Message) -> Usage:
-    """Give what was counted with *message*: nothing, unless it is a whole answer."""
+    """Return what was counted with *message*: nothing, unless it is a whole answer."""
     if not isinstance(message, AssistantMessage) or message.error is not None:
         return Usage()
     return Usage() if message.stop_reason in ("error", "aborted") else message.usage

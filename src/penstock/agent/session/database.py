@@ -1,7 +1,7 @@
 """Sessions in a database: the same lines as in a file, each a row.
 
 An entry is committed before `append` returns. Any number of processes may use one database; of two
-who go on with the same session, the one that comes second is refused and has to open it again.
+who continue with the same session, the one that comes second is refused and has to open it again.
 Needs the extra ``server`` (SQLAlchemy), and ``postgres`` for PostgreSQL.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from penstock.agent.session.entries import Contents, Header, Line, read_lines
+from penstock.agent.session.entries import Contents, EntryLine, Header, read_lines
 from penstock.agent.session.storage import (
     MAX_LISTED,
     SessionError,
@@ -39,7 +39,7 @@ class SessionDatabase(Closing):
         self._table = AgentSessions(url)
 
     def journal(self, id: str) -> StoredJournal:  # noqa: A002 - the field's name
-        """Give the record of the session *id*."""
+        """Return the record of the session *id*."""
         return StoredJournal(self._table, check_id(id))
 
     async def sessions(
@@ -53,7 +53,7 @@ class SessionDatabase(Closing):
         return [SessionInfo(**structs.asdict(row)) for row in rows]
 
     async def delete(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Delete a session; tell whether there was one."""
+        """Delete a session; return whether there was one."""
         try:
             return await self._table.delete(id)
         except StoreError as exc:
@@ -89,7 +89,7 @@ class StoredJournal:
         self._info = structs.replace(self._info, size=sum(map(len, lines)))
         return contents
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         """Commit *lines*, all or none."""
         data = [line.data for line in lines]
         info = describe(self._info, [line.item for line in lines])

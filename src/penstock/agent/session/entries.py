@@ -2,12 +2,12 @@
 
 A record is a list of lines, each a JSON object with a `type`. The first is the header; every other
 has an `id` and the id of its `parent`, the entry that was the last one said before it. So a record
-is a tree: who goes on from an earlier entry grows a branch, and nothing is ever rewritten.
+is a tree: who continues from an earlier entry grows a branch, and nothing is ever rewritten.
 
 Records outlive versions, in both directions. A line that this version does not understand is a
 `Foreign` entry: it keeps its place in the tree and its bytes, and is passed over. A line of an
 older version is brought up to date by `STEPS` as it is read. A header that comes again says that
-the lines behind it are of its version, so that a newer penstock can go on with an older file.
+the lines after it are of its version, so that a newer penstock can continue with an older file.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ VERSION: Final = 1
 """The version of the records that are written."""
 
 MAX_FAULTS: Final = 100
-"""How many unreadable lines are told one by one: a file that is no record has nothing else."""
+"""How many unreadable lines are told one by one: a file that is not a record has nothing else."""
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes of a line of one version a line of the next."""
 
 STEPS: Final[Mapping[int, Upgrade]] = {}
-"""What to do with a line of each older version; there is none yet."""
+"""What to do with a line of each older version; there is not one yet."""
 
 
 class Header(Struct, frozen=True, omit_defaults=True, tag="session", tag_field="type"):
@@ -48,7 +48,7 @@ class Header(Struct, frozen=True, omit_defaults=True, tag="session", tag_field="
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """Something that happened in a session, behind *parent*, at *time* in seconds."""
+    """Something that happened in a session, after *parent*, at *time* in seconds."""
 
     id: str
     parent: str = ""
@@ -61,7 +61,7 @@ class Entry(Struct, frozen=True, omit_defaults=True, tag_field="type"):
 
 
 class MessageEntry(Entry, frozen=True, tag="message", kw_only=True):
-    """A message; one that is not *kept* is no part of what the model is shown again.
+    """A message; one that is not *kept* is not a part of what the model is shown again.
 
     *number* counts the messages of the record, this one too: who lists sessions reads their ends.
     """
@@ -156,7 +156,7 @@ Known = (
 
 
 class Fault(Struct, frozen=True):
-    """A line that is no entry at all; it stays where it is."""
+    """A line that is not an entry at all; it stays where it is."""
 
     line: int
     reason: str
@@ -171,17 +171,17 @@ class Contents(Struct):
     unread: int = 0
 
 
-class Line(Struct, frozen=True):
+class EntryLine(Struct, frozen=True):
     """An item of a record, and the bytes that say it."""
 
     item: Header | Entry
     data: bytes
 
 
-def write_line(item: Header | Entry) -> Line:
+def write_line(item: Header | Entry) -> EntryLine:
     """Write *item*; raise `UsageError` if something in it has no JSON form."""
     data = item.line if isinstance(item, Foreign) else _json.encode(item)
-    return Line(item, data)
+    return EntryLine(item, data)
 
 
 def read_lines(lines: Iterable[bytes], steps: Mapping[int, Upgrade] = STEPS) -> Contents:
@@ -272,7 +272,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def cut_long_strings(entry: E) -> E:
-    """Give *entry* with every long string cut; half a signature is none, so it is left out."""
+    """Return *entry* with every long string cut; half a signature is not one, so it is omitted."""
     value = _cut(msgspec.to_builtins(entry))
     return msgspec.convert(value, type(entry))
 

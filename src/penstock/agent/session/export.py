@@ -48,7 +48,7 @@ Kind = Literal["text", "thinking", "call", "result", "error", "summary", "data"]
 """What a part is: it decides how it looks, and whether it is folded."""
 
 
-class Part(Struct, frozen=True):
+class ExportPart(Struct, frozen=True):
     """A piece of what was said, with a *title* where it needs one."""
 
     kind: Kind
@@ -63,7 +63,7 @@ class Passage(Struct, frozen=True):
     who: str
     time: str = ""
     notes: list[str] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ExportPart] = field(default_factory=list)
 
 
 class Chapter(Struct, frozen=True):
@@ -74,7 +74,7 @@ class Chapter(Struct, frozen=True):
 
 
 def story(tree: Tree, leaf: str = "", *, whole: bool = False) -> list[Chapter]:
-    """Tell the way to *leaf*, or to the last entry; and all other ways if it is the *whole*."""
+    """Return the way to *leaf*, or to the last entry; and all other ways if it is the *whole*."""
     path = tree.path(leaf or tree.last)
     chapters = [Chapter("", _passages(path))]
     told = {entry.id for entry in path}
@@ -88,7 +88,7 @@ def story(tree: Tree, leaf: str = "", *, whole: bool = False) -> list[Chapter]:
 
 
 def used(usage: Usage) -> str:
-    """Tell what answers took, in words."""
+    """Return what answers took, in words."""
     counts = {
         "in": usage.input,
         "out": usage.output,
@@ -99,7 +99,7 @@ def used(usage: Usage) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Give a time as people read it; empty for one that never was."""
+    """Return a time as people read it; empty for one that never was."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)) if seconds else ""
     except (OverflowError, ValueError, OSError):
@@ -117,7 +117,7 @@ def _passages(entries: Sequence[Entry]) -> list[Passage]:
 
 
 def _told_once(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Give *entries* from the last to the first, without results that a later message tells."""
+    """Yield *entries* from the last to the first, without results that a later message tells."""
     later: Counter[str] = Counter()
     for entry in reversed(entries):
         match entry:
@@ -134,7 +134,7 @@ def _passage(entry: Entry) -> Passage:
     return Passage(entry.id, who, moment(entry.time), [note for note in notes if note], parts)
 
 
-def _told(entry: Entry) -> tuple[str, list[str], list[Part]]:
+def _told(entry: Entry) -> tuple[str, list[str], list[ExportPart]]:
     match entry:
         case MessageEntry():
             who, notes, parts = _said(entry.message)
@@ -143,7 +143,7 @@ def _told(entry: Entry) -> tuple[str, list[str], list[Part]]:
             return _ran(entry)
         case CompactionEntry():
             notes = [f"{entry.tokens:,} tokens before"] if entry.tokens else []
-            return "Summed up", notes, [Part("summary", entry.summary)]
+            return "Summed up", notes, [ExportPart("summary", entry.summary)]
         case FindingEntry():
             return "Finding", [entry.source, *entry.names], []
         case ModelEntry():
@@ -153,25 +153,25 @@ def _told(entry: Entry) -> tuple[str, list[str], list[Part]]:
         case TitleEntry():
             return "Title", [entry.title], []
         case CustomEntry():
-            return "Note", [entry.name], [Part("data", _json_text(entry.data))]
+            return "Note", [entry.name], [ExportPart("data", _json_text(entry.data))]
         case Foreign():
             text = entry.line.decode("utf-8", "replace")
-            return "Unknown", [entry.kind], [Part("data", text)]
+            return "Unknown", [entry.kind], [ExportPart("data", text)]
         case _:
             return entry.type, [], []
 
 
-def _ran(entry: ToolStartEntry | ToolEndEntry) -> tuple[str, list[str], list[Part]]:
+def _ran(entry: ToolStartEntry | ToolEndEntry) -> tuple[str, list[str], list[ExportPart]]:
     if isinstance(entry, ToolEndEntry):
         return _said(entry.result)
-    part = Part("call", _json_text(entry.arguments), entry.name)
+    part = ExportPart("call", _json_text(entry.arguments), entry.name)
     return "Tool started", [entry.call, entry.approval], [part]
 
 
-def _said(message: Message) -> tuple[str, list[str], list[Part]]:
+def _said(message: Message) -> tuple[str, list[str], list[ExportPart]]:
     match message:
         case SystemMessage():
-            return "System", [], [Part("text", message.text)]
+            return "System", [], [ExportPart("text", message.text)]
         case UserMessage():
             return _SPEAKERS[message.source], [], list(_parts(message.content))
         case AssistantMessage():
@@ -181,29 +181,29 @@ def _said(message: Message) -> tuple[str, list[str], list[Part]]:
                 notes.append(f"ended: {reason}")
             parts = list(_parts(message.content))
             if message.error is not None:
-                parts.append(Part("error", message.error.message, message.error.kind))
+                parts.append(ExportPart("error", message.error.message, message.error.kind))
             return "Assistant", notes, parts
         case ToolResult():
             kind: Kind = "error" if message.is_error else "result"
-            part = Part(kind, _result_text(message.content), message.name)
+            part = ExportPart(kind, _result_text(message.content), message.name)
             return "Tool", [message.id], [part]
 
 
-def _parts(content: Iterable[object]) -> Iterator[Part]:
+def _parts(content: Iterable[object]) -> Iterator[ExportPart]:
     for block in content:
         match block:
             case Text():
-                yield Part("text", block.text)
+                yield ExportPart("text", block.text)
             case Thinking():
-                yield Part("thinking", block.text)
+                yield ExportPart("thinking", block.text)
             case ToolCall():
                 title = block.name if block.complete else f"{block.name} (cut off)"
-                yield Part("call", _json_text(block.arguments), title)
+                yield ExportPart("call", _json_text(block.arguments), title)
             case Image():
                 where = block.url or f"{len(block.data):,} characters of base64"
-                yield Part("data", where, f"image {block.media_type}".strip())
+                yield ExportPart("data", where, f"image {block.media_type}".strip())
             case Opaque():
-                yield Part("data", _json_text(block.data), block.provider)
+                yield ExportPart("data", _json_text(block.data), block.provider)
 
 
 def _result_text(content: object) -> str:
@@ -310,7 +310,7 @@ def _html_block(passage: Passage) -> Iterator[str]:
     yield "</section>"
 
 
-def _html_part(part: Part) -> Iterator[str]:
+def _html_part(part: ExportPart) -> Iterator[str]:
     title = " ".join(filter(None, [_HTML_TITLES[part.kind], _line(part.title)]))
     text = f'<pre class="{part.kind}">{escape(visible(part.text))}</pre>'
     is_long = part.kind in ("result", "data") and len(part.text) > MAX_OPEN
@@ -326,7 +326,7 @@ def _line(text: str) -> str:
     return escape(one_line(text))
 
 
-# A session as Markdown: what was said stands in fences that nothing in it can close.
+# A session as Markdown: what was said is in fences that nothing in it can close.
 
 
 _TICKS: Final = re.compile("`+")
@@ -381,7 +381,7 @@ def _markdown_block(passage: Passage) -> Iterator[str]:
         yield from _markdown_part(part)
 
 
-def _markdown_part(part: Part) -> Iterator[str]:
+def _markdown_part(part: ExportPart) -> Iterator[str]:
     title = _MARKDOWN_TITLES[part.kind]
     if part.kind == "thinking":
         yield from (f"<details><summary>{title}</summary>", "")

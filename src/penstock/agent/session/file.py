@@ -1,6 +1,6 @@
 """A session in a file: one line of JSON for each entry, only ever added to.
 
-A line is written by one call to the system, behind everything that is there, before `append`
+A line is written by one call to the system, after everything that is there, before `append`
 returns; so a killed process can leave half of its last line at most. Whoever opens the file next
 moves that half to a file beside it (``.torn``), and every whole line is still there. What a failed
 write left is cut off before the next. A line in the middle that cannot be read is passed over and
@@ -25,7 +25,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from msgspec import structs
 
-from penstock.agent.session.entries import Contents, Line, MessageEntry, read_line, read_lines
+from penstock.agent.session.entries import Contents, EntryLine, MessageEntry, read_line, read_lines
 from penstock.agent.session.storage import (
     MAX_LISTED,
     SessionError,
@@ -60,7 +60,7 @@ async def on_thread(work: Callable[[], Result]) -> Result:
 def read_session(path: str | Path) -> Contents:
     """Read the record at *path*, whoever writes to it; it is left as it is.
 
-    Raises `SessionError` if there is no such file, or it is no record.
+    Raises `SessionError` if there is no such file, or it is not a record.
     """
     with _told("read"), Path(path).open("rb") as file:
         contents, torn = _read(file)
@@ -80,7 +80,7 @@ class FileSessionWriter:
         self._durable = durable
         self._descriptor: int | None = None
         self._size = 0  # as far as we wrote it
-        self._is_dirty = False  # behind `size` there is what a failed write left
+        self._is_dirty = False  # after `size` there is what a failed write left
         self._is_closed = False
         self._lock = Lock()
 
@@ -92,7 +92,7 @@ class FileSessionWriter:
             _THREADS.submit(self._close)  # whether the thread had begun or not
             raise
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         """Write *lines* to the end of the file, which is made if it is not there yet."""
         data = b"".join(line.data + b"\n" for line in lines)
         await on_thread(lambda: self._append(data))
@@ -174,7 +174,7 @@ class FileSessionWriter:
             _sync_folder(self.path.parent)
 
     def _take(self) -> None:
-        """Keep others from writing, or raise because another does, or it is no file."""
+        """Keep others from writing, or raise because another does, or it is not a file."""
         if not stat.S_ISREG(os.fstat(self._number).st_mode):  # a pipe would never end
             raise SessionError("the session's file is no file")
         if not _lock(self._number):
@@ -209,7 +209,7 @@ class FileSessionWriter:
 
 
 def _read(file: BinaryIO) -> tuple[Contents, bytes]:
-    """Read a record, and what is torn at its end; raise `SessionError` if it is no record."""
+    """Read a record, and what is torn at its end; raise `SessionError` if it is not a record."""
     torn: list[bytes] = []
 
     def lines() -> Iterator[bytes]:
@@ -228,7 +228,10 @@ def _read(file: BinaryIO) -> tuple[Contents, bytes]:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Tell whether a last line lacks nothing but its end: no piece of a JSON object is one too."""
+    """Return whether a last line lacks nothing but its end.
+
+    No piece of a JSON object is one too.
+    """
     try:
         read_line(line.strip())
     except JSONParseError:
@@ -241,7 +244,7 @@ def _may_be_opening(tail: bytes) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the lock of a file; tell whether it was free, as far as the system can say."""
+    """Take the lock of a file; return whether it was free, as far as the system can say."""
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -269,7 +272,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Tell an error of the system as ours."""
+    """Yield an error of the system as ours."""
     try:
         yield
     except OSError as exc:
@@ -306,7 +309,7 @@ class SessionFolder:
         self._durable = durable
 
     def journal(self, id: str) -> FileSessionWriter:  # noqa: A002 - the field's name
-        """Give the record of the session *id*."""
+        """Return the record of the session *id*."""
         return FileSessionWriter(self._path(id), durable=self._durable)
 
     async def sessions(
@@ -336,7 +339,7 @@ class SessionFolder:
 def sessions_in(folder: str | Path) -> list[SessionInfo]:
     """List the sessions in *folder*, the one last written to first.
 
-    Files that are no sessions are left out.
+    Files that are not sessions are omitted.
     """
     try:
         paths = [

@@ -5,7 +5,7 @@ one. So a record that ends in between says of each call which of three is true: 
 began and nobody knows what became of it, or it ended with this result.
 
 Models use the same ids in every answer (``c1``, ``call_0``): an id means a call of the last answer
-only. A tool may have been started before its answer was whole (`eager`), so what stands before an
+only. A tool may have been started before its answer was whole (`eager`), so what comes before an
 answer and has not been answered is of that answer; where the answer never came, the calls are all
 that is known of it.
 """

@@ -18,9 +18,9 @@ from msgspec import structs
 from penstock.agent.session.entries import (
     VERSION,
     Entry,
+    EntryLine,
     Fault,
     Header,
-    Line,
     MessageEntry,
     TitleEntry,
     ToolEndEntry,
@@ -53,7 +53,7 @@ class SessionLog:
         self.is_new = True
         """Whether there was nothing before."""
         self._journal = journal
-        self._pending: list[Line] = []
+        self._pending: list[EntryLine] = []
         self._since_title = TITLE_EVERY  # in bytes
         self._turn = asyncio.Lock()
         self._writes: set[asyncio.Task[None]] = set()
@@ -80,7 +80,7 @@ class SessionLog:
 
     @property
     def title(self) -> str:
-        """The title that was given last; empty if there is none."""
+        """The title that was given last; empty if there is not one."""
         given = self.tree.title
         return self.header.title if given is None else given
 
@@ -162,7 +162,7 @@ class SessionLog:
                 await self._journal.append(self._everything())
             del self._pending[: len(lines)]
 
-    def _everything(self) -> list[Line]:
+    def _everything(self) -> list[EntryLine]:
         return [write_line(self.header), *map(write_line, self.tree.entries)]
 
     def _forget(self, write: asyncio.Task[None]) -> None:
@@ -173,7 +173,7 @@ class SessionLog:
 
     # --- places ---
 
-    def _hang(self, line: Line) -> None:
+    def _hang(self, line: EntryLine) -> None:
         entry = line.item
         assert isinstance(entry, Entry)  # noqa: S101 - a header has no place in the tree
         title = self.tree.title
@@ -183,7 +183,7 @@ class SessionLog:
             line = _write(structs.replace(entry, parent=self.leaf))
         self._put(line)
 
-    def _put(self, line: Line) -> None:
+    def _put(self, line: EntryLine) -> None:
         assert isinstance(line.item, Entry)  # noqa: S101 - see above
         self.leaf = self.tree.add(line.item)
         self._pending.append(line)
@@ -197,7 +197,7 @@ class SessionLog:
         return id_
 
 
-def _write(entry: Entry) -> Line:
+def _write(entry: Entry) -> EntryLine:
     """Write *entry*; one that is huge with its longest strings cut."""
     line = write_line(entry)
     return line if len(line.data) <= MAX_ENTRY else write_line(cut_long_strings(entry))

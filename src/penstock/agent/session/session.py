@@ -1,8 +1,8 @@
 """`Session`: an agent's conversation that outlives the process.
 
 A session writes down what its agent says and hears, each message before it is told as final. Opened
-again, it gives the agent the conversation back as it stood at the last entry. `branch` goes on from
-an earlier entry in the same record, `fork` in a record of its own.
+again, it gives the agent the conversation back as it stood at the last entry. `branch` continues
+from an earlier entry in the same record, `fork` in a record of its own.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SessionView:
 
     @property
     def leaf(self) -> str:
-        """The id of the entry that the next one comes behind."""
+        """The id of the entry that the next one comes after."""
         return self._ledger.leaf
 
     @property
@@ -199,7 +199,7 @@ class Session(SessionView):
     # --- from beginning to end ---
 
     async def open(self) -> Self:
-        """Read what there is, and give it to the agent.
+        """Read what there is, and return it to the agent.
 
         Raises `SessionError` if it cannot be read or somebody else writes to it, and `UsageError`
         if another session writes the agent down.
@@ -318,7 +318,7 @@ class Session(SessionView):
         await self.agent.abort()
 
     async def compact(self) -> bool:
-        """Sum the conversation up now; tell whether it is shorter."""
+        """Sum the conversation up now; return whether it is shorter."""
         self._check_open()
         return await self.agent.compact()
 
@@ -388,7 +388,7 @@ class Session(SessionView):
         await self._ledger.add(LabelEntry(id="", target=self._known(entry_id), label=label))
 
     async def note(self, name: str, data: object = None) -> str:
-        """Keep *data*, a JSON value, under *name*, and give the id of its entry.
+        """Keep *data*, a JSON value, under *name*, and return the id of its entry.
 
         The model never sees it.
         """
@@ -399,7 +399,7 @@ class Session(SessionView):
     # --- other ways ---
 
     async def branch(self, entry_id: str | None) -> None:
-        """Go on behind an earlier entry, or from nothing; what was said since stays in the record.
+        """Go on after an earlier entry, or from nothing; what was said since stays in the record.
 
         Raises `UsageError` if the entry is not there or the agent is busy, and
         `SessionCancelledError` if a hook says no.
@@ -479,7 +479,7 @@ class Session(SessionView):
         return entry_id
 
     async def _may(self, hook: str, entry_id: str) -> str:
-        """Ask whether something may be done at an entry; give the entry that hooks chose."""
+        """Ask whether something may be done at an entry; return the entry that hooks chose."""
         self._check_idle()
         answer = await self.agent.hooks.ask(hook, self._known(entry_id))
         if isinstance(answer, Cancel):

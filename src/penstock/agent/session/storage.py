@@ -16,7 +16,14 @@ from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
-from penstock.agent.session.entries import Contents, Entry, Header, Line, MessageEntry, TitleEntry
+from penstock.agent.session.entries import (
+    Contents,
+    Entry,
+    EntryLine,
+    Header,
+    MessageEntry,
+    TitleEntry,
+)
 from penstock.agent.session.tree import text_of
 from penstock.errors import PenstockError, UsageError
 from penstock.request import UserMessage
@@ -35,7 +42,7 @@ class SessionError(PenstockError):
 
 
 class SessionGoneError(SessionError):
-    """A record that was there is there no more: only writing all of it anew can save it."""
+    """A record that was there is there no more: only writing all of it again can save it."""
 
 
 class SessionInfo(Struct, frozen=True):
@@ -60,12 +67,12 @@ class SessionWriter(Protocol):
     """The record of one session: opened once, then only added to, by one writer."""
 
     async def open(self) -> Contents:
-        """Read what there is, mended where it needs to be, and keep others from writing.
+        """Read what there is, repaired where it needs to be, and keep others from writing.
 
         Raises `SessionError` if it cannot be read, or somebody else writes to it.
         """
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         """Write *lines*, all of them or none; they are there when this returns.
 
         Raises `SessionError` if they are not, and `SessionGoneError` if nothing else is either:
@@ -80,7 +87,7 @@ class SessionStore(Protocol):
     """Many sessions, by their ids."""
 
     def journal(self, id: str) -> SessionWriter:  # noqa: A002 - the field's name
-        """Give the record of the session *id*, which need not be there yet."""
+        """Return the record of the session *id*, which need not be there yet."""
 
     async def sessions(
         self, *, cwd: str | None = None, search: str = "", limit: int = MAX_LISTED
@@ -88,7 +95,7 @@ class SessionStore(Protocol):
         """List sessions, the one last written to first: of *cwd*, with *search* in their name."""
 
     async def delete(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Delete a session; tell whether there was one."""
+        """Delete a session; return whether there was one."""
 
 
 class MemoryWriter:
@@ -98,7 +105,7 @@ class MemoryWriter:
         """Find nothing."""
         return Contents()
 
-    async def append(self, lines: Sequence[Line]) -> None:
+    async def append(self, lines: Sequence[EntryLine]) -> None:
         """Keep nothing."""
 
     async def close(self) -> None:
@@ -111,7 +118,7 @@ def new_id() -> str:
 
 
 def check_id(id_: str) -> str:
-    """Give *id_* back; raise `UsageError` if it is not one that a file can be named by."""
+    """Return *id_* back; raise `UsageError` if it is not one that a file can be named by."""
     if not _ID.fullmatch(id_):
         raise UsageError("a session's id is made of letters, digits, `_`, `-` and `.`, up to 100")
     return id_
@@ -144,7 +151,7 @@ def _described(info: SessionInfo, item: Header | Entry) -> SessionInfo:
 def chosen(
     infos: Iterable[SessionInfo], cwd: str | None, search: str, limit: int
 ) -> list[SessionInfo]:
-    """Give those of *infos* that a list asks for, in its order."""
+    """Return those of *infos* that a list asks for, in its order."""
     words = search.casefold()
     found = [
         info

@@ -5,7 +5,7 @@ The record may be damaged, written twice or edited by hand, and it is still read
 * an entry hangs on the newest entry of its parent's id that was written *before* it, so there are
   no rings;
 * one whose parent is not there hangs on the entry written before it: where a line was lost, the
-  conversation goes on across the gap;
+  conversation continues across the gap;
 * one whose id was given to another entry already gets a new id; an equal one is the same entry.
 """
 
@@ -55,7 +55,7 @@ class Tree:
         self.title: str | None = None
         """The title that was given last, on whichever branch."""
         self._places: dict[str, int] = {}  # by id
-        self._parents: list[int] = []  # of each entry; -1 is none
+        self._parents: list[int] = []  # of each entry; -1 is not one
         self._newest: dict[str, str] = {}  # the id under which a written id was hung last
         for entry in entries:
             self.add(entry)
@@ -68,11 +68,11 @@ class Tree:
 
     @property
     def last(self) -> str:
-        """The id of the entry that was written last; empty if there is none."""
+        """The id of the entry that was written last; empty if there is not one."""
         return self.entries[-1].id if self.entries else ""
 
     def add(self, entry: Entry) -> str:
-        """Hang *entry* where it belongs; give the id that it has here."""
+        """Hang *entry* where it belongs; return the id that it has here."""
         known = self._places.get(entry.id)
         if known is not None and self.entries[known] == entry:
             return entry.id
@@ -91,7 +91,7 @@ class Tree:
         return entry.id
 
     def path(self, leaf: str) -> list[Entry]:
-        """Give the entries from the root to *leaf*; none for an id that is not there."""
+        """Return the entries from the root to *leaf*; none for an id that is not there."""
         return [self.entries[place] for place in reversed(list(self._climb(leaf)))]
 
     def branches(self) -> list[Branch]:
@@ -149,9 +149,9 @@ class Tree:
 
 
 def shown(path: Sequence[Entry]) -> list[Shown]:
-    """Give what the model is shown at the end of *path*, each message with its entry's id.
+    """Return what the model is shown at the end of *path*, each message with its entry's id.
 
-    Behind a compaction that is its summary, what it kept, and what came later.
+    After a compaction that is its summary, what it kept, and what came later.
     """
     places = [at for at, entry in enumerate(path) if isinstance(entry, CompactionEntry)]
     if not places:
@@ -167,7 +167,7 @@ def shown(path: Sequence[Entry]) -> list[Shown]:
 
 
 def context(path: Sequence[Entry]) -> list[Message]:
-    """Give the messages that the model is shown at the end of *path*."""
+    """Return the messages that the model is shown at the end of *path*."""
     return [message for _, message in shown(path)]
 
 
@@ -189,7 +189,7 @@ def usage(entries: Iterable[Entry]) -> Usage:
 
 
 def text_of(message: UserMessage) -> str:
-    """Give a prompt as one line, for lists."""
+    """Return a prompt as one line, for lists."""
     return " ".join(message.text.split())
 
 

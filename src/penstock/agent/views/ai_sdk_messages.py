@@ -4,7 +4,7 @@ One message of a client is all that a run said: steps, each an answer with the r
 and between them what others said. A step that was dropped stays out. A call without a result is one
 that waits, as long as nothing follows; where something does, nobody decided about it.
 
-A browser can send whatever it likes. What is read here is lawful, not true: who relies on what was
+A browser can send whatever it likes. What is read here is valid, not true: who relies on what was
 said before, or on what was asked, keeps the conversation on the server and takes the last message
 and the decisions only.
 """
@@ -125,7 +125,7 @@ class CallPart(Struct, rename="camel"):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Its input; raises `UsageError` for one that is no object."""
+        """Its input; raises `UsageError` for one that is not an object."""
         if self.is_cut:
             return self.raw_input if isinstance(self.raw_input, dict) else {}
         given = {} if self.input is None else self.input
@@ -146,7 +146,7 @@ def read(value: object, shape: type[T], where: str) -> T:
 
 
 def read_kind(part: dict[str, Any], where: str) -> str:
-    """Give the `type` of *part*."""
+    """Return the `type` of *part*."""
     kind = part.get("type")
     if not isinstance(kind, str):
         raise UsageError(f"{where}: a part has a `type`")
@@ -184,7 +184,7 @@ def read_picture(part: dict[str, Any], where: str) -> Image:
 
 
 def signature_of(metadata: dict[str, Any] | None) -> str:
-    """Give the signature that our stream noted on a part."""
+    """Return the signature that our stream noted on a part."""
     noted = (metadata or {}).get(NAMESPACE)
     signature = noted.get("signature") if isinstance(noted, dict) else None
     return signature if isinstance(signature, str) else ""
@@ -199,8 +199,8 @@ _Parts = list[tuple[str, dict[str, Any], str]]
 def read_ui_messages(messages: object) -> list[Message]:
     """Make a conversation of the UI *messages* that a client sends.
 
-    Sources, files that a model drew and data of others are left out. Raises `UsageError` for
-    anything that is no list of UI messages, and for a file that is no picture.
+    Sources, files that a model drew and data of others are omitted. Raises `UsageError` for
+    anything that is not a list of UI messages, and for a file that is not a picture.
     """
     found: list[Message] = []
     for number, message in enumerate(_read_all(messages)):
@@ -212,7 +212,7 @@ def read_ui_messages(messages: object) -> list[Message]:
 
 
 def prompt_of(messages: object) -> UserMessage:
-    """Give the last of the UI *messages*: what the user says now.
+    """Return the last of the UI *messages*: what the user says now.
 
     Raises `UsageError` where it is not the user's, so that nobody else's words are taken for it.
     """
@@ -224,10 +224,10 @@ def prompt_of(messages: object) -> UserMessage:
 
 
 def decisions_of(messages: object) -> dict[str, Decision]:
-    """Give what was decided about calls of the last step, by the ids of the calls.
+    """Return what was decided about calls of the last step, by the ids of the calls.
 
-    Nothing, where the last of the UI *messages* is no answer. Raises `UsageError` for anything that
-    is no list of UI messages.
+    Nothing, where the last of the UI *messages* is not an answer. Raises `UsageError` for anything
+    that is not a list of UI messages.
     """
     each = _read_all(messages)
     if not each or each[-1].role != "assistant":
@@ -289,7 +289,7 @@ def _user_content(parts: _Parts) -> list[UserContent]:
 
 
 def _is_beside(kind: str) -> bool:
-    """Tell whether a part says nothing to a model."""
+    """Return whether a part says nothing to a model."""
     return kind.startswith(("data-", "source-")) or kind in ("file", "step-start")
 
 
@@ -355,7 +355,7 @@ def _answer(step: _Parts, model: str) -> Iterator[Message]:
 
 
 def _block(kind: str, part: dict[str, Any], where: str) -> Iterable[Content]:
-    """Give the block that a part stands for, if it stands for one."""
+    """Return the block that a part stands for, if it stands for one."""
     if kind in ("text", "reasoning"):
         told = read(part, TextPart, where)
         block = Text if kind == "text" else Thinking
@@ -386,7 +386,7 @@ def _call(call: CallPart) -> ToolCall:
 
 
 def _result(call: CallPart) -> Iterator[ToolResult]:
-    """Give what a call came to; nothing, while it waits."""
+    """Yield what a call came to; nothing, while it waits."""
     id_, name = call.tool_call_id, call.tool_name
     match call.state:
         case "output-available" if not call.preliminary:
@@ -398,7 +398,7 @@ def _result(call: CallPart) -> Iterator[ToolResult]:
 
 
 def _content(output: Any) -> Any:
-    """Give an output as the blocks that it was made of, where it was made of any."""
+    """Return an output as the blocks that it was made of, where it was made of any."""
     if isinstance(output, list) and output:
         try:
             return msgspec.convert(output, list[Text | Image | Opaque])

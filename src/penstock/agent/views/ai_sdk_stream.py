@@ -6,13 +6,13 @@
     step := start-step ( text | reasoning | call | note )* finish-step
 
 A run is one message. A step is an answer with the calls in it, so a turn is one step; an answer
-that is asked for again gets a step of its own. The protocol cannot take back what was shown: the
+that is retried gets a step of its own. The protocol cannot take back what was shown: the
 step of an answer that was dropped holds a ``data-dropped`` part, for a front end to hide it by.
 
 The protocol's own question whether a call may run is answered with the next request. So it is asked
 at the end of a run, about the calls that were deferred; where somebody is asked meanwhile, that is
-a note. A run of `Agent.proceed` goes on with the message that the client has: it tells the outputs
-of calls that stand there.
+a note. A run of `Agent.proceed` continues with the message that the client has: it tells the
+outputs of calls that stand there.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ from penstock.request import UserMessage
 # The chunks of the AI SDK's UI message stream: plain dicts, and how they go over the wire.
 #
 # A chunk is a JSON object with a `type`; each leaves as a server-sent event, and ``[DONE]``
-# behind the last. What the protocol has no chunk for goes as ``data-NAME``. A *transient* one
-# is told to whoever listens and is no part of the message; any other stays in it and comes back
+# after the last. What the protocol has no chunk for goes as ``data-NAME``. A *transient* one
+# is told to whoever listens and is not a part of the message; any other stays in it and comes back
 # with it.
 
 
@@ -92,7 +92,7 @@ UI_HEADERS: Final = {
 """The headers of a response whose body is a UI message stream."""
 
 DONE: Final = sse.encode("[DONE]")
-"""What stands behind the last chunk."""
+"""What comes after the last chunk."""
 
 NAMESPACE: Final = "penstock"
 """The key of `providerMetadata` under which we note what the protocol has no field for."""
@@ -100,7 +100,7 @@ NAMESPACE: Final = "penstock"
 # --- the data parts that stay in a message; whoever reads it back knows them ---
 
 DROPPED: Final = "data-dropped"
-"""The step that it stands in was taken back: the answer is no part of the conversation."""
+"""The step that it is in was taken back: the answer is not a part of the conversation."""
 SAID: Final = "data-said"
 """Something that the user said between two answers."""
 REMINDER: Final = "data-reminder"
@@ -130,12 +130,12 @@ def noted(chunk: Chunk, **notes: object) -> Chunk:
 
 
 def shown(value: object) -> Any:
-    """Give *value*, whatever a tool made of it, as JSON: blocks are objects with a `type`."""
+    """Return *value*, whatever a tool made of it, as JSON: blocks are objects with a `type`."""
     return msgspec.to_builtins(content_of(value))
 
 
 def error_shown(error: ErrorInfo | None, words: ErrorText) -> dict[str, Any] | None:
-    """Give what people are told of *error*, in the *words* for it."""
+    """Return what people are told of *error*, in the *words* for it."""
     return None if error is None else {"message": words(error), "kind": error.kind}
 
 
@@ -166,7 +166,7 @@ Noted = (
 
 
 def note_of(event: Noted | Approval, words: ErrorText) -> Chunk:
-    """Give *event* as a note, errors in *words*; what begins and ends has a `state`."""
+    """Return *event* as a note, errors in *words*; what begins and ends has a `state`."""
     match event:
         case FindingMade():
             return note(
@@ -247,7 +247,7 @@ class _Call(Struct):
 
 
 class Step:
-    """An answer and what becomes of its calls; *prefix* stands before the ids of its texts."""
+    """An answer and what becomes of its calls; *prefix* comes before the ids of its texts."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -256,13 +256,13 @@ class Step:
         self._calls: dict[str, _Call] = {}
 
     def has(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Tell whether a call of this id is one of the step."""
+        """Return whether a call of this id is one of the step."""
         return id in self._calls
 
     # --- the answer ---
 
     def show(self, event: Event) -> list[Chunk]:
-        """Give the chunks of an event of the answer.
+        """Return the chunks of an event of the answer.
 
         Raises `UsageError` for a piece of a block that is not open.
         """
@@ -323,7 +323,7 @@ class Step:
         return {"type": "tool-input-start", "toolCallId": id_, "toolName": event.name}
 
     def _end_input(self, id_: str, call: ToolCall) -> list[Chunk]:
-        """Tell that the input is whole; of one that was cut its end will tell."""
+        """Return that the input is whole; of one that was cut its end will tell."""
         of = self._calls[id_]
         if not call.complete:
             of.partial = call.arguments
@@ -340,7 +340,7 @@ class Step:
     # --- what becomes of them ---
 
     def run(self, event: ToolStarted) -> list[Chunk]:
-        """Tell what a call runs with, where somebody changed it."""
+        """Return what a call runs with, where somebody changed it."""
         call = self._calls.get(event.id)
         if call is None or call.arguments is None or call.arguments == event.arguments:
             return []
@@ -352,7 +352,7 @@ class Step:
         return [output(event.id, shown(event.partial)) | {"preliminary": True}]
 
     def end(self, event: ToolEnded) -> list[Chunk]:
-        """Tell what a call came to; also one of an earlier run, which the client still shows."""
+        """Return what a call came to; also one of an earlier run, which the client still shows."""
         result = event.result
         told = text_of(result.content) if result.is_error else ""
         call = self._calls.get(event.id)
@@ -421,9 +421,9 @@ def _message(error: ErrorInfo) -> str:
 
 
 class UIStream:
-    """Shows one run: events in by `feed`, chunks out, `finish` behind the last one.
+    """Shows one run: events in by `feed`, chunks out, `finish` after the last one.
 
-    *message_id* names the message, where the server keeps names for them; *id_prefix* stands before
+    *message_id* names the message, where the server keeps names for them; *id_prefix* comes before
     the ids of texts; *metadata* goes along with ``start``. *error_text* says what people are told
     of a failure: the error's own words, unless they are not for everybody.
     """
@@ -452,9 +452,9 @@ class UIStream:
         self._denied: set[str] = set()
 
     def feed(self, event: AgentEvent) -> list[Chunk]:
-        """Give the chunks of *event*: none, one or several.
+        """Return the chunks of *event*: none, one or several.
 
-        Raises `UsageError` for an event behind the last of a run.
+        Raises `UsageError` for an event after the last of a run.
         """
         if self.ended:
             raise UsageError(f"the run has ended: `{event.type}` is no part of it")
@@ -529,7 +529,10 @@ class UIStream:
         return [{"type": DROPPED, "data": {"error": error}}]
 
     def _said(self, message: UserMessage) -> list[Chunk]:
-        """Tell what is said between answers; what is said before the first the client has sent."""
+        """Return what is said between answers.
+
+        What is said before the first the client has sent.
+        """
         if self._turn <= 1 and not self._answers and not message.source:
             return []
         content = msgspec.to_builtins(message.content)
@@ -550,7 +553,7 @@ class UIStream:
         return self._step.end(event)
 
     def _approval(self, event: ApprovalRequested | CallApproved | CallDenied) -> list[Chunk]:
-        """Tell what is decided while the run goes on.
+        """Return what is decided while the run continues.
 
         A call of an earlier run was denied by the client's own answer, and its part says so: only
         then has the protocol a word for it. Any other that is denied has failed.
@@ -578,7 +581,10 @@ class UIStream:
         return [*self._spent(), {"type": "abort", "reason": reason}]
 
     def _spent(self) -> list[Chunk]:
-        """Tell who answered, and what it took; before an error, for clients stop to read there."""
+        """Return who answered, and what it took.
+
+        Before an error, for clients stop to read there.
+        """
         if self._last is None:
             return []
         spent = {"model": self._last.model, "usage": usage_shown(self._usage)}
@@ -596,7 +602,7 @@ class UIStream:
 
 
 async def ui_stream(run: AgentRun, view: UIStream | None = None) -> AsyncGenerator[bytes, None]:
-    """Give *run* as the body of a response that has `UI_HEADERS`.
+    """Yield *run* as the body of a response that has `UI_HEADERS`.
 
     Whoever stops to read before the end, as a client that hangs up does, aborts the run.
     """

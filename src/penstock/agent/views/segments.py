@@ -31,7 +31,7 @@ NATIVE: Final = "api_tool_call"
 
 
 class AgentSegments:
-    """Shows the runs of an agent that has these *tools*; *id_prefix* stands before made-up ids."""
+    """Shows the runs of an agent that has these *tools*; *id_prefix* comes before made-up ids."""
 
     def __init__(self, tools: Iterable[AgentTool] = (), *, id_prefix: str = "") -> None:
         self._prefix = id_prefix
@@ -40,7 +40,7 @@ class AgentSegments:
         self._answers = 0
 
     def feed(self, event: AgentEvent) -> list[dict[str, Any]]:
-        """Give what a front end is told of *event*; nothing, for most events around answers."""
+        """Return what a front end is told of *event*; nothing, for most events around answers."""
         match event:
             case MessageStarted(AssistantMessage()):
                 self._answers += 1
@@ -56,7 +56,7 @@ class AgentSegments:
 
 
 def _told(event: AgentEvent) -> dict[str, Any] | None:
-    """Give an event of a call in a front end's words; None for any other."""
+    """Return an event of a call in a front end's words; None for any other."""
     said: dict[str, Any]
     match event:
         case ApprovalRequested() | CallApproved():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from penstock.agent.tools.base import AgentTool
 from penstock.agent.tools.functions import tool
-from penstock.agent.workspace.files import Files, Listing
+from penstock.agent.workspace.files import DirectoryListing, Files
 from penstock.agent.workspace.sandbox import Folder
 from penstock.agent.workspace.shell import SHELL_SECONDS, Shell
 
@@ -30,7 +30,7 @@ def workspace_tools(
     """
     folder = Folder(root)
     files = Files(folder)
-    looking = (files.read_file, Listing(folder).list_files)
+    looking = (files.read_file, DirectoryListing(folder).list_files)
     tools = [tool(each, asks=False) for each in looking]
     if not read_only:
         changing = (files.write_file, files.edit_file)

@@ -38,7 +38,7 @@ MAX_DEPTH: Final = 100
 """How deep a search goes: every level is held open, and nobody nests folders so."""
 
 
-class Listing:
+class DirectoryListing:
     """The tool that lists what is in *folder*."""
 
     def __init__(self, folder: Folder) -> None:
@@ -61,7 +61,7 @@ class Listing:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether *pattern* fits *path*: ``*`` within a part, ``**`` for any number of parts.
+    """Return whether *pattern* fits *path*: ``*`` within a part, ``**`` for any number of parts.
 
     A pattern without a slash fits the name of a file anywhere.
     """
@@ -83,7 +83,7 @@ def _after(step: int, part: str, steps: list[str]) -> Iterator[int]:
 
 
 def _skip(at: set[int], steps: list[str]) -> set[int]:
-    """Add the places behind each ``**``, which may stand for nothing."""
+    """Add the places after each ``**``, which may stand for nothing."""
     for step in range(len(steps)):
         if step in at and steps[step] == "**":
             at.add(step + 1)
@@ -155,7 +155,7 @@ class TextFile:
         self.line_end = "\r\n" if len(self._returns) * 2 > self.text.count("\n") else "\n"
 
     def replaced(self, changes: list[tuple[int, int, str]]) -> str:
-        """Give the raw text with pieces of `text` changed: (start, end, new text), in order."""
+        """Return the raw text with pieces of `text` changed: (start, end, new text), in order."""
         raw = self.raw
         for start, end, new in reversed(changes):
             own = new.replace("\r\n", "\n").replace("\n", self.line_end)
@@ -194,7 +194,7 @@ def decoded(path: str, data: bytes) -> TextFile:
 
 
 def write_text(folder: Folder, path: str, text: str) -> bool:
-    """Put *text* at *path*, whole or not at all; tell whether the file is new.
+    """Put *text* at *path*, whole or not at all; return whether the file is new.
 
     The file keeps its owner and its mode, as far as that is permitted; folders on the way are made.
     """

@@ -1,6 +1,6 @@
 """Diffs as models write them: hunks of context, removed and added lines.
 
-The numbers in ``@@ -12,3 +12,4 @@`` are often wrong and mostly left out, so a hunk is found by its
+The numbers in ``@@ -12,3 +12,4 @@`` are often wrong and mostly omitted, so a hunk is found by its
 lines, which must be in the file once; a number only decides between places that are alike.
 """
 
@@ -51,7 +51,7 @@ class _Block:
     changes: list[Change]
 
     def after(self, text: str) -> str:
-        """Give the stretch as it is after the changes."""
+        """Return the stretch as it is after the changes."""
         pieces, at = [], self.start
         for start, end, new in self.changes:
             pieces += [text[at:start], new.replace("\r\n", "\n")]
@@ -102,7 +102,7 @@ def _line_after(text: str, place: int) -> int:
 
 
 def _split(text: str, *, is_last: bool) -> list[str]:
-    """Split whole lines; behind the last of a text stands what comes after its end, if nothing."""
+    """Split whole lines; after the last of a text stands what comes after its end, if nothing."""
     lines = text.split("\n")
     return lines if is_last else lines[:-1]
 
@@ -169,7 +169,7 @@ def read_diff(diff: str) -> list[Hunk]:
 
 
 def changes_of(hunks: list[Hunk], text: str) -> list[tuple[int, int, str]]:
-    """Find every hunk in *text*; give the pieces to change as (start, end, new text).
+    """Find every hunk in *text*; return the pieces to change as (start, end, new text).
 
     Lines that stay are in no piece.
     """
@@ -183,7 +183,7 @@ def changes_of(hunks: list[Hunk], text: str) -> list[tuple[int, int, str]]:
 
 
 def _without_headers(lines: list[str]) -> list[str]:
-    """Leave out what stands before the first hunk: names of files, and what git says of them."""
+    """Leave out what comes before the first hunk: names of files, and what git says of them."""
     at = 0
     while at < len(lines):
         if lines[at].startswith("--- ") and "".join(lines[at + 1 : at + 2]).startswith("+++ "):

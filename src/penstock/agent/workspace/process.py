@@ -25,14 +25,14 @@ KILL_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
 _PROCESSES: Final = Path("/proc")
 _ENDED: Final = (b"Z", b"X")
-_STARTED: Final = 19  # where the moment of the start stands, behind the name
+_STARTED: Final = 19  # where the moment of the start stands, after the name
 
 
 class CommandGroups:
     """The groups in the session that the process *leader* leads; made while it is young.
 
     The number of a leader is nobody else's while any of its session lives. Once all are gone it may
-    be given out anew; a leader that started at another moment is a stranger, and left alone.
+    be given out again; a leader that started at another moment is a stranger, and left alone.
     """
 
     def __init__(self, leader: int) -> None:
@@ -41,7 +41,7 @@ class CommandGroups:
         self._started = found.started if found is not None else None
 
     async def end(self) -> None:
-        """End every process: ask, wait a moment, kill. Nobody there is no trouble."""
+        """End every process: ask, wait a moment, kill. Nobody there is not a trouble."""
         for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
             asked: set[int] = set()
             deadline = asyncio.get_running_loop().time() + seconds
@@ -91,7 +91,7 @@ def _look_at_all() -> Iterator[_Process]:
 
 def _look(process: int) -> _Process | None:
     with suppress(OSError, ValueError, IndexError):  # it may be gone by now
-        # The name, in brackets, may hold anything; what counts stands behind it.
+        # The name, in brackets, may hold anything; what counts comes after it.
         fields = _PROCESSES.joinpath(str(process), "stat").read_bytes().rpartition(b")")[2].split()
         state, _, group, session = fields[:4]
         return _Process(process, int(group), int(session), state not in _ENDED, fields[_STARTED])
@@ -99,7 +99,7 @@ def _look(process: int) -> _Process | None:
 
 
 def _signal(groups: set[int], number: int = 0) -> bool:
-    """Send a signal to all of *groups*; tell whether anybody heard it."""
+    """Send a signal to all of *groups*; return whether anybody heard it."""
     heard = False
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):

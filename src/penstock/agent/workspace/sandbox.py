@@ -74,7 +74,10 @@ class Folder:
 
     @contextmanager
     def entered(self, folder: Path, *, create: bool = False) -> Iterator[int]:
-        """Open the real *folder* step by step and give its descriptor; *create* what is missing."""
+        """Open the real *folder* step by step and return its descriptor.
+
+        *create* what is missing.
+        """
         at = os.open(self.root, _STEP)
         try:
             for part in folder.parts:
@@ -89,7 +92,7 @@ class Folder:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[int]:
-        """Open the regular file at *path* for reading and give its descriptor."""
+        """Open the regular file at *path* for reading and return its descriptor."""
         real = self.locate(path)
         # Opening a pipe to read would wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -112,7 +115,7 @@ def failures_told(path: str) -> Iterator[None]:
 
 
 def check_regular(path: str, status: os.stat_result) -> None:
-    """Refuse what is no plain file: a folder, a pipe, a device."""
+    """Refuse what is not a plain file: a folder, a pipe, a device."""
     if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"{path}: it is a folder. `list_files` shows what is in it.")
     if not stat.S_ISREG(status.st_mode):

@@ -1,4 +1,4 @@
-"""Where a piece of text stands in a file, and what to tell a model that got it wrong.
+"""Where a piece of text is in a file, and what to tell a model that got it wrong.
 
 Whatever the file and the piece are, this is quick: places are counted up to a limit, and only so
 much is compared to find what is most alike. A guard asks in the midst of a stream.
@@ -64,7 +64,7 @@ def places_of(text: str, piece: str) -> list[int]:
 
 
 def only_place(places: list[int], text: str) -> int:
-    """Give the one place of *places*; raise `ToolError` for several."""
+    """Return the one place of *places*; raise `ToolError` for several."""
     if len(places) == 1:
         return places[0]
     many = len(places) > MAX_COUNTED
@@ -76,7 +76,7 @@ def only_place(places: list[int], text: str) -> int:
 
 
 def length_found(text: str, within: str) -> int:
-    """Tell how much of the beginning of *text* is somewhere *within*."""
+    """Return how much of the beginning of *text* is somewhere *within*."""
     least, most = 0, len(text)
     while least < most:
         middle = (least + most + 1) // 2
@@ -139,7 +139,7 @@ def _shown(line: str) -> str:
 
 
 def _plain(line: str) -> list[str]:
-    """Give the words of *line*, however their characters are put together."""
+    """Return the words of *line*, however their characters are put together."""
     return (line if line.isascii() else normalize("NFC", line)).split()
 
 

@@ -1,4 +1,4 @@
-"""The tool that runs commands, and the child processes behind it.
+"""The tool that runs commands, and the child processes after it.
 
 A shell is not confined: it starts in the working folder and can go anywhere its user can. So each
 call asks for approval, and is denied where nobody can approve.
@@ -43,7 +43,7 @@ UPDATE_SECONDS: Final = 0.1
 _CHUNK: Final = 1 << 16
 
 
-class Output:
+class ShellOutput:
     """What a command printed: its beginning and its end, and how much between is gone."""
 
     def __init__(self, limit: int = MAX_OUTPUT_CHARS) -> None:
@@ -97,7 +97,7 @@ class Shell:
         command: str,
         seconds: Annotated[float, Meta(gt=0)] | None = None,
     ) -> ToolOutput:
-        """Run a command in bash, in the working folder, and give what it prints.
+        """Run a command in bash, in the working folder, and return what it prints.
 
         It has no input to read from. Whatever it starts is ended with it, in the background too.
 
@@ -118,7 +118,7 @@ class _Job:
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
-        self._output = Output()
+        self._output = ShellOutput()
         self._shown_at = 0.0
         self._will_show: asyncio.TimerHandle | None = None
         self.cancelled = asyncio.Event()
@@ -141,7 +141,7 @@ class _Job:
     async def _follow(
         self, process: asyncio.subprocess.Process, reading: int, seconds: float
     ) -> bool:
-        """Read until the command has ended; tell whether it did so in time."""
+        """Read until the command has ended; return whether it did so in time."""
         loop = asyncio.get_running_loop()
         groups = CommandGroups(process.pid)
         ended = asyncio.create_task(process.wait())
@@ -157,7 +157,9 @@ class _Job:
             await groups.end()
             await ended
             self._read(reading, drained)  # what it said in dying
-        except asyncio.CancelledError:  # the loop itself is being closed: there is no time to ask
+        except (
+            asyncio.CancelledError
+        ):  # the loop itself is being closed: there is not a time to ask
             groups.kill()
             await process.wait()
             groups.kill()  # who was started in the meantime

@@ -4,7 +4,7 @@ One block is open at a time, and blocks are numbered as they are written, so tho
 written leave no gap: thinking that says nothing, blocks of other providers, and text of white space
 alone, which the API refuses when it comes back; it begins the next text that says something. A
 block of text stops when the next thing is known, since citations for it may follow; a call that is
-not complete is closed only if the answer goes on.
+not complete is closed only if the answer continues.
 
 A text delta is the hot path: two fixed pieces of bytes around the quoted text.
 """
@@ -30,7 +30,7 @@ from penstock.apis.encoder import (
     BlockSequencer,
     Ending,
     GuardedArguments,
-    Ids,
+    IdMaker,
     StreamEncoder,
 )
 from penstock.apis.fields import told_usage
@@ -84,7 +84,7 @@ class Encoder(StreamEncoder):
         self._stop_sequence: str | None = None
         self._caller: dict[str, Any] | None = None  # of the call that follows
         self._of_message: dict[str, Any] = {}
-        self._ids = Ids(tables.CALL_ID, "toolu_")
+        self._ids = IdMaker(tables.CALL_ID, "toolu_")
         self._order = BlockSequencer()
         self._number = -1  # of the block that was written last
         self._is_open = False

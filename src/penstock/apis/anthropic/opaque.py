@@ -1,4 +1,4 @@
-"""Blocks that only this API understands: hidden thoughts, its own tools, their results, what comes.
+"""Blocks that only this API understands: hidden reasoning, provider tools and their results.
 
 They are kept whole as the API would say them in one piece, and go back to it that way. Four things
 are not where they are on the wire: the input of a tool that the API runs itself, which streams as
@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock import _json
 from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.read_request import Conversation
+from penstock.apis.anthropic.read_request import MessagesReader
 from penstock.apis.fields import list_at, the_rest
 from penstock.errors import JSONParseError, UsageError
 from penstock.messages import AssistantMessage, Opaque
@@ -56,7 +56,7 @@ class OwnBlocks:
 
 def _paired(messages: list[Message], raw: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     """Read *raw* again, and pair what reads as *messages* by its place."""
-    reader = Conversation("")
+    reader = MessagesReader("")
     try:
         for data in list_at(raw, "messages"):
             reader.read(data)
@@ -98,7 +98,7 @@ _NEEDED: Final[dict[str, dict[str, type]]] = {
 
 
 def is_whole_at_start(kind: object) -> bool:
-    """Tell whether blocks of *kind* come in one piece, so that no cut can harm them."""
+    """Return whether blocks of *kind* come in one piece, so that no cut can harm them."""
     return isinstance(kind, str) and (kind == "redacted_thinking" or kind.endswith("_tool_result"))
 
 
@@ -121,7 +121,7 @@ class OpaqueBlock:
                 self._data[key] = value
 
     def whole(self) -> dict[str, Any] | None:
-        """Give the block; nothing, if its input was cut."""
+        """Return the block; nothing, if its input was cut."""
         for key, pieces in self._texts.items():
             begun = self._data.get(key)
             self._data[key] = (begun if isinstance(begun, str) else "") + "".join(pieces)
@@ -135,14 +135,14 @@ class OpaqueBlock:
 
 
 def citations_of(block: Opaque) -> list[Any]:
-    """Give the citations for the text before, if *block* is that."""
+    """Return the citations for the text before, if *block* is that."""
     data = block.data if block.provider == tables.NAME else None
     found = data.get("citations") if isinstance(data, dict) and "type" not in data else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def stop_sequence_of(block: Opaque) -> str | None:
-    """Give what stopped the answer, if *block* is that."""
+    """Return what stopped the answer, if *block* is that."""
     data = block.data if block.provider == tables.NAME else None
     found = data.get("stop_sequence") if isinstance(data, dict) and "type" not in data else None
     return found if isinstance(found, str) and found else None
@@ -167,7 +167,10 @@ def message_fields_of(block: Opaque) -> dict[str, Any]:
 
 
 def block_of(block: Opaque) -> dict[str, Any] | None:
-    """Give the block as the API says it in one piece, if it is of this API and can stand alone."""
+    """Return the block as the API says it in one piece.
+
+    If it is of this API and can stand alone.
+    """
     data = block.data if block.provider == tables.NAME else None
     if not isinstance(data, dict):
         return None

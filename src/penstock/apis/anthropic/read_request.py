@@ -54,14 +54,14 @@ from penstock.tools import Tool
 # The messages of a conversation, read into ours.
 #
 # What a tool gave back comes inside of what the user says here, and is a message of its own
-# there. Blocks that only this API understands are kept whole; citations become a block behind
+# there. Blocks that only this API understands are kept whole; citations become a block after
 # their text, and who made a call one before it.
 
 
 _SYSTEM: Final = ("system", "developer")
 
 
-class Conversation:
+class MessagesReader:
     """Messages read in order: results come before what the user says beside them.
 
     *system* is the system prompt; instructions in front of all other messages are added to it.
@@ -77,7 +77,7 @@ class Conversation:
         self._names: dict[str, str] = {}  # of calls, by id
 
     def read(self, data: object) -> None:
-        """Read one more message; raise `UsageError` for what is none."""
+        """Read one more message; raise `UsageError` for what is not one."""
         if not isinstance(data, Mapping):
             raise UsageError("a message is a JSON object")
         role, content = data.get("role"), data.get("content")
@@ -175,7 +175,7 @@ def _read_output(content: object) -> Any:
 
 
 def _blocks_of(content: object) -> list[Mapping[str, Any]]:
-    """Give content as blocks: text alone is one."""
+    """Return content as blocks: text alone is one."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     parts = content if isinstance(content, list) else []
@@ -184,7 +184,7 @@ def _blocks_of(content: object) -> list[Mapping[str, Any]]:
 
 
 def text_of_blocks(content: object) -> str:
-    """Give all text of *content*, one block a paragraph."""
+    """Return all text of *content*, one block a paragraph."""
     texts = [text_at(block, "text") for block in _blocks_of(content)]
     return "\n\n".join(text for text in texts if text)
 
@@ -202,11 +202,11 @@ _IN_OUTPUT: Final = frozenset({"effort", "format"})
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is no request."""
+    """Read what a client sent; raise `UsageError` for what is not a request."""
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
-    reader = Conversation(text_of_blocks(data.get("system")))
+    reader = MessagesReader(text_of_blocks(data.get("system")))
     for message in messages:
         reader.read(message)
     given = data.get("tools")

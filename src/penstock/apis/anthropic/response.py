@@ -14,7 +14,7 @@ from penstock.apis.anthropic.opaque import (
     message_fields_of,
     stop_sequence_of,
 )
-from penstock.apis.encoder import Ids, whole_ending_of, writable
+from penstock.apis.encoder import IdMaker, whole_ending_of, writable
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking
 
 
@@ -29,7 +29,7 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed.
 
-    Calls that are not complete are left out.
+    Calls that are not complete are omitted.
     """
     del created  # The API gives no time.
     ending, _ = whole_ending_of(message)
@@ -41,7 +41,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         "type": "message",
         "role": "assistant",
         "model": message.model,
-        "content": write_blocks(message.content, Ids(tables.CALL_ID, "toolu_").give),
+        "content": write_blocks(message.content, IdMaker(tables.CALL_ID, "toolu_").give),
         **tables.write_stop(ending, message.raw_stop_reason, message.error, stop_sequence),
         "usage": tables.write_usage(message.usage),
     }

@@ -179,7 +179,7 @@ def read_error_response(
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *error*."""
+    """Return the status and the body that tell a client of *error*."""
     body = write_error(error)
     return error.status or STATUSES[body["error"]["type"]], without_lone_surrogates(body)
 

@@ -60,13 +60,13 @@ def read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
 
 
 def thinking_aside(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what `read_reasoning` leaves of the field `thinking`."""
+    """Return what `read_reasoning` leaves of the field `thinking`."""
     thinking = object_at(data, "thinking")
     return the_rest(thinking, _FIELDS.get(str(thinking.get("type")), frozenset()))
 
 
 def write_effort(request: Request) -> str:
-    """Give the effort to ask for, where the model is one that takes it."""
+    """Return the effort to ask for, where the model is one that takes it."""
     effort = request.reasoning.effort if request.reasoning else ""
     if effort == "none" or not (_is_own(request) or _is_adaptive(request)):
         return ""
@@ -110,12 +110,12 @@ def _thinks_as_it_likes(request: Request) -> bool:
 
 
 def _asks_for_thoughts(request: Request) -> bool:
-    """Tell whether thinking was asked for: to this API, an effort alone is for the answer."""
+    """Return whether thinking was asked for: to this API, an effort alone is for the answer."""
     return not _is_own(request) or request.raw is None or "thinking" in request.raw
 
 
 def _budget(wanted: ReasoningOptions, limit: int | None) -> int | None:
-    """Give the budget asked for, or what the effort stands for; *limit* is the whole answer's."""
+    """Return the budget asked for, or what the effort stands for; *limit* is the whole answer's."""
     budget = wanted.budget or 0
     if budget < 0 or wanted.budget is None:
         budget = BUDGETS.get(wanted.effort, BUDGETS["medium"])

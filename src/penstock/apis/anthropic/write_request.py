@@ -1,7 +1,7 @@
 """A `Request` as a server of the messages API wants it.
 
 The API refuses what others let pass: a request without a limit, thinking beside a forced call or
-beside most sampling, a choice of tools where there are none. What it would refuse is left out.
+beside most sampling, a choice of tools where there are not. What it would refuse is omitted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.tools import Tool
 #
 # Results come first in the user's turn that follows their calls; a result that answers no call
 # of the turn before would be refused, so it is said as text. Thinking goes back only with its
-# signature, and else as text. What has nothing to say is left out, since the API refuses it.
+# signature, and else as text. What has nothing to say is omitted, since the API refuses it.
 
 
 FAILED: Final = "The tool failed."
@@ -53,7 +53,7 @@ NOTHING: Final = "(empty)"
 _INSTRUCTABLE: Final = re.compile(
     r"claude-(?:mythos|[a-z]+-(?:4[-.](?:[89]|\d\d)|[5-9]|\d\d)(?!\d))", re.IGNORECASE
 )
-"""Models that take instructions among the messages, behind what the user says."""
+"""Models that take instructions among the messages, after what the user says."""
 
 _Turn = tuple[str, list[dict[str, Any]]]
 
@@ -78,7 +78,7 @@ def write_messages(request: Request, own: OwnBlocks | None = None) -> list[dict[
 
 
 def _may_instruct(request: Request, before: str) -> bool:
-    """Tell whether instructions may be a turn of their own; else they are the user's.
+    """Return whether instructions may be a turn of their own; else they are the user's.
 
     A client of this API knows that of its model.
     """
@@ -116,7 +116,7 @@ def _fit(blocks: list[Content]) -> list[Content]:
 
 
 def _is_signed(block: Thinking) -> bool:
-    """Tell whether the signature may be this API's: one that is JSON is of the Responses API."""
+    """Return whether the signature may be this API's: one that is JSON is of the Responses API."""
     return bool(block.signature) and not block.signature.startswith("{")
 
 
@@ -210,7 +210,7 @@ _NO_PLACE: Final = ("seed", "presence_penalty", "frequency_penalty", "n")
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for, or would refuse, is left out."""
+    """Write *request*; what the API has no word for, or would refuse, is omitted."""
     blocks = OwnBlocks(request)
     messages = write_messages(request, blocks)
     thinking = write_thinking(request, messages)
@@ -329,7 +329,7 @@ def _choice(request: Request) -> dict[str, Any] | None:
 
 
 def _is_there(choice: ToolChoice | None, request: Request) -> bool:
-    """Tell whether the tool of *choice* is; the API refuses a choice of what is not there.
+    """Return whether the tool of *choice* is; the API refuses a choice of what is not there.
 
     A client of this API may mean a tool that a server runs.
     """
@@ -339,7 +339,10 @@ def _is_there(choice: ToolChoice | None, request: Request) -> bool:
 
 
 def _sampling(request: Request, *, is_thinking: bool) -> dict[str, Any]:
-    """Write the sampling; beside thinking there is none, and newer models take only one of two."""
+    """Write the sampling.
+
+    Beside thinking there is not one, and newer models take only one of two.
+    """
     if is_thinking and request.source != tables.NAME:
         return {}
     temperature, top_p = request.temperature, request.top_p

@@ -1,8 +1,8 @@
 """Chunks of `streamGenerateContent` to events.
 
-The first candidate alone counts. Its parts are text, thoughts (text that is marked so), calls, and
-what only Gemini understands. A call mostly comes whole; one whose arguments stream goes on in the
-parts that follow, until one of them says no more. There is no mark of the end but the end: older
+The first candidate alone counts. Its parts are text, reasoning (text that is marked so), calls, and
+what only Gemini understands. A call mostly comes whole; one whose arguments stream continues in the
+parts that follow, until one of them says no more. There is not a mark of the end but the end: older
 servers say ``STOP`` in every chunk, so the last word counts once the bytes are at their end.
 """
 
@@ -175,7 +175,7 @@ class Decoder(StreamDecoder):
             self._end_partial()
 
     def _is_another(self, name: str, id_: str) -> bool:
-        """Tell a new call from more of the one that streams: what goes on has no name again."""
+        """Return a new call from more of the one that streams: what continues has no name again."""
         before = self._partial.call.wanted_id if self._partial else ""
         return id_ != before if id_ and before else bool(name)
 
@@ -208,7 +208,10 @@ class Decoder(StreamDecoder):
             transcript.fail(self._failure(finish), finish)
 
     def _failure(self, finish: str) -> ErrorInfo:
-        """Make an error of a word for an end that is none; its reason may name the word itself."""
+        """Make an error of a word for an end that is not one.
+
+        Its reason may name the word itself.
+        """
         message = self._reason
         if finish not in message:
             end = f"the provider ended the answer: {finish}"
@@ -227,7 +230,7 @@ class Decoder(StreamDecoder):
 
 
 def _is_speech(part: Mapping[str, Any]) -> bool:
-    """Tell text, whatever stands beside it, from all else; a signature alone is empty text."""
+    """Return text, whatever stands beside it, from all else; a signature alone is empty text."""
     if isinstance(part.get("text"), str):
         return not part.keys() & tables.KINDS
     return part.keys() <= _ON_ANY
@@ -247,7 +250,7 @@ def _arguments(args: object) -> str:
 
 
 def _merge(known: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add *more* to what is *known*: a list goes on, or says all of it again; all else is new."""
+    """Add *more* to what is *known*: a list continues, or says all of it again; all else is new."""
     for key, value in more.items():
         listed = known.get(key)
         if not isinstance(value, list):

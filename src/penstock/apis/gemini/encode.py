@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import BlockEvent, BlockSequencer, Ending, Ids, StreamEncoder
+from penstock.apis.encoder import BlockEvent, BlockSequencer, Ending, IdMaker, StreamEncoder
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.response import EMPTY, is_part, metadata_of, signed, write_call
 from penstock.events import (
@@ -57,7 +57,7 @@ class Encoder(StreamEncoder):
         super().__init__()
         self._model, self._id = model, id
         self._blocks = BlockSequencer()
-        self._ids = Ids()
+        self._ids = IdMaker()
         self._names = self._tail = self._thought_tail = b""
 
     def encode(self, event: Event) -> bytes:

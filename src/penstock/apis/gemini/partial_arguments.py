@@ -2,7 +2,7 @@
 
 With `streamFunctionCallArguments` the API sends ``{"jsonPath": "$.a.b[0]", "stringValue": …}``
 in place of the arguments; pieces of a long string follow one another under the same path. Each leaf
-is written behind the one before, so that the text only grows: what is open and not on the new
+is written after the one before, so that the text only grows: what is open and not on the new
 path is closed first, and a string leaves piece by piece.
 
 A path that leads back into what was closed cannot be written there any more. It waits until the
@@ -47,7 +47,7 @@ _STEP: Final = re.compile(
 
 
 def read_path(text: object) -> Path:
-    """Read a path that begins at an object; what is none, or is too deep, is the empty path."""
+    """Read a path that begins at an object; what is not one, or is too deep, is the empty path."""
     if not isinstance(text, str):
         return ()
     text = clean(text)
@@ -64,7 +64,7 @@ def read_path(text: object) -> Path:
 
 
 def value_at(node: Any, key: Key) -> Any:
-    """Give the value one step below *node*, and nothing where there is none."""
+    """Return the value one step below *node*, and nothing where there is not one."""
     if isinstance(node, dict):
         return node.get(key)
     is_there = isinstance(node, list) and isinstance(key, int) and key < len(node)
@@ -72,7 +72,7 @@ def value_at(node: Any, key: Key) -> Any:
 
 
 def container_of(root: dict[str, Any], path: Path) -> Any:
-    """Give the object or list that holds the leaf at *path*; what is missing is made.
+    """Return the object or list that holds the leaf at *path*; what is missing is made.
 
     Where *path* asks for both an object and a list in one place, nothing is given.
     """
@@ -90,7 +90,7 @@ def container_of(root: dict[str, Any], path: Path) -> Any:
 
 
 def put(node: Any, key: Key, value: Any) -> bool:
-    """Put *value* one step below *node*; tell whether there is such a place."""
+    """Put *value* one step below *node*; return whether there is such a place."""
     if isinstance(node, dict) and isinstance(key, str):
         node[key] = value
         return True
@@ -208,7 +208,7 @@ class PartialArguments:
         self._text.clear()
 
     def _begin(self, path: Path) -> bool:
-        """Write all that stands before the leaf at *path*, if it can follow what is there."""
+        """Write all that comes before the leaf at *path*, if it can follow what is there."""
         if not self._open:
             self._open.append(_Container(path[0]))
             self._text.append("{")
@@ -225,7 +225,7 @@ class PartialArguments:
         return True
 
     def _depth_of(self, path: Path) -> int:
-        """Count the containers on *path* that are open; the leaf itself is none."""
+        """Count the containers on *path* that are open; the leaf itself is not one."""
         depth = 0
         for opened, key in zip(self._keys, path[:-1], strict=False):
             if opened != key:
@@ -266,19 +266,19 @@ class _Container:
         self._length = 0
 
     def takes(self, key: Key) -> bool:
-        """Tell whether *key* can be written behind what is there."""
+        """Return whether *key* can be written after what is there."""
         if isinstance(key, int):
             return self.is_list and self._length <= key <= self._length + MAX_GAP
         return not self.is_list and key not in self._names
 
     def holds(self, key: Key) -> bool:
-        """Tell whether *key* was written."""
+        """Return whether *key* was written."""
         if isinstance(key, int):
             return self.is_list and key < self._length
         return key in self._names
 
     def head(self, key: Key, filler: str) -> str:
-        """Give what stands before the value of *key*, and note that it is there."""
+        """Return what comes before the value of *key*, and note that it is there."""
         comma = "," if self._length else ""
         if isinstance(key, int):
             gap, self._length = key - self._length, key + 1
@@ -300,7 +300,7 @@ class _Late:
         self._goes_on = goes_on
 
     def value_after(self, before: object) -> object:
-        """Give the value, where *before* is what was written in time."""
+        """Return the value, where *before* is what was written in time."""
         if not self.pieces:
             return self._value
         begun = before if self._goes_on and isinstance(before, str) else ""

@@ -1,6 +1,6 @@
 """What a Gemini client asks, read into a `Request`.
 
-The model and whether to stream stand in the URL; where the body has fields `model` and `stream`,
+The model and whether to stream are in the URL; where the body has fields `model` and `stream`,
 they are read from there. Names may come in camel case or with underscores.
 """
 
@@ -58,7 +58,7 @@ _DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high
 
 
 def camel(data: object) -> dict[str, Any]:
-    """Give the fields of *data* with their names in camel case: the API takes both spellings."""
+    """Return the fields of *data* with their names in camel case: the API takes both spellings."""
     fields = data if isinstance(data, Mapping) else {}
     return {_camel_name(key): value for key, value in fields.items()}
 
@@ -69,7 +69,7 @@ def _camel_name(name: object) -> str:
 
 
 def parts_of(content: object) -> list[dict[str, Any]]:
-    """Give the parts of a turn, also of one that is plain text or a part by itself."""
+    """Return the parts of a turn, also of one that is plain text or a part by itself."""
     if isinstance(content, str):
         return [{"text": content}]
     fields = camel(content)
@@ -81,7 +81,7 @@ def parts_of(content: object) -> list[dict[str, Any]]:
     return [{"text": part} if isinstance(part, str) else camel(part) for part in parts]
 
 
-class Conversation:
+class ContentsReader:
     """Reads turns in order."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Conversation:
         return ToolResult(call.id, call.name, content, is_error)
 
     def _answered(self, id_: str, name: str) -> ToolCall | None:
-        """Give the call that a result answers, which is then no longer open."""
+        """Return the call that a result answers, which is then no longer open."""
         for call in self._open:
             if self._wire_ids[call.id] == id_ if id_ else name in ("", call.name):
                 self._open.remove(call)
@@ -192,7 +192,7 @@ def read_user_part(part: dict[str, Any]) -> UserContent:
 
 
 def _append_text(content: list[Content], block: Text | Thinking) -> None:
-    """Add *block*; it goes on with the one before if that is of its kind and has no signature."""
+    """Add *block*; it continues with the one before if that is of its kind and has no signature."""
     last = content[-1] if content else None
     if isinstance(last, type(block)) and not last.signature:
         last.text += block.text
@@ -233,7 +233,7 @@ _UNSPECIFIED: Final = "THINKING_LEVEL_UNSPECIFIED"
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is no request."""
+    """Read what a client sent; raise `UsageError` for what is not a request."""
     fields = camel(data)
     config = camel(fields.get("generationConfig"))
     conversation = _conversation(fields.get("contents"))
@@ -268,12 +268,12 @@ def read_request(data: Mapping[str, Any]) -> Request:
     )
 
 
-def _conversation(contents: object) -> Conversation:
+def _conversation(contents: object) -> ContentsReader:
     if isinstance(contents, Mapping | str):
         contents = [contents]
     if not isinstance(contents, list):
         raise UsageError("`contents` must be a list")
-    reader = Conversation()
+    reader = ContentsReader()
     for content in contents:
         reader.read(content)
     return reader
@@ -331,7 +331,7 @@ def _read_format(config: dict[str, Any]) -> tuple[ResponseFormat | None, dict[st
 
 
 def _read_thinking(config: dict[str, Any]) -> tuple[ReasoningOptions | None, dict[str, Any]]:
-    """Read how much to think; a budget that is the model's choice is none of ours."""
+    """Read how much to think; a budget that is the model's choice is not one of ours."""
     budget, level = integer(config, "thinkingBudget"), text_at(config, "thinkingLevel")
     rest = the_rest(config, _THINKING)
     if budget is not None and budget < 0:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import Ids, whole_ending_of, writable
+from penstock.apis.encoder import IdMaker, whole_ending_of, writable
 from penstock.apis.gemini import tables
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolCall
 
 # Signatures of parts: base64 on the wire, whatever they are to us.
 #
 # The API's clients read a signature as base64 and break on anything else; on its way back they
-# spell it in the alphabet for URLs. So a signature of another provider that is no base64 goes
-# out sealed, as base64 of its text behind a mark, and what comes back is spelled as it went
+# spell it in the alphabet for URLs. So a signature of another provider that is not a base64 goes
+# out sealed, as base64 of its text after a mark, and what comes back is spelled as it went
 # out.
 
 
@@ -29,14 +29,14 @@ UNCHECKED: Final = "skip_thought_signature_validator"
 
 
 def sealed(signature: str) -> str:
-    """Give *signature* as base64: as it is if it is that and has no seal yet, else sealed."""
+    """Return *signature* as base64: as it is if it is that and has no seal yet, else sealed."""
     if is_base64(signature) and not signature.startswith(_SEAL):
         return signature
     return _SEAL + b64encode(signature.encode("utf-8", "replace")).decode()
 
 
 def unsealed(signature: str) -> str:
-    """Give what was sealed in *signature*, or else *signature* as it is."""
+    """Return what was sealed in *signature*, or else *signature* as it is."""
     if not signature.startswith(_SEAL):
         return signature
     try:
@@ -46,7 +46,7 @@ def unsealed(signature: str) -> str:
 
 
 def returned(signature: str) -> str:
-    """Give the signature that a client sends back, in the alphabet in which it was sent."""
+    """Return the signature that a client sends back, in the alphabet in which it was sent."""
     if signature == UNCHECKED:
         return ""
     padded = standard(signature) + "=" * (-len(signature) % 4)
@@ -54,12 +54,12 @@ def returned(signature: str) -> str:
 
 
 def standard(base64: str) -> str:
-    """Give *base64* in the standard's alphabet: the client's own for bytes is that for URLs."""
+    """Return *base64* in the standard's alphabet: the client's own for bytes is that for URLs."""
     return base64.translate(_STANDARD)
 
 
 def is_base64(signature: object) -> bool:
-    """Tell whether *signature* is base64 that every reader takes."""
+    """Return whether *signature* is base64 that every reader takes."""
     if not isinstance(signature, str):
         return False
     try:
@@ -96,7 +96,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     del created  # Answers have no time.
     ending, flaw = whole_ending_of(message)
     message = writable(message)
-    give = Ids().give
+    give = IdMaker().give
     parts = [part for block in message.content for part in write_block(block, give)]
     candidate: dict[str, Any] = {
         "content": {"parts": parts or [EMPTY], "role": "model"},
@@ -120,7 +120,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
 
 
 def write_block(block: Content, give: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Write *block* as parts, none or one; a call that is not complete is none.
+    """Write *block* as parts, none or one; a call that is not complete is not one.
 
     *give* is asked for the id of a call.
     """
@@ -152,7 +152,7 @@ def signed(signature: str) -> dict[str, str]:
 
 
 def is_part(block: Opaque) -> bool:
-    """Tell whether *block* is a part that a client of this API can read.
+    """Return whether *block* is a part that a client of this API can read.
 
     One of a kind that is new is: a client may be newer than we are.
     """
@@ -169,7 +169,7 @@ def is_part(block: Opaque) -> bool:
 
 
 def metadata_of(block: Content) -> dict[str, Any]:
-    """Give what *block* says of the candidate as a whole, if it is that."""
+    """Return what *block* says of the candidate as a whole, if it is that."""
     data = block.data if isinstance(block, Opaque) and block.provider == tables.NAME else None
     fields = data if isinstance(data, dict) else {}
     return {key: fields[key] for key in tables.METADATA if isinstance(fields.get(key), dict)}

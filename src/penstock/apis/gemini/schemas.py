@@ -32,7 +32,7 @@ _TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "bo
 
 
 def read_schema(data: object) -> dict[str, Any]:
-    """Read a schema in either spelling, as the standard spells it; what is none is empty."""
+    """Read a schema in either spelling, as the standard spells it; what is not one is empty."""
     try:
         return Tool.read({"name": "schema", "parameters": data}).parameters
     except UsageError:
@@ -47,7 +47,7 @@ def write_schema(schema: dict[str, Any], key: str, standard_key: str) -> dict[st
 
 
 def fits(schema: dict[str, Any]) -> bool:
-    """Tell whether the subset can say all that *schema* says, of an object."""
+    """Return whether the subset can say all that *schema* says, of an object."""
     level: list[object] = [schema]
     for _ in range(MAX_DEPTH):
         if not level:
@@ -59,7 +59,7 @@ def fits(schema: dict[str, Any]) -> bool:
 
 
 def _fits_alone(schema: object) -> bool:
-    """Tell whether *schema* fits, whatever the schemas in it are."""
+    """Return whether *schema* fits, whatever the schemas in it are."""
     if not isinstance(schema, Mapping) or not schema.keys() <= _KEYS:
         return False
     if "type" not in schema:

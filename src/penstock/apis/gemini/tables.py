@@ -89,12 +89,12 @@ _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 def finish_reason(ending: Ending, raw: str) -> str:
-    """Give the word for *ending*: the provider's own, where *raw* is one that means the same."""
+    """Return the word for *ending*: the provider's own, where *raw* is one that means the same."""
     return raw if ending in ("refusal", "filter") and raw in FILTER else FINISH_REASONS[ending]
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """Read tokens: the prompt's count includes the cache, the answer's leaves out the thoughts."""
+    """Read tokens: the prompt's count includes the cache, the answer's leaves out the reasoning."""
     prompt, cached = count_of(data, "promptTokenCount"), count_of(data, "cachedContentTokenCount")
     thoughts = count_of(data, "thoughtsTokenCount")
     read = prompt + count_of(data, "toolUsePromptTokenCount")
@@ -110,7 +110,7 @@ def read_usage(data: Mapping[str, Any]) -> Usage:
 
 
 def write_usage(usage: Usage) -> dict[str, int]:
-    """Write tokens as the API counts them; counts of nothing are left out."""
+    """Write tokens as the API counts them; counts of nothing are omitted."""
     prompt = usage.input + usage.cache_read + usage.cache_write
     thoughts = min(usage.reasoning, usage.output)
     written = {
@@ -168,7 +168,7 @@ def read_error_response(
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *error*."""
+    """Return the status and the body that tell a client of *error*."""
     return _code_of(error), without_lone_surrogates({"error": write_error(error)})
 
 

@@ -1,6 +1,6 @@
 """A `Request` as Gemini wants it.
 
-The model and whether to stream stand in the URL and not in the body.
+The model and whether to stream are in the URL and not in the body.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock.tools import Tool
 #
 # Results that follow one another are parts of one turn, as the API wants the answers to
 # parallel calls. Pictures that a tool gave back go along in its result where the model can read
-# them there, and else in a turn behind it.
+# them there, and else in a turn after it.
 
 
 _OUTPUT_KEYS: Final = frozenset({"output", "result", "error"})
@@ -48,13 +48,13 @@ _RESOLUTIONS: Final = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_
 
 
 def is_newer(model: str) -> bool:
-    """Tell whether *model* is of the generation that signs its calls, or of a later one."""
+    """Return whether *model* is of the generation that signs its calls, or of a later one."""
     version = re.search(r"gemini-(\d{1,4})", model)
     return version is not None and int(version[1]) >= 3  # noqa: PLR2004 - the generation
 
 
 def write_contents(request: Request) -> list[dict[str, Any]]:
-    """Write the conversation of *request*; turns that say nothing are left out."""
+    """Write the conversation of *request*; turns that say nothing are omitted."""
     ids = SentIds()
     contents: list[dict[str, Any]] = []
     messages = with_fit_content(request.messages, tables.NAME, write_file)
@@ -96,7 +96,7 @@ def _model_parts(
 
 
 def _fit(block: Content) -> Content:
-    """Give *block* without a signature that is none of this API."""
+    """Return *block* without a signature that is not one of this API."""
     if isinstance(block, Opaque) or is_base64(block.signature):
         return block
     return structs.replace(block, signature="")
@@ -139,7 +139,7 @@ def write_file(file: File) -> dict[str, Any] | None:
 
 
 def _results(messages: Iterable[Message], request: Request, ids: SentIds) -> list[dict[str, Any]]:
-    """Write results as one turn, and pictures that have no place in it as another."""
+    """Write results as one turn, and images that have no place in it as another."""
     parts: list[Any] = []
     behind: list[Any] = []
     for message in messages:
@@ -207,7 +207,7 @@ _WOVEN_IN: Final = ("generationConfig", "tools", "toolConfig")
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is left out."""
+    """Write *request*; what the API has no word for is omitted."""
     own = _own(request)
     body = {
         "contents": write_contents(request),
@@ -255,7 +255,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def _can_call(request: Request) -> bool:
-    """Tell whether there is what could be called; the API refuses a choice of what is not there.
+    """Return whether there is what could be called; the API refuses a choice of what is not there.
 
     A client of this API says which of its server's own tools it means.
     """

@@ -54,7 +54,7 @@ _OPTIONS: Final = frozenset(
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is no request."""
+    """Read what a client sent; raise `UsageError` for what is not a request."""
     reader = _Conversation()
     for message in _messages_of(data):
         reader.read(message)
@@ -70,7 +70,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
         system="\n\n".join(reader.system),
         messages=reader.messages,
         tools=tools,
-        max_tokens=limit if limit is not None and limit > 0 else None,  # -1 is no limit
+        max_tokens=limit if limit is not None and limit > 0 else None,  # -1 is not a limit
         temperature=number(options, "temperature"),
         top_p=number(options, "top_p"),
         top_k=integer(options, "top_k"),
@@ -89,7 +89,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
 
 
 def _messages_of(data: Mapping[str, Any]) -> list[Any]:
-    """Give the messages; the older `generate` has a prompt in their place."""
+    """Return the messages; the older `generate` has a prompt in their place."""
     messages = data.get("messages")
     if messages is None and isinstance(data.get("prompt"), str):
         messages = [
@@ -181,7 +181,7 @@ _LEVELS: Final = frozenset({"low", "medium", "high"})
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is left out."""
+    """Write *request*; what the API has no word for is omitted."""
     request = place_system(_with_fit_content(request), usual_placement(tables.NAME, request.model))
     own = request.extra if request.source == tables.NAME else {}
     options = only_set(
@@ -253,7 +253,7 @@ def _message(message: Message, request: Request, ids: SentIds) -> dict[str, Any]
 
 
 def _pictures(result: ToolResult) -> list[UserContent]:
-    """Give the pictures in a result, for the user to show them behind all the results."""
+    """Return the images in a result, for the user to show them after all the results."""
     shown = [block for block in beside_text(result) if isinstance(block, Image)]
     return [Text(f"What {result.name or result.id} gave back:"), *shown] if shown else []
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import Ids, whole_ending_of, writable
+from penstock.apis.encoder import IdMaker, whole_ending_of, writable
 from penstock.apis.ollama import tables
 from penstock.messages import AssistantMessage, ToolCall
 
@@ -28,7 +28,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     answer = {
         "model": message.model,
         "created_at": created_at(created),
-        "message": write_message(message, Ids()),
+        "message": write_message(message, IdMaker()),
         "done_reason": tables.DONE_REASONS[ending],
         "done": True,
         **tables.write_usage(message.usage),
@@ -36,8 +36,8 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     return without_lone_surrogates(answer)
 
 
-def write_message(message: AssistantMessage, ids: Ids) -> dict[str, Any]:
-    """Write the blocks of *message*; calls that are not complete are left out."""
+def write_message(message: AssistantMessage, ids: IdMaker) -> dict[str, Any]:
+    """Write the blocks of *message*; calls that are not complete are omitted."""
     fields: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.thinking:
         fields["thinking"] = message.thinking
@@ -47,7 +47,7 @@ def write_message(message: AssistantMessage, ids: Ids) -> dict[str, Any]:
     return fields
 
 
-def write_call(call: ToolCall, ids: Ids) -> dict[str, Any]:
+def write_call(call: ToolCall, ids: IdMaker) -> dict[str, Any]:
     """Write one call: its arguments are an object here."""
     return {
         "id": ids.give(call.id),

@@ -15,7 +15,7 @@ from penstock.apis.encoder import (
     BlockEvent,
     BlockSequencer,
     Ending,
-    Ids,
+    IdMaker,
     StreamEncoder,
     object_text,
 )
@@ -115,7 +115,7 @@ class Encoder(StreamEncoder):
         super().__init__()
         self._model, self._created = model, created
         self._speech = BlockSequencer()
-        self._ids = Ids()
+        self._ids = IdMaker()
         self._head = self._text_head = self._thinking_head = b""
 
     def encode(self, event: Event) -> bytes:

@@ -38,7 +38,7 @@ STATUSES: Final[dict[ErrorKind, int]] = {
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """Read the counts on the last line; there is no cache in them."""
+    """Read the counts on the last line; there is not a cache in them."""
     prompt, output = count_of(data, "prompt_eval_count"), count_of(data, "eval_count")
     raw = {key: value for key, value in data.items() if key.endswith(("_count", "_duration"))}
     return Usage(input=prompt, output=output, total=prompt + output, raw=raw or None)
@@ -77,5 +77,5 @@ def read_error_response(
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *error*."""
+    """Return the status and the body that tell a client of *error*."""
     return error.status or STATUSES[error.kind], {"error": clean(error.message)}

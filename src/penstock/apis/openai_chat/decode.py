@@ -20,7 +20,7 @@ from penstock.apis.transcript import CallBlock, ImplicitBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
 REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
-"""Where servers put thoughts; the first that is not empty counts."""
+"""Where servers put reasoning; the first that is not empty counts."""
 
 _LEGACY: Final = -1  # the key of the one call that `function_call` can say
 _PAST: Final = -2  # from here down are keys of calls whose index another one took
@@ -122,7 +122,7 @@ class Decoder(StreamDecoder):
             self._speech.say(part.get("text"))
 
     def _read_thoughts(self, details: list[Mapping[str, Any]], *, are_new: bool) -> None:
-        """Read OpenRouter's details: thoughts that stand nowhere else, and their signatures."""
+        """Read OpenRouter's details: reasoning that stand nowhere else, and their signatures."""
         for detail in details:
             if are_new:
                 self._speech.think(detail.get("text"))
@@ -168,7 +168,7 @@ class Decoder(StreamDecoder):
             self._read_custom(call, data["custom"])
 
     def _key_of(self, data: Mapping[str, Any], id_: str, position: int) -> int:
-        """Tell calls apart by index; without one by id, and without that by their order."""
+        """Return calls apart by index; without one by id, and without that by their order."""
         index = index_of(data)
         if index is not None:
             return index
@@ -181,7 +181,7 @@ class Decoder(StreamDecoder):
         return max(self._calls, default=position)
 
     def _is_another(self, key: int, id_: str, data: Mapping[str, Any]) -> bool:
-        """Tell a new call from more of the one at *key*: Ollama gives all of them the index 0."""
+        """Return a new call from more of the one at *key*: Ollama gives all of them the index 0."""
         before, function = self._calls.get(key), data.get("function")
         if before is None or not isinstance(function, Mapping) or not function.get("name"):
             return False
@@ -262,13 +262,13 @@ class Decoder(StreamDecoder):
 
 
 def _is_growth(data: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
-    """Tell a piece of the arguments of the call at an index, with nothing else in it."""
+    """Return a piece of the arguments of the call at an index, with nothing else in it."""
     is_bare = len(function) == 1 and not data.get("id") and index_of(data) is not None
     return is_bare and isinstance(function.get("arguments"), str)
 
 
 def _repeats(call: CallBlock, id_: str, function: Mapping[str, Any]) -> bool:
-    """Tell a call that is said once more, whole: some servers end with all they have said."""
+    """Return a call that is said once more, whole: some servers end with all they have said."""
     arguments = function.get("arguments")
     if not id_ or id_ != call.wanted_id or not function.get("name") or not call.is_named:
         return False
@@ -283,7 +283,7 @@ def _objects(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def _google_signature(call: Mapping[str, Any]) -> str:
-    """Give the thought signature that Gemini's own chat endpoint puts beside a call."""
+    """Return the thought signature that Gemini's own chat endpoint puts beside a call."""
     found: object = call
     for key in ("extra_content", "google", "thought_signature"):
         found = found.get(key) if isinstance(found, Mapping) else None

@@ -15,7 +15,7 @@ from penstock.apis.encoder import (
     BlockSequencer,
     Ending,
     GuardedArguments,
-    Ids,
+    IdMaker,
     StreamEncoder,
 )
 from penstock.apis.fields import ESTIMATED, estimate_mark, is_counted, told_usage
@@ -67,10 +67,10 @@ class Encoder(StreamEncoder):
         self._index = index
         self._asked_for_usage = usage
         self._speech = BlockSequencer()
-        self._ids = Ids()
+        self._ids = IdMaker()
         self._numbers: dict[int, int] = {}  # of calls: the block's index, and theirs
         self._arguments: dict[int, GuardedArguments] = {}  # of open calls, by the block's index
-        self._head = self._delta_head = self._text_head = b""  # what stands before each delta
+        self._head = self._delta_head = self._text_head = b""  # what comes before each delta
 
     def encode(self, event: Event) -> bytes:
         """Write what *event* means to a client; nothing is written after the terminal event."""
@@ -144,7 +144,7 @@ class Encoder(StreamEncoder):
         return self._write_delta({"tool_calls": [call]})
 
     def _write_call_end(self, event: ToolCallEnd) -> bytes:
-        """Write what the deltas left out: the end of the arguments, and the signature."""
+        """Write what the deltas omitted: the end of the arguments, and the signature."""
         rest = self._arguments.pop(event.index).end(event.call)
         return self._write_arguments(event.index, rest, **signed(event.call.signature))
 

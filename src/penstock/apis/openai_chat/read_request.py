@@ -64,7 +64,7 @@ SYSTEM: Final = ("system", "developer")
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is no request."""
+    """Read what a client sent; raise `UsageError` for what is not a request."""
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
@@ -101,7 +101,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
 
 
 def _own_words(data: Mapping[str, Any], foreign: list[object]) -> dict[str, Any]:
-    """Give what stands in known fields and has no place in a `Request`."""
+    """Return what is in known fields and has no place in a `Request`."""
     words: dict[str, Any] = {"tools": foreign} if foreign else {}
     choice, wanted = data.get("tool_choice"), data.get("response_format")
     if choice is not None and _read_choice(choice) is None:
@@ -194,7 +194,7 @@ def _read_image(picture: Mapping[str, Any] | str) -> Image:
 
 
 def _thoughts_in(content: object) -> str:
-    """Give the reasoning among the parts of an answer, where Mistral's servers have it."""
+    """Return the reasoning among the parts of an answer, where Mistral's servers have it."""
     parts = content if isinstance(content, list) else []
     texts = []
     for part in parts:
@@ -205,7 +205,7 @@ def _thoughts_in(content: object) -> str:
 
 
 def text_of_content(content: object) -> str:
-    """Give the text of content, one part a line."""
+    """Return the text of content, one part a line."""
     if isinstance(content, str):
         return clean(content)
     return "\n".join(block.text for block in read_content(content) if isinstance(block, Text))

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock import _json
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import Ending, Ids, whole_ending_of, writable
+from penstock.apis.encoder import Ending, IdMaker, whole_ending_of, writable
 from penstock.apis.openai_chat import tables
 from penstock.messages import AssistantMessage, Opaque
 
@@ -22,7 +22,7 @@ def read_response(data: Mapping[str, Any]) -> AssistantMessage:
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
     """Write a whole answer; `UsageError` for one that failed.
 
-    A call that is not complete is left out; the choice then has an `error`, as OpenRouter's have.
+    A call that is not complete is omitted; the choice then has an `error`, as OpenRouter's have.
     """
     ending, flaw = whole_ending_of(message)
     message = writable(message)
@@ -53,12 +53,12 @@ def reason_of(message: AssistantMessage, ending: Ending) -> dict[str, Any]:
 
 
 def write_message(message: AssistantMessage) -> dict[str, Any]:
-    """Write the blocks of *message*; calls that are not complete are left out."""
+    """Write the blocks of *message*; calls that are not complete are omitted."""
     calls = [call for call in message.tool_calls if call.complete]
     fields: dict[str, Any] = {"role": "assistant", "content": message.text or None, "refusal": None}
     if message.thinking:
         fields["reasoning_content"] = message.thinking
-    ids = Ids()
+    ids = IdMaker()
     if calls:
         fields["tool_calls"] = [
             {

@@ -178,19 +178,19 @@ def read_error_response(
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *error*."""
+    """Return the status and the body that tell a client of *error*."""
     return error.status or ERRORS[error.kind][0], {"error": write_error(error)}
 
 
 def _raw_of(fields: Mapping[str, Any]) -> str:
-    """Give what OpenRouter's upstream said, in its own words."""
+    """Return what OpenRouter's upstream said, in its own words."""
     metadata = fields.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     return raw if isinstance(raw, str) else ""
 
 
 def _wait_of(fields: Mapping[str, Any]) -> float | None:
-    """Give the wait in the headers of OpenRouter's upstream."""
+    """Return the wait in the headers of OpenRouter's upstream."""
     metadata = fields.get("metadata")
     headers = metadata.get("headers") if isinstance(metadata, Mapping) else None
     if not isinstance(headers, Mapping):

@@ -64,7 +64,7 @@ class OwnWords:
         self._tools = dict(map(_named, list_at(raw, "tools")))
 
     def system(self) -> list[dict[str, Any]]:
-        """Give the messages that are the system prompt."""
+        """Return the messages that are the system prompt."""
         front: list[dict[str, Any]] = []
         for message in self._said:
             if message.get("role") not in SYSTEM:
@@ -75,16 +75,16 @@ class OwnWords:
         return front if prompt == self._request.system else []
 
     def message(self, message: Message) -> dict[str, Any] | None:
-        """Give a message of the user's."""
+        """Return a message of the user's."""
         return self._messages.get(id(message))
 
     def tool(self, tool: Tool) -> dict[str, Any] | None:
-        """Give a function."""
+        """Return a function."""
         meant, data = self._tools.get(tool.name, (None, None))
         return data if meant == tool else None
 
     def reasoning(self) -> dict[str, Any]:
-        """Give the fields that say how much to think."""
+        """Return the fields that say how much to think."""
         if read_reasoning(self._raw) != self._request.reasoning:
             return {}
         keys = ("reasoning", "reasoning_effort")
@@ -102,7 +102,7 @@ class OwnWords:
 
 
 def own_words(request: Request) -> OwnWords:
-    """Give the words that *request* came in, if they are of this API."""
+    """Return the words that *request* came in, if they are of this API."""
     raw = request.raw if request.source == tables.NAME else None
     return OwnWords(request, raw or {})
 
@@ -127,7 +127,7 @@ _NEWER_LIMIT: Final = re.compile(r"(?:openai/)?(?:o[134]|gpt-5)(?![0-9a-z])")
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is left out."""
+    """Write *request*; what the API has no word for is omitted."""
     request = _with_files(request)
     own = own_words(request)
     body = {
@@ -192,12 +192,12 @@ def _file(file: File) -> dict[str, Any] | None:
 
 
 def _has_tools(request: Request) -> bool:
-    """Tell whether there is a tool to choose: one of a provider's counts at its own API."""
+    """Return whether there is a tool to choose: one of a provider's counts at its own API."""
     return bool(request.tools) or (request.source == tables.NAME and "tools" in request.extra)
 
 
 def _with_extra(body: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Give the client's own words back to the API that they are of."""
+    """Return the client's own words back to the API that they are of."""
     if request.source != tables.NAME:
         return body
     extra = {key: value for key, value in request.extra.items() if key != "stream_options"}
@@ -337,7 +337,7 @@ def _result(result: ToolResult, ids: SentIds) -> dict[str, Any]:
 
 
 def _pictures(result: ToolResult) -> list[UserContent]:
-    """Give what is no text in a result, for the user to show it behind all the results."""
+    """Return what is not a text in a result, for the user to show it after all the results."""
     shown = [
         block
         for block in beside_text(result)

@@ -21,7 +21,7 @@ from penstock.apis.transcript import Transcript, joined
 from penstock.errors import JSONParseError
 from penstock.messages import AssistantMessage, ErrorInfo
 
-# The items of an answer as they grow: messages, thoughts, calls, and all that others run.
+# The items of an answer as they grow: messages, reasoning, calls, and all that others run.
 #
 # An item is told of its deltas, of texts that are repeated whole, and of its end. Servers leave
 # out any of the three: what the deltas did not say is taken from the whole, and what they said
@@ -60,8 +60,8 @@ class Item:
         self._transcript.part(tables.NAME, dict(data))
 
 
-class SpokenItem(Item):
-    """An item that says something in numbered parts; thoughts have a blank line between them."""
+class MessageItemReader(Item):
+    """An item that says something in numbered parts; reasoning have a blank line between them."""
 
     _is_thinking = False
 
@@ -95,7 +95,7 @@ class SpokenItem(Item):
                 self.add(kind, index, text_of_part(part))
 
 
-class MessageItem(SpokenItem):
+class MessageItem(MessageItemReader):
     """A message: one passage of text, whatever parts it comes in."""
 
     types = ("message",)
@@ -122,7 +122,7 @@ class RefusalItem(Item):
         self.reason = "".join(text_of_part(part) for part in objects(data.get("content")))
 
 
-class ReasoningItem(SpokenItem):
+class ReasoningItem(MessageItemReader):
     """Thoughts: a summary in parts, or the reasoning itself; the whole item is the signature."""
 
     types = ("reasoning",)
@@ -226,18 +226,18 @@ def begin_item(transcript: Transcript, data: Mapping[str, Any]) -> Item:
 
 
 def text_of_part(part: Mapping[str, Any]) -> str:
-    """Give what a part of a message or of reasoning says."""
+    """Return what a part of a message or of reasoning says."""
     return next((part[key] for key in _PART_TEXTS if isinstance(part.get(key), str)), "")
 
 
 def annotations_in(content: object) -> list[Any]:
-    """Give the notes on all parts of *content*."""
+    """Return the notes on all parts of *content*."""
     found = [part.get(ANNOTATIONS) for part in objects(content)]
     return [note for notes in found if isinstance(notes, list) for note in notes]
 
 
 def arguments_of(data: Mapping[str, Any]) -> str:
-    """Give the arguments in *data* as JSON text, also where a server sends an object."""
+    """Return the arguments in *data* as JSON text, also where a server sends an object."""
     arguments = data.get("arguments")
     if isinstance(arguments, dict):
         return object_text(arguments)
@@ -245,7 +245,7 @@ def arguments_of(data: Mapping[str, Any]) -> str:
 
 
 def signature_of(item: Mapping[str, Any]) -> str:
-    """Give the signature of a reasoning *item*: what we sealed in it, or else the item itself."""
+    """Return the signature of a reasoning *item*: what we sealed in it, or else the item itself."""
     sealed = item.get("encrypted_content")
     if isinstance(sealed, str) and sealed.startswith(SEALED):
         return sealed.removeprefix(SEALED)
@@ -253,18 +253,18 @@ def signature_of(item: Mapping[str, Any]) -> str:
 
 
 def item_id(*words: str) -> str:
-    """Give an id of ours of what the API says in two: ``call_id|item_id``, ``item_id|phase``."""
+    """Return an id of ours of what the API says in two: ``call_id|item_id``, ``item_id|phase``."""
     return "|".join(word for word in words if word)
 
 
 def _sound(text: str) -> str:
-    """Give *text* as the transcript has it once it has all of it."""
+    """Return *text* as the transcript has it once it has all of it."""
     whole, half = joined(text)
     return whole + "\ufffd" if half else whole
 
 
 def objects(value: object) -> Iterator[Mapping[str, Any]]:
-    """Give the objects of a list, and none of what is no list."""
+    """Yield the objects of a list, and none of what is not a list."""
     for item in value if isinstance(value, list) else ():
         if isinstance(item, Mapping):
             yield item
@@ -279,7 +279,7 @@ def _is_object(text: str) -> bool:
 
 _Data = Mapping[str, Any]
 _Kind = TypeVar("_Kind", bound=Item)
-_Source = tuple[type[SpokenItem], str, str]
+_Source = tuple[type[MessageItemReader], str, str]
 """Whose text it is, the list of parts that it is in, and where its number in that is."""
 
 _TEXT: Final[_Source] = (MessageItem, "content", "content_index")
@@ -371,7 +371,7 @@ class Decoder(StreamDecoder):
         return item
 
     def _item(self, data: _Data, kind: type[_Kind]) -> _Kind | None:
-        """Give the item that *data* speaks of; one that nobody announced begins here.
+        """Return the item that *data* speaks of; one that nobody announced begins here.
 
         Where the place is another item's, the item of this kind that is open is meant.
         """
@@ -394,7 +394,7 @@ class Decoder(StreamDecoder):
             self._begin(item, place)
 
     def _is_known(self, data: _Data, place: int | None) -> bool:
-        """Tell whether an item was announced before: by its id, or the same call in its place."""
+        """Return whether an item was announced before: by its id, or the same call in its place."""
         id_, found = text_at(data, "id"), self._find(text_at(data, "id"), place)
         if found is None or found.type != text_at(data, "type"):
             return False
@@ -415,12 +415,16 @@ class Decoder(StreamDecoder):
 
     # --- what items say ---
 
-    def _read_delta(self, data: _Data, kind: type[SpokenItem], list_: str, index: str) -> None:
+    def _read_delta(
+        self, data: _Data, kind: type[MessageItemReader], list_: str, index: str
+    ) -> None:
         item, text = self._item(data, kind), data.get("delta")
         if item is not None and isinstance(text, str):
             item.add(list_, index_of(data, index) or 0, text)
 
-    def _read_text(self, data: _Data, kind: type[SpokenItem], list_: str, index: str) -> None:
+    def _read_text(
+        self, data: _Data, kind: type[MessageItemReader], list_: str, index: str
+    ) -> None:
         """Read a text that is repeated whole, by itself or in its part."""
         item = self._item(data, kind)
         if item is not None:
@@ -468,7 +472,7 @@ class Decoder(StreamDecoder):
             transcript.done("length" if is_cut else "stop", status)
 
     def _chosen_end(self, response: _Data, *, is_cut: bool) -> ErrorInfo | None:
-        """Give the refusal or the filter that ended the answer."""
+        """Return the refusal or the filter that ended the answer."""
         refusal = self._latest.get(RefusalItem)
         if isinstance(refusal, RefusalItem):
             return ErrorInfo(refusal.reason, "refusal")
@@ -495,7 +499,7 @@ class Decoder(StreamDecoder):
             alike.pop(found, None)
             found.end(data, is_cut=is_cut)
         for item in self._items:
-            if isinstance(item, SpokenItem | CallItem):
+            if isinstance(item, MessageItemReader | CallItem):
                 item.end({}, is_cut=is_cut)
 
     def _read_done(self) -> None:
@@ -513,7 +517,7 @@ class Decoder(StreamDecoder):
 
 
 def _next_like(data: _Data, alike: dict[Item, None]) -> Item | None:
-    """Give the next of *alike* that may be what *data* is: two calls with ids are never one."""
+    """Return the next of *alike* that may be what *data* is: two calls with ids are never one."""
     id_ = text_at(data, "call_id")
     candidates = (item for item in reversed(alike) if not id_ or item.call_id in ("", id_))
     return next(candidates, None)

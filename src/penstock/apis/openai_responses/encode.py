@@ -1,7 +1,7 @@
 """Events to response events.
 
 Items follow one another: what comes for a block waits until the blocks before it have ended. A
-message is closed by whatever comes behind it, since its annotations do. A call that was cut is
+message is closed by whatever comes after it, since its annotations do. A call that was cut is
 never done, so that no client runs it. An answer that failed ends in ``response.failed`` alone, the
 one end in an error that clients take for an end; a refusal is a message of its own, and an answer
 with calls that ends in one is incomplete, lest a client runs them.
@@ -114,7 +114,7 @@ class OpenItem:
         return self._pen.write("response.output_item.done", output_index=self._place, item=item)
 
 
-class SpokenItem(OpenItem):
+class MessageItemWriter(OpenItem):
     """An item that says something in its only part.
 
     A delta is the hot path: fixed bytes around the quoted text and the number of the event.
@@ -148,7 +148,7 @@ class SpokenItem(OpenItem):
         return self._write(event, **self.index, **fields)
 
 
-class OpenMessage(SpokenItem):
+class OpenMessage(MessageItemWriter):
     """A message with a text; it may be annotated until it is done."""
 
     kind = "output_text"
@@ -197,7 +197,7 @@ class OpenMessage(SpokenItem):
 
 
 class OpenRefusal(OpenMessage):
-    """A message that says why there is none."""
+    """A message that says why there is not one."""
 
     kind = "refusal"
     tail = b',"sequence_number":'
@@ -209,8 +209,8 @@ class OpenRefusal(OpenMessage):
         return self._write_part("refusal.done", refusal=text)
 
 
-class OpenReasoning(SpokenItem):
-    """Thoughts as a summary; without a thought there is no part of it."""
+class OpenReasoning(MessageItemWriter):
+    """Thoughts as a summary; without a thought there is not a part of it."""
 
     kind = "reasoning_summary_text"
     index: ClassVar = {"summary_index": 0}
@@ -219,7 +219,7 @@ class OpenReasoning(SpokenItem):
         super().__init__(pen, {"id": id, "type": "reasoning", "summary": []})
 
     def add(self, text: str) -> bytes:
-        """Write more thoughts."""
+        """Write more reasoning."""
         if text and not self._said:
             part = {"type": "summary_text", "text": ""}
             return self._write_part("reasoning_summary_part.added", part=part) + super().add(text)
@@ -237,7 +237,7 @@ class OpenReasoning(SpokenItem):
         return done + self._done(item)
 
     def cut(self) -> bytes:
-        """End the thoughts where the answer was cut."""
+        """End the reasoning where the answer was cut."""
         return self.end()
 
 
@@ -265,7 +265,7 @@ class OpenCall(OpenItem):
         return self._write("function_call_arguments.delta", delta=arguments)
 
     def end(self, call: ToolCall) -> bytes:
-        """Write that the call is done, with what the deltas left out; one that was cut is not."""
+        """Write that the call is done, with what the deltas omitted; one that was cut is not."""
         if not call.complete:
             self._pen.output.append(filled(self.item, call, "".join(self._said)))
             return b""
@@ -354,7 +354,7 @@ class Encoder(StreamEncoder):
                 return self._close_message() + self._open_block(event)
             case Part(), _:
                 return self._write_part(event)
-            case TextDelta() | ThinkingDelta(), SpokenItem() as item:
+            case TextDelta() | ThinkingDelta(), MessageItemWriter() as item:
                 return item.add(event.text)
             case ToolCallDelta(), OpenCall() as item:
                 return item.add(event.arguments)
@@ -418,7 +418,7 @@ class Encoder(StreamEncoder):
         usage = told_usage(event.message, self._input_tokens)
         fields = ended(self._pen.output, usage, reason)
         if isinstance(event, Failed):
-            fields["store"] = False  # Nobody goes on from there.
+            fields["store"] = False  # Nobody continues from there.
         response = self._response(status, **fields)
         return rest + self._pen.write(f"response.{status}", response=response)
 

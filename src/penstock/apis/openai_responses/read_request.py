@@ -56,8 +56,8 @@ from penstock.request import (
 
 # The items of a client's `input`, read into a conversation.
 #
-# What the model made (messages, thoughts, calls) becomes one message for as long as nothing
-# else comes between. An item that is no message and no result stands with it too, whole and in
+# What the model made (messages, reasoning, calls) becomes one message for as long as nothing
+# else comes between. An item that is not a message and no result stands with it too, whole and in
 # its order: it is the provider's own, or refers to what the provider keeps.
 
 
@@ -66,7 +66,7 @@ _RESULTS: Final = ("function_call_output", "custom_tool_call_output")
 
 
 def items_of(value: object) -> list[Any]:
-    """Give the items of `input`: text is what a user says, and a stored prompt needs none."""
+    """Return the items of `input`: text is what a user says, and a stored prompt needs none."""
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
     if value is None:
@@ -76,7 +76,7 @@ def items_of(value: object) -> list[Any]:
     return value
 
 
-class Conversation:
+class InputReader:
     """Reads items in order; those in front that instruct are part of the system prompt."""
 
     def __init__(self, instructions: str) -> None:
@@ -99,7 +99,7 @@ class Conversation:
             self._content().extend(self._read_made(str(type_), item))
 
     def _content(self) -> list[Content]:
-        """Give the content of the model's message that is being read."""
+        """Return the content of the model's message that is being read."""
         last = self.messages[-1] if self.messages else None
         if not isinstance(last, AssistantMessage):
             last = AssistantMessage()
@@ -134,7 +134,7 @@ class Conversation:
             content.append(Opaque(tables.NAME, kept))
 
     def _read_made(self, type_: str, item: Mapping[str, Any]) -> list[Content]:
-        """Read an item of the model's that is no message."""
+        """Read an item of the model's that is not a message."""
         if type_ == "reasoning":
             parts = [*objects(item.get("summary")), *objects(item.get("content"))]
             texts = [text for part in parts if (text := clean(text_of_part(part)))]
@@ -195,7 +195,7 @@ def _read_image(url: str, detail: str) -> Image:
 
 
 def text_of(content: object) -> str:
-    """Give what is said in *content* as text, one part a line."""
+    """Return what is said in *content* as text, one part a line."""
     if isinstance(content, str):
         return clean(content)
     if isinstance(content, list):
@@ -204,7 +204,7 @@ def text_of(content: object) -> str:
 
 
 def without_none(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Give *item* without a type that says nothing."""
+    """Return *item* without a type that says nothing."""
     return {key: value for key, value in item.items() if key != "type" or value is not None}
 
 
@@ -222,8 +222,8 @@ _CHOICE: Final = frozenset({"type", "name"})
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is no request."""
-    reader = Conversation(text_at(data, "instructions"))
+    """Read what a client sent; raise `UsageError` for what is not a request."""
+    reader = InputReader(text_at(data, "instructions"))
     for item in items_of(data.get("input")):
         reader.read(item)
     tools = data.get("tools")
@@ -257,7 +257,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
 
 
 def _aside(data: Mapping[str, Any], foreign: list[object]) -> dict[str, Any]:
-    """Give what has no place in a `Request`: fields, and what is left of those that have one."""
+    """Return what has no place in a `Request`: fields, and what is left of those that have one."""
     text = the_rest(object_at(data, "text"), frozenset({"format"}))
     wanted = the_rest(object_at(object_at(data, "text"), "format"), _FORMAT)
     if wanted:

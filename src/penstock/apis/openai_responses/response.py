@@ -10,7 +10,7 @@ from penstock import _json
 from penstock._json import without_lone_surrogates
 from penstock.apis.encoder import (
     Ending,
-    Ids,
+    IdMaker,
     strict_object,
     whole_ending_of,
     with_whole_pairs,
@@ -26,7 +26,7 @@ PHASES: Final = ("commentary", "final_answer")
 """What a message can be for; a text's signature may say it."""
 
 ANNOTATIONS: Final = "annotations"
-"""The type of the part that keeps a text's annotations; it comes right behind the text."""
+"""The type of the part that keeps a text's annotations; it comes right after the text."""
 
 REFUSAL: Final = "msg_refusal"
 """What begins the id of the message that says why an answer of ours was refused.
@@ -53,27 +53,27 @@ class ItemIds:
     def __init__(self, response_id: str) -> None:
         name = _UNLAWFUL.sub("", response_id.removeprefix("resp_"))[:_MAX_NAME] or "0"
         self._name = name
-        self._ids: dict[str, Ids] = {}
+        self._ids: dict[str, IdMaker] = {}
         self._given: set[str] = set()  # the ids of all items, of whatever kind
-        self._calls = Ids()
+        self._calls = IdMaker()
 
     def give(self, prefix: str, wanted: str = "") -> str:
-        """Give *wanted*, if it is an id with *prefix* that nobody has, else one of our own."""
+        """Return *wanted*, if it is an id with *prefix* that nobody has, else one of our own."""
         if prefix not in self._ids:
             allowed = re.compile(prefix + r"_[A-Za-z0-9_-]{1,61}")
-            self._ids[prefix] = Ids(allowed, f"{prefix}_{self._name}_", given=self._given)
+            self._ids[prefix] = IdMaker(allowed, f"{prefix}_{self._name}_", given=self._given)
         return self._ids[prefix].give(wanted)
 
     def give_call(self, wanted: str) -> str:
-        """Give the first half of *wanted* as a `call_id`, if it is nobody else's."""
+        """Return the first half of *wanted* as a `call_id`, if it is nobody else's."""
         return self._calls.give(wanted)
 
     def keep(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Give a provider's own *item* with an id that is not another's."""
+        """Return a provider's own *item* with an id that is not another's."""
         prefix = _UNLAWFUL.sub("", str(item["type"])) or "item"
         id_ = item.get("id")
         id_ = id_ if isinstance(id_, str) else ""
-        ids = self._ids.setdefault("", Ids(prefix=f"{prefix}_{self._name}_", given=self._given))
+        ids = self._ids.setdefault("", IdMaker(prefix=f"{prefix}_{self._name}_", given=self._given))
         return {**item, "id": ids.give(id_)}
 
 
@@ -95,7 +95,7 @@ def message_item(
 
 
 def reasoning_item(id: str, text: str, signature: str = "") -> dict[str, Any]:  # noqa: A002
-    """Write thoughts as a summary, and seal their *signature* for the way back.
+    """Write reasoning as a summary, and seal their *signature* for the way back.
 
     Thoughts without one are sealed too: else the item itself would pass for a signature.
     """
@@ -127,7 +127,10 @@ def call_item(
 
 
 def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, Any]:
-    """Give the item of *call* with its arguments: as they were *said*, unless they were mended."""
+    """Return the item of *call* with its arguments.
+
+    As they were *said*, unless they were repaired.
+    """
     if call.complete and (
         strict_object(with_whole_pairs(said)) is None
         or (call.repairs and strict_object(said) != call.arguments)
@@ -145,7 +148,7 @@ def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, An
 
 
 def is_custom(id: str, name: str, custom: frozenset[str]) -> bool:  # noqa: A002
-    """Tell whether a call takes free text: its id says so, or its tool is one of *custom*."""
+    """Return whether a call takes free text: its id says so, or its tool is one of *custom*."""
     return name in custom or id.partition("|")[2].startswith("ctc_")
 
 
@@ -157,7 +160,7 @@ def signed(signature: str) -> dict[str, Any]:
 
 
 def foreign_item(part: Opaque) -> dict[str, Any] | None:
-    """Give *part* as the item that it was, if it was one of this API."""
+    """Return *part* as the item that it was, if it was one of this API."""
     data = part.data
     if part.provider != tables.NAME or not isinstance(data, dict):
         return None
@@ -166,7 +169,7 @@ def foreign_item(part: Opaque) -> dict[str, Any] | None:
 
 
 def annotations_of(part: Opaque) -> list[Any]:
-    """Give the annotations that *part* keeps."""
+    """Return the annotations that *part* keeps."""
     data = part.data
     if part.provider == tables.NAME and isinstance(data, dict) and data.get("type") == ANNOTATIONS:
         kept = data.get(ANNOTATIONS)
@@ -216,7 +219,7 @@ def ended(output: list[dict[str, Any]], usage: Usage, reason: str = "") -> dict[
 
 
 def incomplete_reason(ending: Ending, output: list[dict[str, Any]]) -> str:
-    """Give the API's reason why an answer with *output* and *ending* is not complete, if it is not.
+    """Return the API's reason why a response with *output* and *ending* is incomplete, if it is.
 
     A refusal is a complete answer, but not with calls: they would be run.
     """
@@ -250,7 +253,7 @@ _COMPLETED: Final[dict[str, dict[str, Any]]] = {
 
 
 def repeated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what the response to the request *data* repeats of it; what cannot be is left out."""
+    """Return what the response to the request *data* repeats of it; what cannot be is omitted."""
     given = {
         name: data[name] for name, kinds in _REPEATED.items() if isinstance(data.get(name), kinds)
     }

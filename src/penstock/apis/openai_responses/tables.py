@@ -18,7 +18,7 @@ LENGTH: Final = frozenset({"incomplete"})
 """Values of a response's `status`; `failed`, `cancelled` and any other are failures."""
 
 FILTER: Final = frozenset({"content_filter"})
-"""Values of ``incomplete_details.reason`` that are no limit of length."""
+"""Values of ``incomplete_details.reason`` that are not limit of length."""
 
 CODES: Final = frozenset(
     {
@@ -143,7 +143,7 @@ def read_error_response(
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *error*."""
+    """Return the status and the body that tell a client of *error*."""
     status, word = ERRORS[error.kind][0], error.type or _type_of(error)
     body = {"message": error.message, "type": word, "param": None, "code": word}
     return error.status or status, {"error": without_lone_surrogates(body)}

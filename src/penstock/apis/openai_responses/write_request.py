@@ -129,7 +129,7 @@ class _Writer:
 
 
 def reasoning_of(thought: Thinking) -> dict[str, Any] | None:
-    """Give the item that *thought* was, which its signature is."""
+    """Return the item that *thought* was, which its signature is."""
     if not thought.signature.startswith("{"):
         return None
     try:
@@ -190,7 +190,7 @@ _NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is left out."""
+    """Write *request*; what the API has no word for is omitted."""
     is_own = request.source == tables.NAME
     asked = _tools_of(request.raw) if is_own and request.raw else {}
     custom = frozenset(name for name, tool in asked.items() if tool.get("type") == "custom")
@@ -234,7 +234,7 @@ def left_out(request: Request) -> list[str]:
 
 
 def _can_call(request: Request) -> bool:
-    """Tell whether there is what could be called; the API refuses a choice of what is not there.
+    """Return whether there is what could be called; the API refuses a choice of what is not there.
 
     A client of this API says which of its server's own tools it means.
     """
@@ -250,7 +250,7 @@ def _elsewhere(request: Request) -> dict[str, Any]:
 
 
 def _with_extra(body: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Give the client's own words back, also those inside fields that a `Request` has."""
+    """Return the client's own words back, also those inside fields that a `Request` has."""
     extra = dict(request.extra)
     foreign = extra.pop("tools", [])
     if foreign:
@@ -268,7 +268,7 @@ def _with_extra(body: dict[str, Any], request: Request) -> dict[str, Any]:
 
 
 def _tools_of(raw: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Give the tools that the client named, as it did."""
+    """Return the tools that the client named, as it did."""
     tools = raw.get("tools")
     named = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
     return {str(tool.get("name")): tool for tool in named}

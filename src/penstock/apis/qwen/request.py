@@ -5,7 +5,7 @@ answer before it. So what goes out is what came since that answer, and of a chat
 does not know (no `parent_id`) all that was said, as one text. Calls are text to this API: who uses
 tools renders them before.
 
-`chat_id`, `parent_id`, `fid`, `timestamp` and the like are the session's: they stand in
+`chat_id`, `parent_id`, `fid`, `timestamp` and the like are the session's: they are in
 `Request.extra`.
 """
 
@@ -37,7 +37,7 @@ _LEFT_OUT: Final = (
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is left out."""
+    """Write *request*; what the API has no word for is omitted."""
     session = {key: value for key, value in request.extra.items() if key in _SESSION}
     parent, kind = session.get("parent_id"), session.get("chat_type", "t2t")
     moment = session.get(_MOMENT, 0)
@@ -88,7 +88,7 @@ def _with_fit_content(request: Request) -> Request:
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is no request."""
+    """Read what a client sent; raise `UsageError` for what is not a request."""
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
@@ -124,8 +124,8 @@ def _read_message(data: object) -> Message:
 
 
 def _read_session(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read which chat goes on, and where; raise `UsageError` for what names none."""
-    integer(data, _MOMENT)  # which raises for what is no number
+    """Read which chat continues, and where; raise `UsageError` for what names none."""
+    integer(data, _MOMENT)  # which raises for what is not a number
     given = {key: data[key] for key in _SESSION if data.get(key) is not None}
     for key, value in given.items():
         if key != _MOMENT and not isinstance(value, str):

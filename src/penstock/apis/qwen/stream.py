@@ -1,4 +1,4 @@
-"""Events to the stream of chat.qwen.ai, for those who stand in for it.
+"""Events to the stream of chat.qwen.ai, for those who are in for it.
 
 The web API has no calls of its own: they go out as chat completions have them, whole.
 """
@@ -14,7 +14,7 @@ from penstock.apis.encoder import (
     BlockSequencer,
     Ending,
     GuardedArguments,
-    Ids,
+    IdMaker,
     StreamEncoder,
 )
 from penstock.apis.fields import text_at
@@ -38,7 +38,7 @@ from penstock.messages import AssistantMessage, ErrorInfo, Usage
 
 # The stream of chat.qwen.ai to events.
 #
-# Its chunks look like chat completions that tell their phase: thoughts, the answer, or
+# Its chunks look like chat completions that tell their phase: reasoning, the answer, or
 # something aside. The end is a chunk of the answer's phase whose status is ``finished``, or the
 # mark ``[DONE]``; either alone is a good end. `session` is what the next request of the chat
 # needs.
@@ -69,7 +69,7 @@ class Decoder(chat.Decoder):
         self._transcript.begin(self.session.get("response_id", ""))
 
     def _is_foreign(self, data: Mapping[str, Any]) -> bool:
-        """Tell a frame of another answer, which names another `response_id`."""
+        """Return a frame of another answer, which names another `response_id`."""
         own, named = self.session.get("response_id"), data.get("response_id")
         return own is not None and isinstance(named, str) and named not in ("", own)
 
@@ -92,7 +92,7 @@ class Decoder(chat.Decoder):
                 self._finish = self._finish or "finished"
 
     def _read_summary(self, delta: Mapping[str, Any]) -> None:
-        """Read thoughts that come as a list of summaries, which grows from frame to frame."""
+        """Read reasoning that come as a list of summaries, which grows from frame to frame."""
         found: Any = delta
         for key in ("extra", "summary_thought", "content"):
             found = found.get(key) if isinstance(found, Mapping) else None
@@ -151,7 +151,7 @@ class Encoder(StreamEncoder):
         super().__init__()
         self._id = id
         self._order = BlockSequencer()
-        self._ids = Ids()
+        self._ids = IdMaker()
         self._numbers: dict[int, int] = {}
         self._arguments = GuardedArguments()
 

@@ -102,7 +102,7 @@ def write_error(error: ErrorInfo) -> dict[str, Any]:
 
 
 def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Give the status and the body that tell a client of *error*."""
+    """Return the status and the body that tell a client of *error*."""
     body = {"success": False, "request_id": "", "data": _details(error)}
     return error.status or 502, body
 
@@ -112,7 +112,7 @@ def _details(error: ErrorInfo) -> dict[str, Any]:
 
 
 def read_page(text: str, status: int | None = None) -> ErrorInfo:
-    """Read a page of HTML: the guard in front wants a browser; any other text is no answer."""
+    """Read a page of HTML: the guard in front wants a browser; any other text is not an answer."""
     if text[:1] == "<":
         message = "the server asks for a browser in place of an answer"
         return error_info(message, type="challenge", status=status or 403)

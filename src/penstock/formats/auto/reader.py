@@ -1,7 +1,7 @@
 """A reader that becomes another one: what follows a marker says whose call it is.
 
 It looks ahead just as far as the formats of its marker differ, and consumes nothing while it does.
-Then the reader of that format takes over. A marker that stands in code is prose, and a call of a
+Then the reader of that format takes over. A marker that is in code is prose, and a call of a
 tool that nobody has is text.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.errors import ParseError
-from penstock.formats.auto.table import Choice, Row, beginning_of
+from penstock.formats.auto.table import AutoRow, FormatChoice, beginning_of
 from penstock.formats.base import Format
 from penstock.formats.json_models import LeadingJSON
 from penstock.formats.reasoning import STYLES
@@ -38,7 +38,7 @@ _TICKS_OR_BLANK_LINE: Final = re.compile(r"`+|\n[ \t\r]*+\n")
 _QUOTATION: Final = re.compile(r"[ \t]{0,3}>[ \t]")
 
 
-class Answer:
+class AutoResponse:
     """The syntaxes that one answer is read with, and what they have in common."""
 
     def __init__(self, formats: Mapping[str, Format], tools: Sequence[Tool]) -> None:
@@ -49,14 +49,14 @@ class Answer:
         self.family = ""  # the format whose header opened the last channel
         self._formats = formats
         self._tools = tools
-        self._code = ""  # the backticks that opened the code which markers stand in
+        self._code = ""  # the backticks that opened the code which markers are in
         self._code_seen: Shown = (None, 0)  # what was shown up to the last of these
         bare = ListedCalls()
         self.fences: Fences = bare.fences
         self._syntaxes: dict[str, Syntax] = {"bare_json": bare, "granite": _GRANITE}
 
     def syntax_of(self, name: str) -> Syntax:
-        """Give the syntax of the format *name*, the same one for all of the answer."""
+        """Return the syntax of the format *name*, the same one for all of the answer."""
         found = self._syntaxes.get(name)
         if found is None:
             found = self._formats[name].calls.syntax(self._tools)
@@ -64,7 +64,7 @@ class Answer:
         return found
 
     def interrupts(self, name: str) -> bool:
-        """Tell whether a call of the format *name* may end the thought that it stands in."""
+        """Return whether a call of the format *name* may end the thought that it is in."""
         if self.family:
             return name == self.family
         reasoning = self._formats[name].usual_reasoning
@@ -76,23 +76,23 @@ class Answer:
             self.format = self._formats[name]
 
     def is_quoted(self, line: str) -> bool:
-        """Tell whether what follows *line* stands in code: in a fence, or behind a backtick."""
+        """Return whether what follows *line* is in code: in a fence, or after a backtick."""
         if self.fences.ticks or self.in_tildes:
             return True
         return _QUOTATION.match(line) is not None or _find_open_ticks(line) != ""
 
     def note_tildes(self, line: str) -> None:
-        """Take three tildes behind *line*: where they begin it they open a fence, or close one."""
+        """Take three tildes after *line*: where they begin it they open a fence, or close one."""
         is_first = not line.strip() or (not self.in_tildes and begins_item(line))
         if is_first and not self.fences.ticks:
             self.in_tildes = not self.in_tildes
 
     def is_in_code(self, marker: str, line: str, gap: str, shown: Shown) -> bool:
-        """Tell whether *marker* behind *line* stands in code, be it code of more than one line.
+        """Return whether *marker* after *line* is in code, be it code of more than one line.
 
-        The *gap* is the end of what stands before it; what stands before that was *shown*.
-        A backtick alone says little of the lines that follow it. But where a marker stands behind
-        it, code goes on with the next line, up to as many backticks or a blank line. A bracket is
+        The *gap* is the end of what comes before it; what comes before that was *shown*.
+        A backtick alone says little of the lines that follow it. But where a marker comes after
+        it, code continues with the next line, up to as many backticks or a blank line. A bracket is
         too little: how the text was cut may say whether it is looked at.
         """
         if self.reads_code:
@@ -106,7 +106,7 @@ class Answer:
         return is_code
 
     def _goes_on_in_code(self, gap: str, shown: Shown) -> bool:
-        """Tell whether the code of the last marker is open behind what came since."""
+        """Return whether the code of the last marker is open after what came since."""
         (pieces, size), (before, seen) = shown, self._code_seen
         if not self._code or pieces is None or pieces is not before:
             return False
@@ -115,7 +115,7 @@ class Answer:
 
 
 def _find_open_ticks(line: str) -> str:
-    """Give the backticks that open code which *line* ends in: as many end it as begin it."""
+    """Return the backticks that open code which *line* ends in: as many end it as begin it."""
     begun = ""
     for ticks in _TICKS.findall(line):
         begun = ticks if not begun else "" if ticks == begun else begun
@@ -123,20 +123,20 @@ def _find_open_ticks(line: str) -> str:
 
 
 def gap_before(marker: str, scanner: Scanner) -> str:
-    """Give the white space that `trim` took along with *marker*, which was just passed."""
+    """Return the white space that `trim` took along with *marker*, which was just passed."""
     before = scanner.read_since_call()
     return before[: len(before) - len(marker)]
 
 
 def line_before(gap: str, calls: CallSink) -> str:
-    """Give what stands before a marker on its line, with the *gap* that is not shown yet."""
+    """Return what comes before a marker on its line, with the *gap* that is not shown yet."""
     _, newline, rest = gap.rpartition("\n")
     return rest if newline else calls.line() + rest
 
 
 # A reader that leaves the reading to that of one format, once it is known which.
 #
-# Whoever reads, a call of a tool that nobody has is text: its reader goes on to its end, and
+# Whoever reads, a call of a tool that nobody has is text: its reader continues to its end, and
 # nothing more comes of it.
 
 
@@ -147,7 +147,7 @@ REFUSALS: Final = (Verdict.BROKEN, Verdict.GIVE_UP, Verdict.NOT_A_CALL)
 class Delegate(ABC):
     """Reads as the reader of a format does; subclasses choose it in `_choose`."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AutoResponse) -> None:
         self.error: str | ParseError = ""
         self.end = ""
         self._answer = answer
@@ -190,7 +190,7 @@ class Delegate(ABC):
         return self._settle(self._body, verdict, scanner, calls)
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._body is None or self._is_mute else self._body.run()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
@@ -198,7 +198,7 @@ class Delegate(ABC):
         return self._body.mend(text, ended=ended) if isinstance(self._body, Repairable) else []
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return self._body.open_text() if isinstance(self._body, Repairable) else None
 
     @abstractmethod
@@ -208,7 +208,7 @@ class Delegate(ABC):
     def _settle(
         self, body: BodyReader, verdict: Verdict, scanner: Scanner, calls: KnownToolSink
     ) -> Verdict:
-        """Take in what the format's reader says; give what is to be said of it."""
+        """Take in what the format's reader says; return what is to be said of it."""
         self.error = body.error
         # An end that begins as a fence does could not be told from one.
         self.end = "" if body.end.startswith(FENCE) else body.end
@@ -245,11 +245,11 @@ MAX_THOUGHT: Final = 2048
 """How much is looked at where the answer may be a thought whose tokens a server has stripped."""
 
 
-class Header(NamedTuple):
-    """What the prompts of a *format* end with: its *marker*, and what stands behind that.
+class AutoHeader(NamedTuple):
+    """What the prompts of a *format* end with: its *marker*, and what comes after that.
 
-    The answer goes on with it where *sign* matches both; it may do so while they are *undecided*. A
-    group `name` has to be a known tool. Without a sign the format's reader tells. *reach* is how
+    The answer continues with it where *sign* matches both; it may do so while they are *undecided*.
+    A group `name` has to be a known tool. Without a sign the format's reader tells. *reach* is how
     much of the answer is looked at.
     """
 
@@ -261,16 +261,16 @@ class Header(NamedTuple):
     reach: int = MAX_SIGN
 
 
-def muse(marker: str, begun: str) -> Header:
-    """Give the header of a message to somebody, which is no tool of another format."""
+def muse(marker: str, begun: str) -> AutoHeader:
+    """Return the header of a message to somebody, which is not a tool of another format."""
     undecided = re.compile(r"assistant\s{0,8}(?:t|to|to=[^<]{0,160}(?:<\|?)?)?")
     sign = re.compile(r"assistant\s{0,8}to=(?!functions\.)[^<]{1,160}<\|m")
-    return Header("muse_glimmer", marker, begun, undecided, sign)
+    return AutoHeader("muse_glimmer", marker, begun, undecided, sign)
 
 
 _THOUGHT: Final = r"analysis[^\W_]"
 _BEGUN_THOUGHT: Final = rf"{beginning_of('analysis')}|{_THOUGHT}[\s\S]{{0,{MAX_THOUGHT}}}"
-_HARMONY: Final = Header(
+_HARMONY: Final = AutoHeader(
     "harmony",
     "<|start|>",
     "assistant",
@@ -285,16 +285,16 @@ _HARMONY: Final = Header(
 
 _NAME: Final = r"\s{0,8}(?P<name>[A-Za-z0-9_.:-]{0,128})"
 
-USUAL: Final[tuple[Header, ...]] = (
+USUAL: Final[tuple[AutoHeader, ...]] = (
     muse("<|start|>", "assistant"),
     _HARMONY,
-    Header(
+    AutoHeader(
         "inkling",
         "<|message_model|>",
         undecided=re.compile(rf"{_NAME}(?:<(?:\|(?:c(?:o(?:n(?:t)?)?)?)?)?)?"),
         sign=re.compile(rf"{_NAME}<\|cont"),
     ),
-    Header(
+    AutoHeader(
         "functionary_v3_2",
         ">>>",
         undecided=re.compile(rf"{_NAME}(?:\n\s{{0,99}})?"),
@@ -307,7 +307,7 @@ USUAL: Final[tuple[Header, ...]] = (
 class FirstHeader(Delegate):
     """Lets the reader of each of *headers* look at how the answer begins."""
 
-    def __init__(self, headers: tuple[Header, ...], answer: Answer) -> None:
+    def __init__(self, headers: tuple[AutoHeader, ...], answer: AutoResponse) -> None:
         super().__init__(answer)
         self._waiting = list(headers)
 
@@ -332,7 +332,7 @@ class FirstHeader(Delegate):
                 return None
         return Verdict.NOT_A_CALL
 
-    def _begin(self, header: Header, calls: KnownToolSink) -> None:
+    def _begin(self, header: AutoHeader, calls: KnownToolSink) -> None:
         """Let the reader of *header* read what the prompt says."""
         self._format = header.format
         self._body = self._answer.syntax_of(header.format).body(header.marker)
@@ -342,8 +342,8 @@ class FirstHeader(Delegate):
         self._body.read(prompt, calls)
 
 
-def _may_begin(header: Header, scanner: Scanner, calls: KnownToolSink) -> bool | None:
-    """Tell whether the answer goes on with *header*; None where only more text will tell."""
+def _may_begin(header: AutoHeader, scanner: Scanner, calls: KnownToolSink) -> bool | None:
+    """Return whether the answer continues with *header*; None where only more text will tell."""
     if header.sign is None or header.undecided is None:
         return True
     text = header.begun + scanner.text[scanner.at : scanner.at + header.reach]
@@ -363,17 +363,17 @@ def _may_begin(header: Header, scanner: Scanner, calls: KnownToolSink) -> bool |
 class Recognition(Delegate):
     """Reads what follows *marker*, which stands for one of the formats of *row*."""
 
-    def __init__(self, marker: str, row: Row, answer: Answer) -> None:
+    def __init__(self, marker: str, row: AutoRow, answer: AutoResponse) -> None:
         super().__init__(answer)
         self._marker = marker
         self._row = row
-        self._rest = ""  # what the format's own marker has behind ours
-        self._surplus = ""  # what ours has behind the format's own
+        self._rest = ""  # what the format's own marker has after ours
+        self._surplus = ""  # what ours has after the format's own
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Say that the text has ended; what has not told what it is by now is prose.
 
-        Where it names a tool it may yet be mended, so one reader has to know what it says.
+        Where it names a tool it may yet be repaired, so one reader has to know what it says.
         """
         assert isinstance(calls, KnownToolSink)  # noqa: S101 - `auto` asks for it
         if self._body is not None:
@@ -403,13 +403,13 @@ class Recognition(Delegate):
             self._body = self._answer.syntax_of(choice.format).body(choice.start)
         return None
 
-    def _note_marker(self, choice: Choice) -> None:
+    def _note_marker(self, choice: FormatChoice) -> None:
         """Note how the marker of the format differs from the one that was passed."""
         if not self._marker.endswith(choice.start):
             self._rest = choice.start[len(self._marker) :]
             self._surplus = self._marker[len(choice.start) :]
 
-    def _rehearse(self, choice: Choice, scanner: Scanner, calls: KnownToolSink) -> None:
+    def _rehearse(self, choice: FormatChoice, scanner: Scanner, calls: KnownToolSink) -> None:
         """Let the reader of *choice* read what is left of the answer, and nobody hear of it."""
         self._note_marker(choice)
         self._body = self._answer.syntax_of(choice.format).body(choice.start)
@@ -422,7 +422,7 @@ class Recognition(Delegate):
         scanner.at = len(scanner.text)
 
     def _is_code(self, scanner: Scanner, calls: KnownToolSink) -> bool:
-        """Tell whether the marker stands in code, or is one of a fence of tildes."""
+        """Return whether the marker is in code, or is one of a fence of tildes."""
         gap = gap_before(self._marker, scanner)
         line = line_before(gap, calls)
         if self._marker == TILDES:
@@ -433,8 +433,8 @@ class Recognition(Delegate):
             return self._answer.in_tildes
         return self._answer.is_in_code(self._marker, line, gap, calls.shown())
 
-    def _find_choice(self, scanner: Scanner, calls: KnownToolSink) -> Choice | Verdict:
-        """Give the one choice that the text leaves, or what else it says."""
+    def _find_choice(self, scanner: Scanner, calls: KnownToolSink) -> FormatChoice | Verdict:
+        """Return the one choice that the text leaves, or what else it says."""
         choices = self._choices(calls)
         if self._marker == FENCE and self._answer.fences.ticks:
             return choices[-1] if choices else Verdict.NOT_A_CALL
@@ -442,15 +442,15 @@ class Recognition(Delegate):
             return Verdict.MORE
         return self._find_possible(choices, scanner, calls) or Verdict.NOT_A_CALL
 
-    def _choices(self, calls: KnownToolSink) -> tuple[Choice, ...]:
-        """Give what the marker may stand for: in a thought, only what may end that."""
+    def _choices(self, calls: KnownToolSink) -> tuple[FormatChoice, ...]:
+        """Return what the marker may stand for: in a thought, only what may end that."""
         choices = self._row.choices
         return tuple(filter(self._interrupts, choices)) if calls.kind() == "thinking" else choices
 
     def _find_possible(
-        self, choices: tuple[Choice, ...], scanner: Scanner, calls: KnownToolSink
-    ) -> Choice | None:
-        """Give the first of *choices* that the text says, if it may be."""
+        self, choices: tuple[FormatChoice, ...], scanner: Scanner, calls: KnownToolSink
+    ) -> FormatChoice | None:
+        """Return the first of *choices* that the text says, if it may be."""
         for choice in choices:
             found = choice.when.match(scanner.text, scanner.at)
             if found is None or (choice.first and not calls.is_first):
@@ -460,7 +460,7 @@ class Recognition(Delegate):
             return choice if is_possible else None
         return None
 
-    def _interrupts(self, choice: Choice) -> bool:
+    def _interrupts(self, choice: FormatChoice) -> bool:
         return not choice.thinks and self._answer.interrupts(choice.format)
 
     def _settle(

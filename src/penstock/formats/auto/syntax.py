@@ -12,9 +12,9 @@ from msgspec import Struct
 from penstock.formats.auto.reader import (
     TILDES,
     USUAL,
-    Answer,
+    AutoHeader,
+    AutoResponse,
     FirstHeader,
-    Header,
     Recognition,
     muse,
 )
@@ -25,8 +25,8 @@ from penstock.formats.auto.table import (
     NOT_MARKERS,
     SHARED,
     THOUGHTS,
-    Choice,
-    Row,
+    AutoRow,
+    FormatChoice,
     file_row,
     unless,
 )
@@ -77,10 +77,10 @@ class AutoSyntax:
     leading = LEADING
     """What counts only as the first thing of an answer."""
 
-    def __init__(self, rows: Mapping[str, Row], tools: tuple[Tool, ...]) -> None:
+    def __init__(self, rows: Mapping[str, AutoRow], tools: tuple[Tool, ...]) -> None:
         self.starts = tuple(rows)
         self.unless = unless(tool.name for tool in tools)
-        self.answer = Answer(FORMATS, tools)
+        self.answer = AutoResponse(FORMATS, tools)
         self.is_quoted = self.answer.is_quoted
         self._rows = rows
         self._tools = tools
@@ -96,20 +96,20 @@ class AutoSyntax:
         self.answer.reads_code = True
 
     def afresh(self) -> AutoSyntax:
-        """Give a syntax for another text, in which calls in code are calls."""
+        """Return a syntax for another text, in which calls in code are calls."""
         other = AutoSyntax(self._rows, self._tools)
         other.let_fenced()
         return other
 
     def body(self, marker: str) -> Recognition:
-        """Give a reader that finds out whose call follows *marker*."""
+        """Return a reader that finds out whose call follows *marker*."""
         row = self._rows.get(marker)
         if row is None:  # It means something only in the channel that is open.
-            row = Row(_NEVER, (Choice(self.answer.family, marker, _ALWAYS),))
+            row = AutoRow(_NEVER, (FormatChoice(self.answer.family, marker, _ALWAYS),))
         return Recognition(marker, row, self.answer)
 
     def opened_in(self, prompt: str) -> Opening | None:
-        """Tell in which state *prompt* leaves the answer, if it has a header in it."""
+        """Return in which state *prompt* leaves the answer, if it has a header in it."""
         self._headers = () if prompt.strip() else USUAL
         for name in ("kimi_k3", "inkling", "harmony", "functionary_v3_2"):
             syntax = FORMATS[name].calls.syntax(())
@@ -121,7 +121,7 @@ class AutoSyntax:
     def _opened(self, name: str, begun: str) -> Opening | None:
         starts = FORMATS[name].calls.syntax(()).starts
         marker = max((start for start in starts if begun.startswith(start)), key=len)
-        header = Header(name, marker, begun[len(marker) :])
+        header = AutoHeader(name, marker, begun[len(marker) :])
         if name == "harmony" and _BEHIND_START.fullmatch(header.begun):
             self._headers = (muse(marker, header.begun), header)
         elif name in ("inkling", "functionary_v3_2"):
@@ -131,7 +131,7 @@ class AutoSyntax:
         return None
 
     def first_body(self) -> FirstHeader | None:
-        """Give the reader of a header that the prompt has begun, or may have."""
+        """Return the reader of a header that the prompt has begun, or may have."""
         return FirstHeader(self._headers, self.answer) if self._headers else None
 
 
@@ -139,7 +139,7 @@ class AutoCalls(Struct, frozen=True):
     """Calls in any format; they are written as Hermes's."""
 
     def syntax(self, tools: Iterable[Tool]) -> AutoSyntax:
-        """Give a fresh syntax for one answer."""
+        """Return a fresh syntax for one answer."""
         known = tuple(tools)
         return AutoSyntax(rows_for(tuple(tool.name for tool in known)), known)
 
@@ -153,13 +153,13 @@ class AutoCalls(Struct, frozen=True):
 
 
 @lru_cache(maxsize=64)
-def rows_for(names: tuple[str, ...]) -> dict[str, Row]:
-    """Give every marker, and what it may stand for, where the tools are called *names*."""
+def rows_for(names: tuple[str, ...]) -> dict[str, AutoRow]:
+    """Return every marker, and what it may stand for, where the tools are called *names*."""
     tools = [Tool(name) for name in names]
-    rows = {**SHARED, TILDES: Row(_NEVER, ())}
+    rows = {**SHARED, TILDES: AutoRow(_NEVER, ())}
     for name in THOUGHTS:
         for start in STYLES[name].starts:
-            rows[start] = Row(_NEVER, (Choice(name, start, _ALWAYS, thinks=True),))
+            rows[start] = AutoRow(_NEVER, (FormatChoice(name, start, _ALWAYS, thinks=True),))
     for start in FILE_TAGS.calls.syntax(tools).starts:
         rows[start] = file_row(start)
     owners: dict[str, str] = {}
@@ -170,22 +170,22 @@ def rows_for(names: tuple[str, ...]) -> dict[str, Row]:
     return with_starts(rows, owners)
 
 
-def with_starts(rows: Mapping[str, Row], owners: Mapping[str, str]) -> dict[str, Row]:
-    """Give *rows*, and one for each start of *owners*, which says whose it is.
+def with_starts(rows: Mapping[str, AutoRow], owners: Mapping[str, str]) -> dict[str, AutoRow]:
+    """Return *rows*, and one for each start of *owners*, which says whose it is.
 
-    A start that begins as another marker does is none; a row that begins as a start does goes.
+    A start that begins as another marker does is not one; a row that begins as a start does goes.
     Each tool brings two starts, so no two markers are compared but neighbours in their order.
     """
     shortest = _shortest_beginnings((*rows, *owners))
     found = {marker: row for marker, row in rows.items() if shortest[marker] in rows}
     for start, name in owners.items():
         if shortest[start] == start and start not in rows:
-            found[start] = Row(_NEVER, (Choice(name, start, _ALWAYS),))
+            found[start] = AutoRow(_NEVER, (FormatChoice(name, start, _ALWAYS),))
     return found
 
 
 def _shortest_beginnings(markers: Iterable[str]) -> dict[str, str]:
-    """Give for each of *markers* the shortest of them that it begins with, which may be itself.
+    """Return for each of *markers* the shortest of them that it begins with, which may be itself.
 
     In their order, what begins with a marker follows it at once.
     """

@@ -1,7 +1,7 @@
 """What `auto` knows: which marker begins a call of which format.
 
 `ALONE` are the formats whose markers are their own. `SHARED` are the markers that several formats
-have, or that begin other markers: behind one of these the text is looked at until it tells.
+have, or that begin other markers: after one of these the text is looked at until it tells.
 `THOUGHTS` are the styles of reasoning whose markers nobody writes by chance.
 """
 
@@ -24,11 +24,11 @@ class AnyReasoning(Reasoning, frozen=True):
     styles: tuple[Reasoning, ...] = ()
 
     def opened_by(self, start: str) -> Channel:
-        """Give the channel that *start* opens."""
+        """Return the channel that *start* opens."""
         return next(style for style in self.styles if start in style.starts).channel
 
     def opened_in(self, prompt: str) -> tuple[str, Channel] | None:
-        """Give what *prompt* says behind the last marker that opens a thought, and its channel."""
+        """Return what *prompt* says after the last marker that opens a thought, and its channel."""
         at, style = max(
             ((prompt.rfind(start), style) for style in self.styles for start in style.starts),
             key=lambda found: found[0],
@@ -62,7 +62,7 @@ _GAP: Final = r"\s{0,256}"
 _NEVER: Final = r"(?!)"
 
 
-class Choice(NamedTuple):
+class FormatChoice(NamedTuple):
     """A format that a marker may stand for: where *when* matches what follows the marker.
 
     *start* is the format's own marker. A group `name` of *when*, or *tool*, has to be a known tool.
@@ -78,17 +78,17 @@ class Choice(NamedTuple):
     thinks: bool = False
 
 
-class Row(NamedTuple):
+class AutoRow(NamedTuple):
     """What a marker may stand for, in order; text that is all *undecided* does not tell yet."""
 
     undecided: re.Pattern[str]
-    choices: tuple[Choice, ...]
+    choices: tuple[FormatChoice, ...]
 
 
-def _row(undecided: str, *choices: tuple[str, str, str]) -> Row:
-    return Row(
+def _row(undecided: str, *choices: tuple[str, str, str]) -> AutoRow:
+    return AutoRow(
         re.compile(undecided),
-        tuple(Choice(name, start, re.compile(when)) for name, start, when in choices),
+        tuple(FormatChoice(name, start, re.compile(when)) for name, start, when in choices),
     )
 
 
@@ -120,7 +120,7 @@ _ROLE: Final = "function call<|role_sep|>\n"
 LEADING: Final = ("functools[", _ROLE)
 """Markers that count only first of all: a word would wake the parser all through a text."""
 
-SHARED: Final[dict[str, Row]] = {
+SHARED: Final[dict[str, AutoRow]] = {
     "<tool_call": _row(
         rf"s?(?::[^>\s]{{0,64}})?\s{{0,16}}(?:>{_GAP}(?:{_BEGUN}[<\\]?)?)?",
         ("jamba", "<tool_calls>", rf"s>{_GAP}[\[{{]"),
@@ -135,11 +135,11 @@ SHARED: Final[dict[str, Row]] = {
         ("functionary_v3_1", "<function=", rf"(?P<name>{NAME})>{_GAP}\{{"),
         ("qwen3_coder", "<function=", rf"\s{{0,8}}(?P<name>{NAME})\s{{0,8}}/?>"),
     ),
-    "<|python_tag|>": Row(
+    "<|python_tag|>": AutoRow(
         re.compile(_GAP),
         (
-            Choice("llama3_json", "<|python_tag|>", re.compile(rf"{_GAP}[\[{{]")),
-            Choice("functionary_v3_1", "<|python_tag|>", re.compile(""), tool="python"),
+            FormatChoice("llama3_json", "<|python_tag|>", re.compile(rf"{_GAP}[\[{{]")),
+            FormatChoice("functionary_v3_1", "<|python_tag|>", re.compile(""), tool="python"),
         ),
     ),
     "<|start|>": _row(
@@ -174,26 +174,26 @@ SHARED: Final[dict[str, Row]] = {
         ("generic_json", "{", r"\s{0,99}[\"']tool_call[\"']"),
         ("bare_json", "{", ""),
     ),
-    "[": Row(
+    "[": AutoRow(
         re.compile(
             rf"\s{{0,99}}|{beginning_of('TOOL_CALLS]')}|{beginning_of('THINK]')}|(?i:{beginning_of('[SEG_START')})"
         ),
         (
-            Choice("mistral_args", "[TOOL_CALLS]", re.compile(r"TOOL_CALLS\]")),
-            Choice("sentinel", "[[SEG_START", re.compile(r"(?i:\[SEG_START)")),
-            Choice("mistral", "[THINK]", re.compile(r"THINK\]"), thinks=True),
-            Choice("pythonic", "[", re.compile(r"\s{0,99}[A-Za-z_]"), first=True),
-            Choice("bare_json", "[", re.compile(r"\s{0,99}\{")),
+            FormatChoice("mistral_args", "[TOOL_CALLS]", re.compile(r"TOOL_CALLS\]")),
+            FormatChoice("sentinel", "[[SEG_START", re.compile(r"(?i:\[SEG_START)")),
+            FormatChoice("mistral", "[THINK]", re.compile(r"THINK\]"), thinks=True),
+            FormatChoice("pythonic", "[", re.compile(r"\s{0,99}[A-Za-z_]"), first=True),
+            FormatChoice("bare_json", "[", re.compile(r"\s{0,99}\{")),
         ),
     ),
 }
 """Markers that do not tell by themselves."""
 
 
-def file_row(start: str) -> Row:
-    """Give what the tag of a file, a patch or a command may stand for, of which *start* is left.
+def file_row(start: str) -> AutoRow:
+    """Return what the tag of a file, a patch or a command may stand for, of which *start* is left.
 
-    Elements stand in it, or the text itself.
+    Elements are in it, or the text itself.
     """
     return _row(
         r"(?:>\s{0,99}<?|/)?",
@@ -207,7 +207,7 @@ _KEYS: Final = "".join(sorted({key[0] for key in (*ENVELOPE_KEYS, "type")}))
 
 
 def unless(names: Iterable[str]) -> str:
-    """Write a pattern of what behind a bracket says at once that no call of *names* begins there.
+    """Write a pattern of what after a bracket says at once that no call of *names* begins there.
 
     It needs a character that says so: an end of the text says nothing.
     """

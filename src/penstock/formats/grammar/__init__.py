@@ -1,4 +1,4 @@
-"""Grammars that make a model write lawful calls, from the same data that calls are read with."""
+"""Grammars that make a model write valid calls, from the same data that calls are read with."""
 
 from penstock.formats.grammar.gbnf import Count, write_gbnf
 from penstock.formats.grammar.outline import (
@@ -7,7 +7,7 @@ from penstock.formats.grammar.outline import (
     Arguments,
     Keywords,
     Outline,
-    Parameters,
+    ParameterOutline,
     Slot,
     around,
     check_names,
@@ -23,7 +23,7 @@ __all__ = [
     "Count",
     "Keywords",
     "Outline",
-    "Parameters",
+    "ParameterOutline",
     "Slot",
     "around",
     "check_names",

@@ -1,6 +1,6 @@
 """A grammar for llama.cpp: the rules of calls, made from their outlines.
 
-The root is one call of one of the tools, or several; nothing may stand before, between or behind
+The root is one call of one of the tools, or several; nothing may stand before, between or after
 them but what the format puts there.
 """
 
@@ -15,7 +15,7 @@ from penstock.formats.grammar.outline import (
     Keywords,
     Notation,
     Outline,
-    Parameters,
+    ParameterOutline,
     Piece,
     Slot,
 )
@@ -44,7 +44,7 @@ from penstock.values.schema import Schema
 
 # Arguments one after the other, each in a slot, as rules.
 #
-# A text stands in its slot as it is; any other value is in the notation of the format, unless
+# A text is in its slot as it is; any other value is in the notation of the format, unless
 # its objects and lists are elements themselves.
 
 
@@ -53,9 +53,9 @@ _CONTAINERS: Final = frozenset({"object", "array"})
 
 
 class ParameterRules:
-    """Makes the rules of one piece of a call; *values* makes those of what is no text."""
+    """Makes the rules of one piece of a call; *values* makes those of what is not a text."""
 
-    def __init__(self, rules: Rules, piece: Parameters, values: Values) -> None:
+    def __init__(self, rules: Rules, piece: ParameterOutline, values: Values) -> None:
         self._rules = rules
         self._piece = piece
         self._values = values
@@ -79,7 +79,7 @@ class ParameterRules:
     # --- values in a slot ---
 
     def _ways(self, key: str, schema: Schema, name: str) -> list[str]:
-        """Give the ways to write the argument *key*: one for each slot that its types ask for."""
+        """Return the ways to write the argument *key*: one for each slot that its types ask for."""
         slots: dict[Slot, list[str]] = {}
         for kind in ORDER:
             if kind in schema.types:
@@ -92,7 +92,7 @@ class ParameterRules:
         ]
 
     def _in(self, slot: Slot, schema: Schema, name: str, kinds: frozenset[str]) -> list[str]:
-        """Give the values of *kinds*: text as it is, any other in the notation."""
+        """Return the values of *kinds*: text as it is, any other in the notation."""
         found = self._texts(slot, schema) if "string" in kinds else []
         others = kinds - _TEXT
         if others:
@@ -121,7 +121,7 @@ class ParameterRules:
     # --- values as elements ---
 
     def _as_element(self, key: str, schema: Schema, name: str) -> list[str]:
-        """Give the ways to write the element *key*, and for a list those that are several."""
+        """Return the ways to write the element *key*, and for a list those that are several."""
         slot = self._piece.slot(key, "")
         values: list[str] = []
         several: list[str] = []
@@ -153,7 +153,7 @@ class ParameterRules:
         return self._objects[id(schema)][0]
 
     def _array(self, key: str, schema: Schema, name: str) -> tuple[list[str], list[str]]:
-        """Give what a list is inside the slot of its key, and what it is as several slots."""
+        """Return what a list is inside the slot of its key, and what it is as several slots."""
         low, high = bounds(schema, "minItems", "maxItems")
         item = schema.item(0)
         nests = item is None or "array" in item.types
@@ -182,7 +182,7 @@ def write_gbnf(outlines: Iterable[tuple[Tool, Outline]], calls: Count = "one") -
     """Write the grammar whose root is *calls* of the tools, each as its outline has it."""
     rules = Rules()
     root = rules.name("root")
-    writer = Writer(rules)
+    writer = GrammarWriter(rules)
     frames: dict[tuple[str, str, str | None], list[str]] = {}
     for tool, outline in outlines:
         frame = outline.opening, outline.closing, outline.between
@@ -201,7 +201,7 @@ def write_piece(tool: Tool, piece: Piece) -> str:
     """Write the grammar of one piece of a call of *tool*."""
     rules = Rules()
     root = rules.name("root")
-    rules.add(root, Writer(rules).piece(piece, Schema(arguments_of(tool)), tool.name))
+    rules.add(root, GrammarWriter(rules).piece(piece, Schema(arguments_of(tool)), tool.name))
     return rules.written()
 
 
@@ -211,7 +211,7 @@ def _several(call: str, between: str | None) -> str:
     return sequence(call, repeated(sequence(literal(between), call)))
 
 
-class Writer:
+class GrammarWriter:
     """Writes the rules of calls."""
 
     def __init__(self, rules: Rules) -> None:
@@ -219,7 +219,7 @@ class Writer:
         self._values_of: dict[str, Values] = {}
 
     def call(self, tool: Tool, outline: Outline) -> str:
-        """Make the rule of a call of *tool*; give its name."""
+        """Make the rule of a call of *tool*; return its name."""
         name = self._rules.name(tool.name)
         schema = Schema(arguments_of(tool))
         parts = [
@@ -229,7 +229,7 @@ class Writer:
         return self._rules.add(name, sequence(*parts))
 
     def piece(self, piece: Piece, schema: Schema, name: str) -> str:
-        """Match what stands in a place of a call."""
+        """Match what is in a place of a call."""
         match piece:
             case str():
                 return literal(piece)
@@ -238,7 +238,7 @@ class Writer:
                 return values.value(schema, f"{name}-arguments", frozenset({"object"}))
             case Keywords():
                 return self._keywords(piece, schema, name)
-            case Parameters():
+            case ParameterOutline():
                 values = self._notated(piece.notation)
                 return ParameterRules(self._rules, piece, values).all(schema, name)
 

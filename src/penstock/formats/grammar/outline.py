@@ -35,7 +35,7 @@ def compact(value: Any) -> str:
 
 
 def out_of_markup(json: str) -> str:
-    """Write the signs of markup as escapes: in JSON they stand in strings only."""
+    """Write the signs of markup as escapes: in JSON they are in strings only."""
     return json.translate(_MARKUP)
 
 
@@ -45,7 +45,7 @@ _MARKUP: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 class Notation(Struct, frozen=True):
     """How values are written; *name* tells its rules from those of another notation.
 
-    A text stands between two *quotes*, made of *letters* and without any of *marks*. *comma* and
+    A text is between two *quotes*, made of *letters* and without any of *marks*. *comma* and
     *colon* are what parts members; with *spaced* a blank may follow either. *write* writes a value
     that is given, *key* a key.
     """
@@ -108,7 +108,7 @@ class Keywords(Struct, frozen=True):
 
 
 class Slot(Struct, frozen=True):
-    """What stands before a value and behind it.
+    """What comes before a value and after it.
 
     A text in it is made of *letters* and holds none of *marks*; one that is *solid* begins with
     something other than white space.
@@ -121,10 +121,10 @@ class Slot(Struct, frozen=True):
     solid: bool = False
 
 
-class Parameters(Struct, frozen=True):
+class ParameterOutline(Struct, frozen=True):
     """One argument after the other, each in a slot of its own, with *before* right before it.
 
-    *slot* gives the slot for a key and the type of its value. A text stands in it as it is, any
+    *slot* gives the slot for a key and the type of its value. A text is in it as it is, any
     other value in *notation*. *only* is the one argument that stands here, *but* the one that does
     not; *needs* must be there, whatever their schema says.
 
@@ -143,18 +143,18 @@ class Parameters(Struct, frozen=True):
     item: str = ""
 
     def holds(self, key: str) -> bool:
-        """Tell whether the argument *key* stands here."""
+        """Return whether the argument *key* stands here."""
         return key == self.only if self.only else key != self.but
 
 
-Piece = str | Arguments | Keywords | Parameters
+Piece = str | Arguments | Keywords | ParameterOutline
 
 
 class Outline(Struct, frozen=True):
     """A call, piece by piece, and what stands around one or more of them.
 
     *between* parts the calls between *opening* and *closing*; None tells that there is but one.
-    *trigger* is what tells that a call begins; without one it is what stands before the name.
+    *trigger* is what tells that a call begins; without one it is what comes before the name.
     *leads* tells that the call has to be the first thing in an answer.
     """
 
@@ -179,7 +179,7 @@ def slot_of(text: str, marks: Marks = _NONE, letters: Letters = RAW) -> Slot:
 
 
 def outline_of(render_call: Callable[[ToolCall], str], tool: Tool, trigger: str = "") -> Outline:
-    """Give the outline of a call that has its arguments as JSON, from how one is written."""
+    """Return the outline of a call that has its arguments as JSON, from how one is written."""
     written = render_call(ToolCall("", tool.name, ANY))
     return Outline(around(written, Arguments(), compact(ANY)), trigger=trigger)
 

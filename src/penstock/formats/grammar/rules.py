@@ -1,6 +1,6 @@
 r"""The rules of a grammar in llama.cpp's GBNF, and how expressions of them are written.
 
-An expression is text. Whatever a function here gives may stand in a sequence as it is: choices come
+An expression is text. Whatever a function here gives may are in a sequence as it is: choices come
 in parentheses, and only `Rules.add` takes a bare one. The same text is what xgrammar calls EBNF.
 """
 
@@ -34,7 +34,7 @@ class Rules:
         self._bodies: dict[str, str] = {}
 
     def name(self, *words: str) -> str:
-        """Give a name made of *words* that no other rule has; its body may come later."""
+        """Return a name made of *words* that no other rule has; its body may come later."""
         plain = _NO_LETTER.sub("-", "-".join(words)).strip("-")[:MAX_RULE_NAME].strip("-")
         plain = plain if plain[:1].isalpha() else f"r-{plain}".rstrip("-")
         name, number = plain, 1
@@ -45,16 +45,16 @@ class Rules:
         return name
 
     def add(self, name: str, *choices: str) -> str:
-        """Say that the rule *name* is one of *choices*; give the name."""
+        """Say that the rule *name* is one of *choices*; return the name."""
         self._bodies[name] = " | ".join(choices)
         return name
 
     def new(self, words: str, *choices: str) -> str:
-        """Make a rule of *choices* under a name of *words*; give the name."""
+        """Make a rule of *choices* under a name of *words*; return the name."""
         return self.add(self.name(words), *choices)
 
     def shared(self, name: str, *choices: str) -> str:
-        """Make the one rule of this *name*, unless it is there; give the name."""
+        """Make the one rule of this *name*, unless it is there; return the name."""
         return name if name in self._bodies else self.add(name, *choices)
 
     def written(self) -> str:
@@ -80,7 +80,7 @@ def none_of(letters: Iterable[str], ranges: str = "") -> str:
 
 
 def sequence(*parts: str) -> str:
-    """Match one part after the other; what matches nothing is left out."""
+    """Match one part after the other; what matches nothing is omitted."""
     return " ".join(part for part in parts if part and part != NOTHING) or NOTHING
 
 
@@ -96,7 +96,7 @@ def optional(part: str) -> str:
 
 
 def repeated(part: str, low: int = 0, high: int | None = None) -> str:
-    """Match *part* from *low* to *high* times; a bound that is out of reach is none."""
+    """Match *part* from *low* to *high* times; a bound that is out of reach is not one."""
     low = min(low, MAX_REPEATS)
     if high is not None and high > MAX_REPEATS:
         high = None
@@ -111,7 +111,7 @@ def repeated(part: str, low: int = 0, high: int | None = None) -> str:
 
 
 def _is_single(part: str) -> bool:
-    """Tell whether a repetition may follow *part* as it is: it is a name, or one class."""
+    """Return whether a repetition may follow *part* as it is: it is a name, or one class."""
     return part.replace("-", "").isalnum() or (part[0] == "[" and "]" not in part[1:-1])
 
 

@@ -5,7 +5,7 @@ What is kept: types, `enum`, `const`, `required`, properties in the order of the
 `anyOf` and `oneOf`, `allOf`, `$ref` with any recursion. An object has the properties that its
 schema declares and no others, unless `additionalProperties` speaks of them or none is declared; a
 tool whose `properties` are there and empty takes no arguments.
-Every other keyword is left out: what the rules match may break it, but they refuse nothing that
+Every other keyword is omitted: what the rules match may break it, but they refuse nothing that
 it allows.
 """
 
@@ -55,7 +55,7 @@ _SPEAKING: Final = frozenset((*_OTHERS, "$ref", "allOf", "anyOf", "oneOf", "requ
 
 
 def arguments_of(tool: Tool) -> dict[str, Any]:
-    """Give the schema of the arguments of *tool*: one that declares nothing takes nothing."""
+    """Return the schema of the arguments of *tool*: one that declares nothing takes nothing."""
     parameters = tool.parameters
     if parameters.get("properties") != {} or not _SPEAKING.isdisjoint(parameters):
         return parameters
@@ -80,12 +80,12 @@ class Values:
 
     @property
     def comma(self) -> str:
-        """What stands between two members."""
+        """What is between two members."""
         return self._spaced(",")
 
     @property
     def colon(self) -> str:
-        """What stands between a key and its value."""
+        """What is between a key and its value."""
         return self._spaced(":")
 
     def value(self, schema: Schema, name: str, types: frozenset[str] = frozenset(ORDER)) -> str:
@@ -196,7 +196,7 @@ class Values:
         return sequence(literal("{"), inside, literal("}"))
 
     def _extra(self, schema: Schema, name: str) -> str:
-        """Give the rule of a member that is not declared; empty where there may be none."""
+        """Return the rule of a member that is not declared; empty where there may be none."""
         speaks = any(keyword in part for part in schema.parts for keyword in _OTHERS)
         if schema.closed or (schema.properties and not speaks):
             return ""
@@ -230,7 +230,10 @@ class Values:
 
 
 def leaves(schema: Schema) -> list[Schema]:
-    """Give *schema* without its alternatives, once for each of them; it stands where it is one."""
+    """Return *schema* without its alternatives, once for each of them.
+
+    It stands where it is one.
+    """
     found: list[Schema] = []
     waiting = [schema]
     while waiting and len(found) < MAX_LEAVES:
@@ -243,9 +246,9 @@ def leaves(schema: Schema) -> list[Schema]:
 
 
 def declared(schema: Schema) -> Iterator[tuple[str, Schema, bool]]:
-    """Give the properties of *schema*: name, schema, and whether it must be there.
+    """Yield the properties of *schema*: name, schema, and whether it must be there.
 
-    One that no value is right for is left out, unless it must be there.
+    One that no value is right for is omitted, unless it must be there.
     """
     required = set(schema.required)
     for key, child in schema.properties.items():
@@ -257,7 +260,7 @@ def declared(schema: Schema) -> Iterator[tuple[str, Schema, bool]]:
 
 
 def listed(members: Sequence[Member], comma: str, extra: str = "") -> str:
-    """Match *members* in order, those that may lack left out or not, and any number of *extra*."""
+    """Match *members* in order, those that may lack omitted or not, and any number of *extra*."""
     more = repeated(sequence(comma, extra)) if extra else NOTHING
     choices: list[str] = []
     for member in reversed(members):
@@ -290,14 +293,14 @@ def in_turn(firsts: Sequence[str], more: str, comma: str, low: int, high: int | 
 
 
 def bounds(schema: Schema, lower: str, upper: str) -> tuple[int, int | None]:
-    """Give what the keywords *lower* and *upper* say about a length."""
+    """Return what the keywords *lower* and *upper* say about a length."""
     lows = [math.ceil(bound) for bound in _numbers(schema, lower)]
     highs = [math.floor(bound) for bound in _numbers(schema, upper)]
     return max([0, *lows]), max(min(highs), 0) if highs else None
 
 
 def _range(schema: Schema) -> tuple[int | None, int | None]:
-    """Give the least and the greatest integer, as far as they are said."""
+    """Return the least and the greatest integer, as far as they are said."""
     lows = [math.ceil(bound) for bound in _numbers(schema, "minimum")]
     lows += [math.floor(bound) + 1 for bound in _numbers(schema, "exclusiveMinimum")]
     highs = [math.floor(bound) for bound in _numbers(schema, "maximum")]

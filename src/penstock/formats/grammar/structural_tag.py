@@ -19,7 +19,7 @@ from penstock.tools import Tool
 def write_structural_tag(
     outlines: Iterable[tuple[Tool, Outline]], *, at_least_one: bool, stop_after_first: bool
 ) -> dict[str, Any]:
-    """Give the structural tag of the tools, each as its outline has it."""
+    """Return the structural tag of the tools, each as its outline has it."""
     found = list(outlines)
     if not found:
         raise UsageError("a structural tag needs a tool that can be called")
@@ -61,7 +61,7 @@ def _content(tool: Tool, piece: Piece) -> dict[str, Any]:
 
 
 def _triggers(outlines: list[tuple[Tool, Outline]], begins: list[str]) -> list[str]:
-    """Give what the engine looks for: the mark of a call, or all that stands before a name."""
+    """Return what the engine looks for: the mark of a call, or all that comes before a name."""
     found = [
         outline.trigger or begin.partition(tool.name)[0]
         for (tool, outline), begin in zip(outlines, begins, strict=True)

@@ -46,7 +46,7 @@ class Letters(Struct, frozen=True):
     escapes: tuple[str, ...] = ()
 
     def but(self, others: str, rules: Rules) -> str:
-        """Match one letter that is none of *others*, or an escape."""
+        """Match one letter that is not one of *others*, or an escape."""
         barred = sorted({*self.barred, *others})
         plain = none_of(barred, self.ranges) if barred or self.ranges else "[^\\x00]"
         if not self.escapes:
@@ -143,7 +143,7 @@ class _Counted:
 
 
 def other_text(rules: Rules, letters: Letters, marks: Marks, words: Sequence[str]) -> str:
-    """Match a text that is none of *words*, without the letters that begin *marks*.
+    """Match a text that is not one of *words*, without the letters that begin *marks*.
 
     While it may still become one of them it has no escapes: they could spell it, too.
     """
@@ -162,7 +162,7 @@ def other_text(rules: Rules, letters: Letters, marks: Marks, words: Sequence[str
 
 
 def _units(rules: Rules, letters: Letters, barred: str, marks: Marks) -> tuple[str, str]:
-    """Give the rules of one unit, and of what may be left over where the text ends."""
+    """Return the rules of one unit, and of what may be left over where the text ends."""
     key = letters.name, barred, marks
     if key not in rules.known:
         steps = _automaton(marks)
@@ -177,7 +177,7 @@ def _units(rules: Rules, letters: Letters, barred: str, marks: Marks) -> tuple[s
 
 
 def _rest(rules: Rules, unit: str, steps: list[dict[str, int]]) -> str:
-    """Give the rule of the beginning of a mark that a text may end with; empty if there is none.
+    """Return the rule for the part of a mark that a text may end with, empty if there is none.
 
     Marks of two characters leave one; from the last states nothing leads on.
     """
@@ -191,7 +191,7 @@ def _rest(rules: Rules, unit: str, steps: list[dict[str, int]]) -> str:
 
 
 def _onward(moves: Mapping[str, int], names: Mapping[int, str]) -> list[str]:
-    """Give the choices that lead from a state to others: a letter, and the rule of that state."""
+    """Return the choices that lead from a state to others: a letter, and the rule of that state."""
     letters: dict[int, list[str]] = {}
     for letter, to in moves.items():
         if to != _DEAD:
@@ -200,9 +200,9 @@ def _onward(moves: Mapping[str, int], names: Mapping[int, str]) -> list[str]:
 
 
 def _automaton(marks: Marks) -> list[dict[str, int]]:
-    """Give for each state where its letters lead, unless that is the first state again.
+    """Return for each state where its letters lead, unless that is the first state again.
 
-    A state is the longest end of the text so far that begins a mark; the first one is none.
+    A state is the longest end of the text so far that begins a mark; the first one is not one.
     """
     texts = marks.texts
     prefixes = {mark[:size] for mark in texts for size in range(1, len(mark))}

@@ -23,8 +23,8 @@ from penstock.gateway.config.upstreams import UpstreamSettings
 from penstock.gateway.doctor.probe import ProbeClient, ProbeResult
 from penstock.gateway.doctor.probes import (
     FORMS,
-    Finding,
     Offered,
+    ProbeFinding,
     probe_form,
     probe_format,
     probe_reasoning,
@@ -64,7 +64,7 @@ _NOT_FOR_CHAT: Final = (
 )  # fmt: skip
 
 T = TypeVar("T")
-Tell = Callable[[Finding], object]
+Tell = Callable[[ProbeFinding], object]
 
 
 class Diagnosis(Struct):
@@ -78,7 +78,7 @@ class Diagnosis(Struct):
     model: str = ""
     models: list[str] = field(default_factory=list)
     answered: bool = False
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ProbeFinding] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
     def toml(self, name: str = "mine") -> str:
@@ -146,7 +146,7 @@ class _Examination:
         return found
 
     async def _offer(self, asker: ProbeClient) -> list[Offered]:
-        """Offer tools; give what was answered."""
+        """Offer tools; return what was answered."""
         native = await self._probe("tools", probe_tools(asker))
         offered, tools = native or ([], None)
         self._note(*([tools] if tools is not None else []))
@@ -156,7 +156,7 @@ class _Examination:
         self._note(*([finding] if finding is not None else []))
         return [*offered, *([told] if told is not None else [])]
 
-    def _note(self, *findings: Finding) -> None:
+    def _note(self, *findings: ProbeFinding) -> None:
         for finding in findings:
             self._found.findings.append(finding)
             self._tell(finding)
@@ -167,9 +167,9 @@ class _Examination:
             async with asyncio.timeout(QUESTIONS * 2 * self._seconds + GRACE):
                 return await probe
         except TimeoutError:
-            self._note(Finding(name, "unknown", "it took too long"))
+            self._note(ProbeFinding(name, "unknown", "it took too long"))
         except (PenstockError, OSError) as exc:
-            self._note(Finding(name, "unknown", f"the probe failed: {exc}"))
+            self._note(ProbeFinding(name, "unknown", f"the probe failed: {exc}"))
         return None
 
     # --- who is there ---
@@ -185,7 +185,7 @@ class _Examination:
                 return None
             if heard.error is None:
                 self._settle(asker, url, names)
-                self._note(Finding("reach", "yes", f"there, and it speaks {name}"))
+                self._note(ProbeFinding("reach", "yes", f"there, and it speaks {name}"))
                 self._note(_models_found(names, asker.name))
                 return asker
             refused = refused or (name, heard)
@@ -202,7 +202,7 @@ class _Examination:
         found.url = str(Address(url))
 
     async def _listed(self, api: str, url: str) -> list[str] | None:
-        """Give the models that are listed; None where there is no list."""
+        """Return the models that are listed; None where there is not a list."""
         upstream = self._upstream
         with suppress(PenstockError, OSError, TimeoutError):
             return await model_names(
@@ -231,7 +231,7 @@ class _Examination:
 
 
 def _candidates(url: str, api: str) -> Iterator[tuple[str, str]]:
-    """Give the APIs to try, and where: the one that the URL looks like first."""
+    """Yield the APIs to try, and where: the one that the URL looks like first."""
     if api:
         yield apis.get(api).name, url
         return
@@ -241,20 +241,20 @@ def _candidates(url: str, api: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_version(url: str) -> str:
-    """Give *url* as Ollama has it: its own API stands beside ``/v1``, not under it."""
+    """Return *url* as Ollama has it: its own API stands beside ``/v1``, not under it."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/v1")
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
 def _for_chat(names: list[str]) -> str:
-    """Give the first model that looks as if it converses."""
+    """Return the first model that looks as if it converses."""
     talking = (n for n in names if not any(word in n.lower() for word in _NOT_FOR_CHAT))
     return next(talking, names[0] if names else ANY_MODEL)
 
 
 def _is_elsewhere(heard: ProbeResult, model: str) -> bool:
-    """Tell whether a refusal means that this API is not spoken, so that another may be."""
+    """Return whether a refusal means that this API is not spoken, so that another may be."""
     error = heard.error
     if error is None or heard.status in _LOCKED:
         return False
@@ -266,31 +266,33 @@ def _is_elsewhere(heard: ProbeResult, model: str) -> bool:
     return error.kind in ("malformed", "truncated") or heard.status // 100 != 2  # noqa: PLR2004
 
 
-def _refusal(api: str, heard: ProbeResult) -> Finding:
+def _refusal(api: str, heard: ProbeResult) -> ProbeFinding:
     if heard.status in _LOCKED:
         words = f"there ({api}), but it wants a key: {heard.why}"
-        return Finding("reach", "no", words, {"status": heard.status, "api": api})
+        return ProbeFinding("reach", "no", words, {"status": heard.status, "api": api})
     facts = {"status": heard.status, "type": heard.error.type if heard.error else ""}
     if heard.status is None:
-        return Finding("reach", "no", f"it cannot be asked: {heard.why}", facts)
-    return Finding("reach", "no", f"it answers, but not as {api} does: {heard.why}", facts)
+        return ProbeFinding("reach", "no", f"it cannot be asked: {heard.why}", facts)
+    return ProbeFinding("reach", "no", f"it answers, but not as {api} does: {heard.why}", facts)
 
 
-def _models_found(names: list[str] | None, asked: str) -> Finding:
+def _models_found(names: list[str] | None, asked: str) -> ProbeFinding:
     if names is None:
-        return Finding("models", "no", f"none are listed; asked for {asked!r}", {"asked": asked})
+        return ProbeFinding(
+            "models", "no", f"none are listed; asked for {asked!r}", {"asked": asked}
+        )
     is_known = asked in names
     some = ", ".join([*names[:SHOWN], *(["…"] if len(names) > SHOWN else [])])
     there = "" if is_known else ", which is not among them"
     words = f"{len(names)} listed ({some}); asked for {asked!r}{there}"
-    return Finding("models", "yes" if is_known else "partly", words, {"asked": asked})
+    return ProbeFinding("models", "yes" if is_known else "partly", words, {"asked": asked})
 
 
 # --- what follows from it ---
 
 
 def advice(found: Diagnosis, upstream: UpstreamSettings) -> dict[str, Any]:
-    """Give the settings that fit what was found."""
+    """Return the settings that fit what was found."""
     by_probe = {finding.probe: finding for finding in found.findings}
     settings: dict[str, Any] = {"api": found.api, "base_url": found.url}
     if upstream.key_env:
@@ -309,7 +311,7 @@ def advice(found: Diagnosis, upstream: UpstreamSettings) -> dict[str, Any]:
     return settings
 
 
-def _calling(by_probe: dict[str, Finding]) -> dict[str, Any]:
+def _calling(by_probe: dict[str, ProbeFinding]) -> dict[str, Any]:
     """Say how tools are shown: natively where that gave calls, be it as text, else in words."""
     formats = by_probe["format"].facts if "format" in by_probe else {}
     is_native = _verdict(by_probe, "tools") in ("yes", "partly") or formats.get("seen")
@@ -328,5 +330,5 @@ def _calling(by_probe: dict[str, Finding]) -> dict[str, Any]:
     return settings
 
 
-def _verdict(by_probe: dict[str, Finding], name: str) -> str:
+def _verdict(by_probe: dict[str, ProbeFinding], name: str) -> str:
     return by_probe[name].verdict if name in by_probe else "unknown"

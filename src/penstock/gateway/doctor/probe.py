@@ -45,7 +45,7 @@ class ProbeResult(Tap):
         self._began = time.monotonic()
 
     def sent(self, body: bytes) -> None:
-        """Begin anew with each call: some servers are asked for a chat before they are asked."""
+        """Begin again with each call: some servers are asked for a chat before they are asked."""
         del body
         self._begin()
 
@@ -82,7 +82,7 @@ class ProbeResult(Tap):
 
 
 class ProbeClient:
-    """Asks one *model*, called *name* behind *api*."""
+    """Asks one *model*, called *name* after *api*."""
 
     def __init__(self, model: Model, api: str, name: str) -> None:
         self._model = model

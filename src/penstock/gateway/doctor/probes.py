@@ -65,7 +65,7 @@ STRUCTURAL_TAG: Final = {
 _CHAT: Final = "openai-chat"
 
 
-class Finding(Struct, frozen=True):
+class ProbeFinding(Struct, frozen=True):
     """What a *probe* found, in words and, for machines, in *facts*."""
 
     probe: str
@@ -77,13 +77,13 @@ class Finding(Struct, frozen=True):
 # --- how answers come ---
 
 
-async def probe_stream(asker: ProbeClient) -> tuple[ProbeResult, list[Finding]]:
+async def probe_stream(asker: ProbeClient) -> tuple[ProbeResult, list[ProbeFinding]]:
     """See how an answer comes, how it ends, and whether it says what it cost."""
     heard = await asker.ask(_COUNT)
     return heard, [_streams(heard), _ends(heard, asker.api), _usage(heard)]
 
 
-def _streams(heard: ProbeResult) -> Finding:
+def _streams(heard: ProbeResult) -> ProbeFinding:
     first = heard.first or 0.0
     facts = {
         "pieces": heard.deltas,
@@ -92,36 +92,36 @@ def _streams(heard: ProbeResult) -> Finding:
         "seconds": round(heard.took, 3),
     }
     if not heard.deltas:
-        return Finding("stream", "unknown", f"nothing came: {heard.why or 'no word'}", facts)
+        return ProbeFinding("stream", "unknown", f"nothing came: {heard.why or 'no word'}", facts)
     if heard.arrivals > 1:
         words = f"{heard.deltas} pieces, the first after {first:.2f} s, all in {heard.took:.2f} s"
-        return Finding("stream", "yes", words, facts)
+        return ProbeFinding("stream", "yes", words, facts)
     if heard.arrivals and heard.deltas > 1:
         words = f"{heard.deltas} pieces, but all at once after {first:.2f} s: something buffers"
-        return Finding("stream", "partly", words, facts)
-    return Finding("stream", "no", f"everything in one piece after {first:.2f} s", facts)
+        return ProbeFinding("stream", "partly", words, facts)
+    return ProbeFinding("stream", "no", f"everything in one piece after {first:.2f} s", facts)
 
 
-def _ends(heard: ProbeResult, api: str) -> Finding:
+def _ends(heard: ProbeResult, api: str) -> ProbeFinding:
     reason = heard.message.raw_stop_reason or ""
     is_marked = b"[DONE]" in heard.raw
     facts = {"finish_reason": reason, "done_marker": is_marked}
     if heard.error is not None:
-        return Finding("end", "no", f"the answer failed: {heard.why}", facts)
+        return ProbeFinding("end", "no", f"the answer failed: {heard.why}", facts)
     missing = ["a finish reason"] if not reason else []
     if api == _CHAT and not is_marked and not heard.raw.lstrip().startswith(b"{"):
         missing.append("[DONE]")
     if missing:
-        return Finding("end", "partly", f"without {' and '.join(missing)}", facts)
-    return Finding("end", "yes", f"finish reason {reason!r}", facts)
+        return ProbeFinding("end", "partly", f"without {' and '.join(missing)}", facts)
+    return ProbeFinding("end", "yes", f"finish reason {reason!r}", facts)
 
 
-def _usage(heard: ProbeResult) -> Finding:
+def _usage(heard: ProbeResult) -> ProbeFinding:
     usage = heard.message.usage
     facts = {"input": usage.input, "output": usage.output}
     if not (usage.input or usage.output):
-        return Finding("usage", "no", "no tokens are reported", facts)
-    return Finding("usage", "yes", f"{usage.input} tokens in, {usage.output} out", facts)
+        return ProbeFinding("usage", "no", "no tokens are reported", facts)
+    return ProbeFinding("usage", "yes", f"{usage.input} tokens in, {usage.output} out", facts)
 
 
 # --- calls ---
@@ -154,7 +154,7 @@ async def offer(asker: ProbeClient, mode: Literal["required", "auto", "words"]) 
     return Offered(heard, bool(calls), "" if found is None else found.name)
 
 
-async def probe_tools(asker: ProbeClient) -> tuple[list[Offered], Finding]:
+async def probe_tools(asker: ProbeClient) -> tuple[list[Offered], ProbeFinding]:
     """See whether the server calls tools by itself."""
     required, auto = await offer(asker, "required"), await offer(asker, "auto")
     facts = {"required": required.words, "auto": auto.words}
@@ -164,12 +164,12 @@ async def probe_tools(asker: ProbeClient) -> tuple[list[Offered], Finding]:
         verdict, words = "yes", "required or not, a native call"
     elif auto.call or required.call:
         verdict = "partly"
-    return [required, auto], Finding("tools", verdict, words, facts)
+    return [required, auto], ProbeFinding("tools", verdict, words, facts)
 
 
 async def probe_format(
     asker: ProbeClient, offered: list[Offered], *, is_native: bool
-) -> tuple[Offered | None, Finding]:
+) -> tuple[Offered | None, ProbeFinding]:
     """See in which format calls are written as text: as the tools were offered, else in words."""
     by_name = for_model(asker.name)
     usual = str(getattr(by_name.format, "name", by_name.format))
@@ -178,38 +178,38 @@ async def probe_format(
     seen = next((one.format for one in offered if one.format), "")
     if seen:
         facts["seen"] = seen
-        return None, Finding("format", "yes", f"calls come as text of {seen}{known}", facts)
+        return None, ProbeFinding("format", "yes", f"calls come as text of {seen}{known}", facts)
     if is_native:
-        return None, Finding("format", "unknown", f"no call came as text{known}", facts)
+        return None, ProbeFinding("format", "unknown", f"no call came as text{known}", facts)
     told = await offer(asker, "words")
     facts["told"] = told.format
     if told.format:
         words = f"told of tools in words, it calls as {told.format}{known}"
-        return told, Finding("format", "yes", words, facts)
+        return told, ProbeFinding("format", "yes", words, facts)
     why = told.heard.why or "an answer without a call"
-    return told, Finding("format", "no", f"told of tools in words: {why}{known}", facts)
+    return told, ProbeFinding("format", "no", f"told of tools in words: {why}{known}", facts)
 
 
-# --- thoughts ---
+# --- reasoning ---
 
 
-def probe_reasoning(answers: list[ProbeResult], name: str) -> Finding:
-    """See in what came already whether thoughts are kept apart, or left in the text."""
+def probe_reasoning(answers: list[ProbeResult], name: str) -> ProbeFinding:
+    """See in what came already whether reasoning are kept apart, or left in the text."""
     facts: dict[str, Any] = {"where": "", "style": None, "prompt_suffix": ""}
     messages = [heard.message for heard in answers]
     if any(message.thinking for message in messages):
         facts["where"] = "apart"
-        return Finding("reasoning", "yes", "thoughts are kept apart from the text", facts)
+        return ProbeFinding("reasoning", "yes", "thoughts are kept apart from the text", facts)
     for message in messages:
         style, suffix = _thoughts_in(message.text, name)
         if style is not None or suffix:
             facts |= {"where": "text", "style": style or None, "prompt_suffix": suffix}
-            return Finding("reasoning", "no", f"thoughts are in the text{_as(style)}", facts)
-    return Finding("reasoning", "unknown", "no thoughts were seen", facts)
+            return ProbeFinding("reasoning", "no", f"thoughts are in the text{_as(style)}", facts)
+    return ProbeFinding("reasoning", "unknown", "no thoughts were seen", facts)
 
 
 def _thoughts_in(text: str, name: str) -> tuple[str | None, str]:
-    """Give the style that finds thoughts in *text* (empty: any does), or what opened them.
+    """Return the style that finds reasoning in *text* (empty: any does), or what opened them.
 
     Some templates open the thought themselves, so that only its end is in the answer.
     """
@@ -232,20 +232,20 @@ def _as(style: str | None) -> str:
 # --- forms ---
 
 
-async def probe_form(asker: ProbeClient, form: str) -> Finding:
+async def probe_form(asker: ProbeClient, form: str) -> ProbeFinding:
     """See whether the server holds its model to a form; *form* is a word of `constrain`."""
     fields, words = _FORMS[form]
     if form != "json_schema" and asker.api != _CHAT:
-        return Finding(form, "no", "this API has no word for it")
+        return ProbeFinding(form, "no", "this API has no word for it")
     request = Request(response_format=fields.get("response_format"), source=asker.api)
     if "response_format" in apis.get(asker.api).left_out(request):
-        return Finding(form, "no", "this API has no word for it")
+        return ProbeFinding(form, "no", "this API has no word for it")
     heard = await asker.ask(_HELLO, **fields)
     if _MARK in heard.message.text:
-        return Finding(form, "yes", f"{words} is honoured")
+        return ProbeFinding(form, "yes", f"{words} is honoured")
     if heard.error is not None:
-        return Finding(form, "no", f"refused ({heard.why})")
-    return Finding(form, "no", f"{words} is ignored")
+        return ProbeFinding(form, "no", f"refused ({heard.why})")
+    return ProbeFinding(form, "no", f"{words} is ignored")
 
 
 _FORMS: Final[dict[str, tuple[dict[str, Any], str]]] = {

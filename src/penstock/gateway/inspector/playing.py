@@ -25,7 +25,7 @@ from penstock.gateway.inspector.laws import prove
 from penstock.gateway.inspector.recorded import Heard
 from penstock.gateway.inspector.remarks import remarks_on
 from penstock.gateway.replaying import folded
-from penstock.gateway.response import ApiResponseFormat
+from penstock.gateway.response import ApiEndpointFormat
 from penstock.messages import AssistantMessage
 from penstock.tools import Tool, read_tools
 
@@ -150,7 +150,7 @@ def parse(play: Play) -> dict[str, Any]:
     ]
     truncated: showing.Truncated = {}
     shown = analysis.show(reading, remarks, truncated, full=False)
-    dialect = ApiResponseFormat(_CHAT, "chatcmpl-playground", "playground", 0, {})
+    dialect = ApiEndpointFormat(_CHAT, "chatcmpl-playground", "playground", 0, {})
     return {
         **shown,
         "client": showing.client(telling.written(dialect, _CHAT, whole), truncated),

@@ -21,7 +21,7 @@ from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.offsets import width
 from penstock.gateway.legacy_completions import CompletionDialect
 from penstock.gateway.replaying import request_of
-from penstock.gateway.response import ResponseFormat, make_fit
+from penstock.gateway.response import EndpointFormat, make_fit
 from penstock.gateway.stored_responses import PREVIOUS
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.store import RequestDetail
@@ -69,7 +69,7 @@ def retold(detail: RequestDetail, events: Sequence[Event]) -> Told:
     return told if "." not in row.id else _with_note(told, ONE_CHOICE)
 
 
-def written(dialect: ResponseFormat, api: str, events: Sequence[Event]) -> Told:
+def written(dialect: EndpointFormat, api: str, events: Sequence[Event]) -> Told:
     """Write *events* as *dialect* does, with an end where they have one."""
     encoder = dialect.encoder()
     texts: list[str] = []
@@ -141,7 +141,7 @@ def _fit(event: Event) -> Event:
     return structs.replace(event, error=error, message=structs.replace(event.message, error=inner))
 
 
-def _dialect(detail: RequestDetail) -> ResponseFormat:
+def _dialect(detail: RequestDetail) -> EndpointFormat:
     row, request = detail.row, request_of(detail)
     id_, _, _ = row.id.partition(".")
     request.model = row.model

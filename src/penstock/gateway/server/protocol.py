@@ -9,7 +9,7 @@ they leave to a proxy:
   refused, and trailers never count as headers;
 * what waits for a slow client stays small;
 * a client that is refused while it still sends can read why: the connection is closed for it to
-  read first, and what it goes on sending is thrown away for a while. Closed at once, the refusal
+  read first, and what it continues sending is thrown away for a while. Closed at once, the refusal
   would be lost with the reset;
 * with requests in a pipeline, every one of them learns that the client is gone.
 """
@@ -37,7 +37,7 @@ from penstock.gateway.http_exchange import HANGUP, DisconnectSignal
 _Item = TypeVar("_Item")
 
 
-class Gate:
+class LightEvent:
     """Lets pass whoever waits once it is set, as `asyncio.Event` does."""
 
     __slots__ = ("_is_set", "_waiting")
@@ -69,7 +69,7 @@ class Gate:
             self._waiting = tuple(other for other in self._waiting if other is not waiter)
 
 
-class Flow(FlowControl):
+class LightFlowControl(FlowControl):
     """Whether a client has room for more, and whether more is read from it."""
 
     __slots__ = ("_transport", "_writable", "read_paused", "write_paused")
@@ -77,7 +77,7 @@ class Flow(FlowControl):
     def __init__(self, transport: asyncio.Transport) -> None:
         # What the class above would make is too large.
         self._transport = transport
-        self._writable = Gate(is_set=True)
+        self._writable = LightEvent(is_set=True)
         self.read_paused = False
         self.write_paused = False
 
@@ -91,24 +91,24 @@ class Flow(FlowControl):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let whoever writes go on."""
+        """Let whoever writes continue."""
         self.write_paused = False
         self._writable.set()
 
 
-class Queue(list[_Item]):
+class LightQueue(list[_Item]):
     """A queue that is nearly always empty; its next is the last."""
 
     __slots__ = ()
 
     def appendleft(self, item: _Item) -> None:
-        """Put *item* behind all others."""
+        """Put *item* after all others."""
         self.insert(0, item)
 
 
 # Answers to clients of HTTP/1.0, which know no chunks: the end of the connection ends them.
 #
-# uvicorn closes the connection behind such an answer, but writes one of unknown length in
+# uvicorn closes the connection after such an answer, but writes one of unknown length in
 # chunks all the same. Told that the answer is not chunked, it would count what goes out against
 # a length. So the length is one that anything fits.
 
@@ -149,7 +149,7 @@ FRAMING: Final = 8
 """How many bytes may frame one byte of a body: a chunk of one byte has five, and some have more."""
 
 MAX_PIPELINE: Final = 16
-"""How many requests may wait behind one that is being answered; nobody needs more than a few."""
+"""How many requests may wait after one that is being answered; nobody needs more than a few."""
 
 _Place = Literal["between", "head", "body"]
 """Where in a request the next byte belongs."""
@@ -169,7 +169,7 @@ class HeadLimits:
 
 
 def protocol_of(max_bytes: int, seconds: float) -> type[HttpToolsProtocol]:
-    """Give the protocol of connections whose heads have these limits."""
+    """Return the protocol of connections whose heads have these limits."""
     limits = HeadLimits()
     limits.max_bytes, limits.seconds = max_bytes, seconds
 
@@ -204,12 +204,12 @@ class HardenedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.pipeline = Queue()  # type: ignore[assignment]
+        self.pipeline = LightQueue()  # type: ignore[assignment]
         self._place: _Place = "between"
         self._head_size = 0
         self._body_size = 0
-        self._framing = 0  # what came with a body and is none
-        self._unparsed = 0  # what is left of a body behind a wish for another protocol
+        self._framing = 0  # what came with a body and is not one
+        self._unparsed = 0  # what is left of a body after a wish for another protocol
         self._is_deaf = False  # refused: what still comes is thrown away
         self._answering: RequestResponseCycle | None = None  # the first of those in the pipeline
         self._timer: asyncio.TimerHandle | None = None
@@ -219,7 +219,7 @@ class HardenedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first head."""
         super().connection_made(transport)
-        self.flow = Flow(transport)
+        self.flow = LightFlowControl(transport)
         transport.set_write_buffer_limits(high=MAX_UNSENT)
         listener = transport.get_extra_info("socket")
         if listener is not None:  # The system would buffer megabytes that nobody reads.
@@ -281,7 +281,7 @@ class HardenedProtocol(HttpToolsProtocol):
             self._wait(self.head_limits.seconds)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; what comes behind the body is none."""
+        """Take a header; what comes after the body is not one."""
         if self._place == "head":
             super().on_header(name, value)
 
@@ -303,7 +303,7 @@ class HardenedProtocol(HttpToolsProtocol):
         is_first = not self._is_busy
         super().on_headers_complete()
         self.scope[HANGUP] = DisconnectSignal()  # type: ignore[typeddict-unknown-key]
-        self.cycle.message_event = Gate()  # type: ignore[assignment]
+        self.cycle.message_event = LightEvent()  # type: ignore[assignment]
         self.cycle.transport = _Parting(self)  # type: ignore[assignment]
         if self.parser.get_http_version() == "1.0":
             unframe(self.cycle)
@@ -312,7 +312,7 @@ class HardenedProtocol(HttpToolsProtocol):
         elif len(self.pipeline) < MAX_PIPELINE:
             self.flow.resume_reading()  # Else nobody sees the client hang up.
         if self.parser.should_upgrade():
-            self.cycle.keep_alive = False  # The parser reads nothing behind this request.
+            self.cycle.keep_alive = False  # The parser reads nothing after this request.
             self._unparsed = next((int(v) for k, v in self.headers if k == b"content-length"), 0)
 
     def on_body(self, body: bytes) -> None:
@@ -420,7 +420,7 @@ class _Parting:
         self.write = connection.transport.write
 
     def is_closing(self) -> bool:
-        """Tell whether the connection is about to be closed."""
+        """Return whether the connection is about to be closed."""
         return self._connection.transport.is_closing()
 
     def close(self) -> None:
@@ -429,7 +429,7 @@ class _Parting:
 
 
 def _is_ambiguous(headers: list[tuple[bytes, bytes]], version: str) -> bool:
-    """Tell whether two readers could see the end of the body in different places."""
+    """Return whether two readers could see the end of the body in different places."""
     lengths = [value for name, value in headers if name == b"content-length"]
     codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     hosts = [value for name, value in headers if name == b"host"]

@@ -25,7 +25,7 @@ these must not lie about for thousands of answers."""
 
 
 def run(settings: Settings, load: Callable[[], Settings], announce: Callable[[int], None]) -> None:
-    """Serve until told to end; *load* reads the settings anew.
+    """Serve until told to end; *load* reads the settings again.
 
     Signals may be held until then: it heeds them when it can end well. Raises `UsageError` where it
     cannot listen as it is told to.

@@ -1,4 +1,4 @@
-"""The gateway as a process: it listens, says so, drains when it is told to end, reads anew on HUP.
+"""The gateway as a process: it listens, says so, drains when it is told to end, reads again on HUP.
 
 Told to end, it takes no new request and lets the open ones finish; what is open after
 `drain_seconds` is ended with an error that its client understands. Told twice, it ends at once.

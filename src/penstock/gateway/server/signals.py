@@ -1,7 +1,7 @@
 """The signals that a gateway is told by, and how they wait until it can act on them.
 
 A signal that comes while a process begins would end it on the spot, HUP included. While modules are
-loaded there is nothing to be ended well, so whoever is told to end then just goes. Behind that they
+loaded there is nothing to be ended well, so whoever is told to end then just goes. After that they
 are held back, which processes that are begun meanwhile inherit, and heeded once there are handlers.
 """
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-"""To end, to end from a terminal, to read the configuration anew."""
+"""To end, to end from a terminal, to read the configuration again."""
 
 INTERRUPTED: Final = 130
 """The exit code of a process that somebody at a terminal ended before it served."""

@@ -54,13 +54,13 @@ class Post(Struct, frozen=True):
 
     @classmethod
     def take(cls) -> Self | None:
-        """Take it out of the environment; None in a process that is no worker."""
+        """Take it out of the environment; None in a process that is not a worker."""
         text = os.environ.pop(_VARIABLE, None)
         found: Self | None = None if text is None else _json.decode_as(text, cls)
         return found
 
     def held_to(self, settings: Settings) -> Settings:
-        """Give *settings* with the host and the workers that there are, and no more trust."""
+        """Return *settings* with the host and the workers that there are, and no more trust."""
         insecure = self.insecure and settings.server.insecure
         server = structs.replace(
             settings.server, host=self.host, insecure=insecure, workers=self.workers
@@ -90,7 +90,7 @@ class Workers:
         self._environ: dict[str, str] = {}
 
     def run(self, announce: Callable[[int], None]) -> int:
-        """Begin the workers, *announce* the port once one accepts, see to them; give the exit code.
+        """Run the workers, *announce* the port once one accepts; return the exit code.
 
         Where one ends before any accepts, all end: what keeps it from serving keeps the others too.
         """

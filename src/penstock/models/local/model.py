@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import structs
 
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.errors import UsageError
 from penstock.formats import Format, FormatLike, get
 from penstock.models.base import Batches, Closing, Tap
@@ -53,7 +53,7 @@ class LocalModel(ToolMiddleware, Closing):
         threads: int | None = None,
         repair: bool = True,
         engine: Engine | None = None,
-        debug: str | Settings | None = None,
+        debug: str | DebugSettings | None = None,
         write: Callable[[str], object] | None = None,
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:

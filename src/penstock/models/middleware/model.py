@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.errors import UsageError
 from penstock.formats import FormatLike, Placement, Template, get
 from penstock.messages import AssistantMessage, ToolResult
@@ -83,7 +83,7 @@ class ToolMiddleware:
         retries: int = RETRIES,
         send_back: bool = False,
         on_error: OnError | None = None,
-        debug: str | Settings | None = None,
+        debug: str | DebugSettings | None = None,
         write: Write | None = None,
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:

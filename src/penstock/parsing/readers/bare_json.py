@@ -3,8 +3,8 @@
 A bracket is looked at only there, and only if a key of a call comes first; `BareEnvelope` says
 whether it is a call. Objects one after the other, with white space or a comma between them, are
 several calls; closing brackets that close nothing are dropped. The first object of a list says
-whether it is one of calls: in such a list what is no call is dropped, and told of, and the calls
-behind it still come. The lines of a fence that begins with a call are no text.
+whether it is one of calls: in such a list what is not a call is dropped, and told of, and the calls
+after it still come. The lines of a fence that begins with a call are not text.
 
 The syntax knows the fences of its answer: there is one for each answer.
 """
@@ -18,8 +18,8 @@ from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.readers.base import Verdict
 from penstock.parsing.readers.envelope import CALL, Envelope, NotMeantError, Shape
 from penstock.parsing.readers.json_calls import NEXT, find_next, find_surplus_end
-from penstock.parsing.readers.json_steps import BrokenJSONError, Flow, JSONSteps
-from penstock.parsing.readers.signed_json import NO_CALL, Signature, SignedJSONReader
+from penstock.parsing.readers.json_steps import BrokenJSONError, JSONFlow, JSONSteps
+from penstock.parsing.readers.signed_json import NO_CALL, CallSignature, SignedJSONReader
 from penstock.parsing.scanner import Scanner
 from penstock.values.incremental_state import Change
 from penstock.values.schema import Schema
@@ -49,7 +49,7 @@ _SCHEMA_KEYS: Final = frozenset(
 class BareEnvelope(Envelope):
     """Follows one object and makes a call of it, if it is one.
 
-    Raises `NotMeantError` as soon as that is known not to be so. With *skips* the object stands in
+    Raises `NotMeantError` as soon as that is known not to be so. With *skips* the object is in
     a list of calls: then it is passed over, and told of when it has ended.
     """
 
@@ -118,7 +118,10 @@ class BareEnvelope(Envelope):
 
 
 def is_definition(arguments: dict[str, Any], schema: Schema | None = None) -> bool:
-    """Tell whether *arguments* are a JSON Schema, and no arguments of a tool with this *schema*."""
+    """Return whether *arguments* are a JSON Schema.
+
+    And no arguments of a tool with this *schema*.
+    """
     if arguments.get("type") != "object" or not isinstance(arguments.get("properties"), dict):
         return False
     return schema is None or not {"type", "properties"} <= schema.properties.keys()
@@ -149,7 +152,7 @@ MAX_LABEL: Final = 64
 """How long the label of a fence may be, and how many backticks it may have."""
 
 MAX_BLANK: Final = 256
-"""How much white space may stand between the opening line and the JSON behind it."""
+"""How much white space may stand between the opening line and the JSON after it."""
 
 _TICKS: Final = re.compile(rf"`{{0,{MAX_LABEL}}}")
 _LABEL: Final = re.compile(rf"[^`\n]{{0,{MAX_LABEL}}}")
@@ -159,8 +162,8 @@ _ITEM: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,8})+")
 _ONE_WORD: Final = re.compile(r"[^\s`{\[]{0,32}[ \t]{0,32}(?=[{\[])")
 
 
-class Opening(NamedTuple):
-    """A line of backticks and a label, and the bracket behind it."""
+class BareOpening(NamedTuple):
+    """A line of backticks and a label, and the bracket after it."""
 
     is_fence: bool
     bracket: int = -1
@@ -174,7 +177,9 @@ class Fences:
 
     def __init__(self) -> None:
         self.ticks = 0  # how many backticks opened the fence that is open; none outside of one
-        self.is_hidden = False  # its opening line is no text, so its closing line is none either
+        self.is_hidden = (
+            False  # its opening line is not a text, so its closing line is not one either
+        )
 
     def open(self, ticks: int) -> None:
         """Note that a fence was opened, with so many backticks."""
@@ -187,7 +192,7 @@ class Fences:
 
 
 def begins_item(line: str) -> bool:
-    """Tell whether *line* is nothing but the mark of an item in a list, or several: ``1. -``."""
+    """Return whether *line* is nothing but the mark of an item in a list, or several: ``1. -``."""
     return _ITEM.fullmatch(line) is not None
 
 
@@ -209,24 +214,24 @@ def find_blank_end(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def judge_opening(text: str, at: int) -> Opening | None:
+def judge_opening(text: str, at: int) -> BareOpening | None:
     """Look at the rest of a line that begins with backticks; None tells that more text will tell.
 
-    A backtick in it says that the line is no fence, but code inside a line of text.
+    A backtick in it says that the line is not a fence, but code inside a line of text.
     """
     word = _ONE_WORD.match(text, at)
     if word is not None:
-        return Opening(is_fence=True, bracket=word.end(), is_inline=True)
+        return BareOpening(is_fence=True, bracket=word.end(), is_inline=True)
     label = _LABEL.match(text, at)
     end = label.end() if label else at
     if end == len(text):
         return None
     if text[end] != "\n":
-        return Opening(is_fence=text[end] != "`")
+        return BareOpening(is_fence=text[end] != "`")
     begin = find_blank_end(text, end + 1)
     if begin == len(text):
         return None
-    return Opening(is_fence=True, bracket=begin if text[begin] in "{[" else -1)
+    return BareOpening(is_fence=True, bracket=begin if text[begin] in "{[" else -1)
 
 
 ENVELOPE_KEYS: Final = (
@@ -244,7 +249,7 @@ def _beginnings() -> list[str]:
     return found
 
 
-SIGNATURE: Final = Signature(_beginnings())
+SIGNATURE: Final = CallSignature(_beginnings())
 """How bare JSON begins that may be a call."""
 
 
@@ -259,7 +264,7 @@ class BareCalls:
         self.fences = Fences()
 
     def body(self, marker: str) -> BareCallReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return BareCallReader(marker, self.fences)
 
 
@@ -300,7 +305,7 @@ class BareCallReader(SignedJSONReader):
         return super().mend(text, ended=ended)
 
     def _leave(self, verdict: Verdict, calls: CallSink) -> Verdict:
-        """Note what became of the fence around the calls, which may go on behind them."""
+        """Note what became of the fence around the calls, which may continue after them."""
         if verdict is not Verdict.MORE and self._ticks:
             self._fences.is_hidden = self._closed > 0 or calls.started
         return verdict
@@ -319,7 +324,7 @@ class BareCallReader(SignedJSONReader):
         return verdict
 
     def _stands_first(self, scanner: Scanner, calls: CallSink) -> bool:
-        """Tell whether nothing but blanks stands before the marker on its line."""
+        """Return whether nothing but blanks comes before the marker on its line."""
         if self._begins_line is None:
             before = scanner.read_since_call()[: -len(self._marker)]  # what `trim` took along
             is_first = calls.is_first or "\n" in before
@@ -371,7 +376,7 @@ class BareCallReader(SignedJSONReader):
         scanner.at = opening.bracket + 1
         return None
 
-    # --- behind the value ---
+    # --- after the value ---
 
     def _read_behind(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Look for another value, or for the line that closes the fence."""
@@ -417,7 +422,7 @@ class ListedCalls(BareCalls):
     """The syntax of bare calls, for one answer with lists in it."""
 
     def body(self, marker: str) -> BareCallReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return ListedCallReader(marker, self.fences)
 
 
@@ -444,7 +449,7 @@ MAX_UNNAMED: Final = 1024
 """Within how many characters the first call has to name its tool, or begin its arguments."""
 
 _JSON_LEADING_BLANK: Final = re.compile(r"[ \t\r\n]{0,256}")
-_ANY: Final = Signature(())
+_ANY: Final = CallSignature(())
 
 
 class KnownEnvelope(Envelope):
@@ -463,7 +468,7 @@ class KnownEnvelope(Envelope):
 
 
 class WrappedEnvelope(KnownEnvelope):
-    """An envelope that sees nothing but what stands in a wrapper of its shape."""
+    """An envelope that sees nothing but what is in a wrapper of its shape."""
 
     def follow(self, change: Change) -> None:
         """Take a change at or below the object; raise `NoCallError` where it can be no call."""
@@ -482,7 +487,7 @@ class LeadingJSONReader(SignedJSONReader):
         super().__init__(bracket, shape, _ANY)
         self._is_marked = False  # a marker opened the calls: any name will do
         self._is_sure = False  # the first call has named its tool, or begun its arguments
-        self._lead = 0  # how much text stands between the start marker and the value
+        self._lead = 0  # how much text is between the start marker and the value
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Read on; consume text and write what it says to *calls*."""
@@ -493,7 +498,7 @@ class LeadingJSONReader(SignedJSONReader):
         )
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended: the piece of a cut marker is no content."""
+        """Say that the text has ended: the piece of a cut marker is not a content."""
         verdict = super().finish(scanner, calls)
         if verdict is Verdict.DONE and self.end.startswith(scanner.unread.lstrip()):
             scanner.at = len(scanner.text)
@@ -519,7 +524,7 @@ class LeadingJSONReader(SignedJSONReader):
         return None if calls.is_first else Verdict.NOT_A_CALL
 
     def _enter(self, scanner: Scanner, at: int) -> Verdict | None:
-        """Enter the value that begins at *at*, behind white space."""
+        """Enter the value that begins at *at*, after white space."""
         at = _find_blank_end(scanner.text, at)
         if at == len(scanner.text):
             return Verdict.MORE
@@ -553,7 +558,7 @@ class LeadingJSONReader(SignedJSONReader):
     def _is_late(self, scanner: Scanner, at: int) -> bool:
         return scanner.offset + at - self._start > MAX_UNNAMED
 
-    # --- behind the value ---
+    # --- after the value ---
 
     def _read_behind(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Look for the end marker or another value; None tells that one begins."""
@@ -581,7 +586,7 @@ class LeadingJSONReader(SignedJSONReader):
 
 
 class LabelledJSONReader(LeadingJSONReader):
-    """Reads JSON behind a *marker* that is one only with the *label* behind it, up to *end*.
+    """Reads JSON after a *marker* that is one only with the *label* after it, up to *end*.
 
     Any tool may be called so, unless only *known* ones may. A marker that is a bracket may also
     begin the answer, as ever. Markers are read in two parts where one begins with another: only
@@ -627,7 +632,7 @@ def _find_blank_end(text: str, at: int) -> int:
 RESPONSE: Final = "response"
 """The key of the text."""
 
-_SIGNATURE: Final = Signature((f'{{"{RESPONSE}":"',))
+_SIGNATURE: Final = CallSignature((f'{{"{RESPONSE}":"',))
 
 
 class ResponseReader(LeadingJSONReader):
@@ -643,7 +648,7 @@ class ResponseReader(LeadingJSONReader):
                 return Verdict.MORE
             if is_response:
                 self._response = JSONSteps()
-                self._response.step(self._bracket, 0, Flow.WAITS)
+                self._response.step(self._bracket, 0, JSONFlow.WAITS)
         if self._response is None:
             return super().read(scanner, calls)
         return self._read_response(self._response, scanner, calls)
@@ -662,7 +667,7 @@ class ResponseReader(LeadingJSONReader):
         try:
             while moves and scanner.at < len(scanner.text) and not response.complete:
                 begin = scanner.at
-                changes, scanner.at = response.step(scanner.text, begin, Flow.STREAMS)
+                changes, scanner.at = response.step(scanner.text, begin, JSONFlow.STREAMS)
                 for change in changes:
                     if change.path == (RESPONSE,) and change.kind == "string":
                         calls.say(change.text)

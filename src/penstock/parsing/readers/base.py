@@ -18,7 +18,7 @@ from penstock.values.schema import Schema
 
 __all__ = [
     "BodyReader",
-    "Header",
+    "CallHeader",
     "NoCallError",
     "OpenString",
     "Repairable",
@@ -62,37 +62,37 @@ class BodyReader(Protocol):
     """Why the body is broken: in words, or as the reader of its values has it."""
 
     end: str
-    """The marker that is to come behind the call; empty where there is none."""
+    """The marker that is to come after the call; empty where there is not one."""
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Read on; consume text and write what it says to *calls*."""
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended; tell whether what was read stands.
+        """Say that the text has ended; return whether what was read stands.
 
         A string that is open takes what was held back, for a call that is shown up to its cut.
         """
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
 
 
 @runtime_checkable
 class Repairable(BodyReader, Protocol):
-    """A body whose text can be mended when it broke, or when the model stopped inside it."""
+    """A body whose text can be repaired when it broke, or when the model stopped inside it."""
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Make calls of *text*, all that stands between the start marker and the end marker.
+        """Make calls of *text*, all that is between the start marker and the end marker.
 
-        With *ended* the model stopped inside it, and it was lawful so far; otherwise it broke. An
+        With *ended* the model stopped inside it, and it was valid so far; otherwise it broke. An
         empty list tells that nothing can be made of it.
         """
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now, decoded."""
+        """Return what has gone out of the string that streams just now, decoded."""
 
 
-class Header(BodyReader, Protocol):
+class CallHeader(BodyReader, Protocol):
     """A body that is the header of a channel: text of one kind follows it."""
 
     enters: Channel | None
@@ -103,7 +103,7 @@ class Header(BodyReader, Protocol):
 
 
 def read_call(body: BodyReader, text: str, schemas: Mapping[str, Schema]) -> ToolCall | None:
-    """Give the call that *body*, a fresh reader, makes of *text*, if it ends with the text."""
+    """Return the call that *body*, a fresh reader, makes of *text*, if it ends with the text."""
     scanner = Scanner()
     output = Output(scanner)
     calls = CallSink(output, schemas, lambda: "", lambda _: None, live=False)
@@ -118,7 +118,7 @@ def read_call(body: BodyReader, text: str, schemas: Mapping[str, Schema]) -> Too
 
 
 def without_begun(text: str, closing: str) -> str:
-    """Give *text* without the beginning of *closing* that it may end with."""
+    """Return *text* without the beginning of *closing* that it may end with."""
     for size in range(min(len(closing), len(text)), 1, -1):
         if closing.lower().startswith(text[-size:].lower()):
             return text[:-size]

@@ -1,8 +1,8 @@
 """The header of a message, and the call that the message may be.
 
 A header is taken as it comes, so that it may have begun in the prompt, and judged as a whole: it is
-not done, it is none, or something follows it. What follows is a channel, which ends the body, or a
-call, which the body goes on with. A header that is none is prose: its marker is text.
+not done, it is not one, or something follows it. What follows is a channel, which ends the body, or
+a call, which the body continues with. A header that is not one is prose: its marker is text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from penstock.values.incremental_state import Change
 
 # Messages that hold a call in JSON, up to an end marker.
 #
-# Either all of the call stands there, or its name stands in the header and its arguments alone
+# Either all of the call stands there, or its name is in the header and its arguments alone
 # stand there: an object, JSON inside a string, or null; nothing at all before an end marker is
-# an empty object, too. Behind the JSON surplus brackets are dropped; any other text is the
+# an empty object, too. After the JSON surplus brackets are dropped; any other text is the
 # message's.
 
 
@@ -36,7 +36,7 @@ _ARGUMENTS: Final = "arguments"
 class JSONMessageReader(JSONCallReader):
     """Reads the calls of one message.
 
-    It ends with one of *ends*; *behind* is the channel of what else stands before that.
+    It ends with one of *ends*; *after* is the channel of what else comes before that.
     """
 
     def __init__(self, ends: tuple[str, ...] = (), behind: Channel | None = None) -> None:
@@ -49,7 +49,7 @@ class JSONMessageReader(JSONCallReader):
         """Say that the text has ended: a value that is whole stands without its end marker."""
         verdict = super().finish(scanner, calls)
         if verdict is Verdict.DONE and begins_any(self._ends, scanner.unread.lstrip()):
-            scanner.at = len(scanner.text)  # the piece of a cut marker is no content
+            scanner.at = len(scanner.text)  # the piece of a cut marker is not a content
         return verdict
 
     def _look(self, scanner: Scanner) -> tuple[int, str | None]:
@@ -69,7 +69,7 @@ class JSONMessageReader(JSONCallReader):
         return at, end
 
     def _read_behind(self, scanner: Scanner) -> Verdict | None:
-        """Look for an end marker or another value; None tells to go on."""
+        """Look for an end marker or another value; None tells to continue."""
         at, end = self._look(scanner)
         if end == "":
             return Verdict.MORE
@@ -146,7 +146,7 @@ class NamedJSONReader(JSONMessageReader):
         return envelope
 
     def _find_envelope(self, change: Change, calls: CallSink) -> Envelope | None:
-        """Give the one envelope that there is."""
+        """Return the one envelope that there is."""
         del change
         if self._envelope is None:
             self._envelope = self._new_envelope(calls)
@@ -169,13 +169,13 @@ class NamedJSONReader(JSONMessageReader):
         self._envelope = None
 
     def _begins_another(self, text: str, at: int) -> bool:
-        """Tell that a message has one value: what looks like another is text."""
+        """Return that a message has one value: what looks like another is text."""
         del text, at
         return False
 
 
 def begins_any(markers: tuple[str, ...], piece: str) -> bool:
-    """Tell whether *piece* is the beginning of one of *markers*."""
+    """Return whether *piece* is the beginning of one of *markers*."""
     return bool(piece) and any(marker.startswith(piece) for marker in markers)
 
 
@@ -183,7 +183,7 @@ MAX_HEADER: Final = 240
 """How many characters a header may have: a long name of a tool, and some junk."""
 
 OUTSIDE: Final = Channel("text", (), interrupted=True)
-"""Text in no channel, behind a message: a header may follow."""
+"""Text in no channel, after a message: a header may follow."""
 
 _GAP: Final = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
 _RECIPIENT: Final = "to="
@@ -195,7 +195,7 @@ Opening = tuple[str, Channel | None]
 
 
 class MessageCall(Protocol):
-    """A body behind a header: a call that may be mended, and that says what follows it."""
+    """A body after a header: a call that may be repaired, and that says what follows it."""
 
     error: str | ParseError
     end: str
@@ -211,13 +211,13 @@ class MessageCall(Protocol):
         """Say that the text has ended."""
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now."""
+        """Return the string that streams just now."""
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Make calls of *text*, all that stands behind the header."""
+        """Make calls of *text*, all that comes after the header."""
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
 
 
 class Opened(NamedTuple):
@@ -239,7 +239,7 @@ class Message:
         self.error: str | ParseError = ""
         self.end = ""
         self._header = header
-        self._given = -1  # how much of it stands in the prompt
+        self._given = -1  # how much of it is in the prompt
         self._channel: Channel | None = None
         self._call: MessageCall | None = None
 
@@ -268,11 +268,11 @@ class Message:
         return verdict
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._call is None else self._call.run()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Let the call be mended; of *text* only what stands behind the header is its own."""
+        """Let the call be repaired; of *text* only what comes after the header is its own."""
         if self._call is None:
             return []
         at = text.find(self.last)
@@ -280,12 +280,12 @@ class Message:
         return self._call.mend(behind, ended=ended)
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return None if self._call is None else self._call.open_text()
 
     def _read_header(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Take more of the header; None tells that a call follows it."""
-        if scanner.offset + scanner.at == 0:  # No marker stands before it in the answer.
+        if scanner.offset + scanner.at == 0:  # No marker comes before it in the answer.
             self._given = len(self._header)
         room = MAX_HEADER - len(self._header)
         piece = scanner.text[scanner.at : scanner.at + room]
@@ -304,13 +304,13 @@ class Message:
         return None
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
-        """Tell what *header* is: whole, `MORE` or `PROSE`."""
+        """Return what *header* is: whole, `MORE` or `PROSE`."""
         raise NotImplementedError
 
     def _is_answer(self, header: str, *words: str) -> bool:
-        """Tell whether the answer begins without a header, though the prompt has begun one.
+        """Return whether the answer begins without a header, though the prompt has begun one.
 
-        A token, a recipient or one of *words* goes on with a role; anything else is text.
+        A token, a recipient or one of *words* continues with a role; anything else is text.
         """
         if self._given < 0 or _RECIPIENT in header[: self._given] or "<" in header[: self._given]:
             return False
@@ -325,7 +325,7 @@ class ClosingMark(Message):
     """Passes a mark that closes a message, or nothing: what follows is in no channel."""
 
     def _judge(self, header: str, calls: CallSink) -> Opened:
-        """Tell that the mark is all there is."""
+        """Return that the mark is all there is."""
         del header, calls
         return Opened(0, OUTSIDE)
 
@@ -338,14 +338,14 @@ def skip_gap(text: str, at: int) -> int | None:
 
 
 def opened_thought(prompt: str, ends: tuple[str, ...]) -> Opening | None:
-    """Give the thought that a *prompt* opens as it may for any model; *ends* end it, too."""
+    """Return the thought that a *prompt* opens as it may for any model; *ends* end it, too."""
     if not prompt.rstrip().endswith(_THINK):
         return None
     return "", Channel("thinking", (_THINK_END, *ends), interrupted=True)
 
 
 def opened_from(prompt: str, *markers: str) -> Opening | None:
-    """Give the end of *prompt* from the last of *markers* on; the first that it has counts."""
+    """Return the end of *prompt* from the last of *markers* on; the first that it has counts."""
     for marker in markers:
         at = prompt.rfind(marker)
         if at != -1:
@@ -412,7 +412,7 @@ class VerbatimReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the text as a run."""
+        """Return the text as a run."""
         return None if self._string is None else self._string.run()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
@@ -424,7 +424,7 @@ class VerbatimReader:
         return [RepairedCall(self._name, {self._key: written}, ["closed the message"])]
 
     def open_text(self) -> str | None:
-        """Give what has gone out so far."""
+        """Return what has gone out so far."""
         return None if self._string is None else self._string.gone_out()
 
     def _open(self, calls: CallSink) -> PlainString:
@@ -438,7 +438,7 @@ class VerbatimReader:
         calls.close()
 
 
-class CodeReader:
+class ChannelCodeReader:
     """Reads a call of *name* whose message is code, or a JSON object with the arguments.
 
     It is an object where the first thing of it is a brace. *json* reads that; *code* the rest.
@@ -472,15 +472,15 @@ class CodeReader:
         return verdict
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._chosen is None else self._chosen.run()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Let the reader mend that was chosen."""
+        """Let the reader repair that was chosen."""
         return [] if self._chosen is None else self._chosen.mend(text, ended=ended)
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return None if self._chosen is None else self._chosen.open_text()
 
     def _choose(self, scanner: Scanner) -> MessageCall | None:

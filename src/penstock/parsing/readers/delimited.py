@@ -1,7 +1,7 @@
 """Calls that are spelled out, ``call:NAME{k:v,…}``, with marks around the call and its strings.
 
 The header follows the start marker at once, so a call is soon known to be one. The arguments are
-read as they arrive (`delimited_arguments`); behind their closing brace the call stands, whether its
+read as they arrive (`delimited_arguments`); after their closing brace the call stands, whether its
 end marker follows or not. A name without arguments is a call only if the end marker follows.
 
 Text that ends inside a call is all text: where a string is open, what looks like another call may
@@ -47,16 +47,16 @@ class Delimiters(Struct, frozen=True):
 
     @property
     def key_ends(self) -> Markers:
-        """What ends a bare key: a colon, or something that shows that it is no key."""
+        """What ends a bare key: a colon, or something that shows that it is not a key."""
         return markers(":", ",", "{", "}", "[", "]", self.start, self.end, self.quote)
 
     @property
     def word_ends(self) -> Markers:
-        """What ends a bare value, be it a mark that cannot stand in one."""
+        """What ends a bare value, be it a mark that cannot are in one."""
         return markers(",", "}", "]", self.start, self.end, self.quote)
 
     def closing_at(self, text: str, at: int) -> str | None:
-        """Give what closes the string that opens at *at*: the same mark again, or a plain quote.
+        """Return what closes the string that opens at *at*: the same mark again, or a plain quote.
 
         It is empty where no string opens, and None where only more text can tell.
         """
@@ -96,7 +96,7 @@ class DelimitedString:
         return "".join(self._pieces)
 
     def read(self, scanner: Scanner) -> bool:
-        """Take the text up to the closing mark, and that; tell whether it was there."""
+        """Take the text up to the closing mark, and that; return whether it was there."""
         text, at = scanner.text, scanner.at
         found = self._marks.find(text, at)
         self.take(scanner, found.start() if found else self._marks.find_held(text, at))
@@ -106,7 +106,7 @@ class DelimitedString:
         return True
 
     def close(self) -> str:
-        """End it; give all that it says."""
+        """End it; return all that it says."""
         text = self.text
         if self._writer is not None:
             self._writer.close_text(text)
@@ -123,7 +123,7 @@ class DelimitedString:
             self._writer.add_text(piece)
 
     def run(self) -> OpenString | None:
-        """Give the string as a run, if it goes out as it comes."""
+        """Return the string as a run, if it goes out as it comes."""
         if self._writer is None:
             return None
         return OpenString(_special(self._marks.literals[0][0]), self._pieces, self._translate)
@@ -138,7 +138,7 @@ class DelimitedString:
 
 @lru_cache(maxsize=64)
 def _special(first: str) -> re.Pattern[str]:
-    """Give what is not plain: what may begin the closing mark, or strict JSON escapes."""
+    """Return what is not plain: what may begin the closing mark, or strict JSON escapes."""
     return re.compile(rf'[{re.escape(first)}"\\\x00-\x1f]')
 
 
@@ -158,7 +158,7 @@ class Container:
         return "}" if isinstance(self.value, dict) else "]"
 
     def child(self) -> Schema | None:
-        """Give the schema of the value that comes next, where one is known."""
+        """Return the schema of the value that comes next, where one is known."""
         if self._schema is None:
             return None
         if isinstance(self.value, dict):
@@ -174,7 +174,7 @@ class Container:
 
 
 def read_word(word: str, schema: Schema | None) -> Any:
-    """Give what a bare *word* says: a literal of JSON, or its text.
+    """Return what a bare *word* says: a literal of JSON, or its text.
 
     It is text, too, where *schema* wants a string and not what the literal is.
     """
@@ -203,7 +203,7 @@ def _literal(word: str) -> Any:
 # Each step reads up to the next thing that matters: the end of a string, of a word, of a
 # container. A string argument between marks goes out as it comes; any other value goes out when
 # it is closed. What is held back is what may begin a mark, and a bare key until its colon: at
-# most `MAX_KEY` characters. Containers that are open stand in a list, so depth is a number with
+# most `MAX_KEY` characters. Containers that are open are in a list, so depth is a number with
 # a limit.
 #
 # No mark of a call can stand outside of strings: a model that forgets a closing brace breaks
@@ -211,7 +211,7 @@ def _literal(word: str) -> Any:
 
 
 MAX_KEY: Final = 256
-"""How many characters a bare key may have: prose behind a brace is not held back for long."""
+"""How many characters a bare key may have: prose after a brace is not held back for long."""
 
 _DELIMITED_ARGUMENTS_BLANK: Final = re.compile(r"\s*+")
 
@@ -241,7 +241,7 @@ class ArgumentsReader:
         self._word: list[str] | None = None  # the pieces of a bare value
 
     def step(self, scanner: Scanner) -> bool:
-        """Take a step; tell whether there was text enough for it.
+        """Take a step; return whether there was text enough for it.
 
         Raises `NoCallError` for what arguments cannot have at this place.
         """
@@ -264,11 +264,11 @@ class ArgumentsReader:
                 return self._read_behind(scanner)
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._string.run() if self._string is not None else None
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         string = self._string
         return string.text if string is not None and string.streams else None
 
@@ -495,7 +495,7 @@ class DelimitedReader:
         """Say that the text has ended: a call that is closed stands without its end marker."""
         del calls
         if self._closed:
-            scanner.at = len(scanner.text)  # the piece of a cut marker is no content
+            scanner.at = len(scanner.text)  # the piece of a cut marker is not a content
             return Verdict.DONE
         if self._arguments is not None:
             self._arguments.flush(scanner)
@@ -504,13 +504,13 @@ class DelimitedReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._arguments.run() if self._arguments is not None else None
 
     # --- the parts of a call ---
 
     def _read_header(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Read up to the brace that opens the arguments; None tells to go on."""
+        """Read up to the brace that opens the arguments; None tells to continue."""
         text, at = scanner.text, scanner.at
         self._schemas = calls.schemas
         header = _HEADER.match(text, at)
@@ -563,14 +563,17 @@ class DelimitedReader:
             return Verdict.DONE
         return Verdict.MORE if self.end.startswith(window) else Verdict.UNTERMINATED
 
-    # --- mending ---
+    # --- repairing ---
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return self._arguments.open_text() if self._arguments is not None else None
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Make a call of *text*: close what is open, or mend the JSON that was written instead."""
+        """Make a call of *text*.
+
+        Close what is open, or repair the JSON that was written instead.
+        """
         text = without_turn_end(text)
         header = _HEADER.match(text)
         if header is None:
@@ -582,7 +585,7 @@ class DelimitedReader:
             return [] if ended else self._mend_json(name, inside)
 
     def _close(self, name: str, inside: str) -> dict[str, Any]:
-        """Give the arguments of a call that is lawful as far as it goes."""
+        """Return the arguments of a call that is valid as far as it goes."""
         writer = ArgumentWriter(self._schemas.get(name), _forget)
         if not inside:
             return writer.arguments
@@ -597,9 +600,9 @@ class DelimitedReader:
         return writer.arguments
 
     def _mend_json(self, name: str, inside: str) -> list[RepairedCall]:
-        """Mend arguments without any mark.
+        """Repair arguments without any mark.
 
-        With marks it is certain where strings end, and mending that guesses at quotes would join
+        With marks it is certain where strings end, and repairing that guesses at quotes would join
         what they part.
         """
         if self._marks.quote in inside or not inside.startswith("{"):

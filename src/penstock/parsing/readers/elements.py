@@ -11,7 +11,7 @@ answer ends with the call's end tag and the walker took it for a part of somethi
 comment that never ends, of a string whose closing tags were all data), `rxml.loads` has the last
 word: it sees the end, and the walker did not.
 
-An element with words in it and no element is no call, but prose with a tag of that name.
+An element with words in it and no element is not a call, but prose with a tag of that name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ElementCalls(Struct, frozen=True):
     def of(
         cls, tools: Iterable[Tool], *, trims: bool = False, duplicates: Duplicates = "error"
     ) -> ElementCalls:
-        """Give the syntax of calls of *tools*; a name that no tag can have is never called."""
+        """Return the syntax of calls of *tools*; a name that no tag can have is never called."""
         names = tuple(tool.name for tool in tools if is_name(tool.name))
         return cls(names, trims, duplicates)
 
@@ -67,7 +67,7 @@ class ElementCalls(Struct, frozen=True):
         return tuple(f"<{name}{end}" for name in self.names for end in (">", "/>", " />"))
 
     def body(self, marker: str) -> ElementCallReader | EmptyCallReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         name = marker.strip("</ >")
         if marker.endswith("/>"):
             return EmptyCallReader(name)
@@ -148,7 +148,7 @@ class ElementCallReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._string.run() if self._string is not None else None
 
     def _begin(self, calls: CallSink) -> Walker:
@@ -158,7 +158,7 @@ class ElementCallReader:
         return self._walker
 
     def _step(self, walker: Walker, scanner: Scanner, calls: CallSink) -> bool:
-        """Take one step of the walker; tell whether there was text enough for it."""
+        """Take one step of the walker; return whether there was text enough for it."""
         begin, before = scanner.at, walker.field
         end = walker.step(scanner.text, begin)
         if end == MORE:
@@ -227,7 +227,7 @@ class ElementCallReader:
         )
 
     def _refuse(self, exc: NoCallError | ParseError) -> None:
-        """Note why this is no call, with the tool's name, as an error of its kind."""
+        """Note why this is not a call, with the tool's name, as an error of its kind."""
         self._broken = True
         if isinstance(exc, ParseError):
             message = self._named(exc.reason)
@@ -242,7 +242,7 @@ class ElementCallReader:
     # --- where the answer ends ---
 
     def _close_after_all(self, walker: Walker, calls: CallSink) -> bool:
-        """End the call if its end tag is the last of the answer; tell whether it could be.
+        """End the call if its end tag is the last of the answer; return whether it could be.
 
         A string that went out with the end tag in it is not taken back.
         """
@@ -260,7 +260,7 @@ class ElementCallReader:
         return True
 
     def _without_end(self, text: str) -> tuple[str, bool]:
-        """Take the call's end tag, and white space behind it, off *text*; tell if it was there."""
+        """Take the call's end tag, and white space after it, off *text*; tell if it was there."""
         bare = text.rstrip()
         at = bare.rfind("</")
         closing = closing_at(bare, at) if at != -1 else None
@@ -283,7 +283,7 @@ class ElementCallReader:
             self._open_text = string.finish(at_tag=closing is not None)
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams, or did where the answer ended."""
+        """Return what has gone out of the string that streams, or did where the answer ended."""
         if self._open_text is None and self._string is not None:
             return self._string.gone_out()
         return self._open_text
@@ -292,7 +292,7 @@ class ElementCallReader:
         """Close what the model left open when it stopped; a call that broke stays broken.
 
         An end tag of the call that stands anywhere but at the end of the *text* tells that the
-        model went on behind it: then nobody knows what the text is. Words before the first field
+        model went on after it: then nobody knows what the text is. Words before the first field
         tell of prose that names the tags and means no call.
         """
         walker = self._walker
@@ -345,7 +345,7 @@ class ElementCallReader:
         at = inside.rfind("</")
         if at != -1 and may_become_closing(inside, at, name):
             return inside[:at]
-        # A newline that stands before no tag is part of its string.
+        # A newline that comes before no tag is part of its string.
         return inside + "\n" if self._trims and inside.endswith("\n") else inside
 
     # --- where the call is broken ---
@@ -369,6 +369,6 @@ class ElementCallReader:
 
 
 def _is_words(inside: str, walker: Walker) -> bool:
-    """Tell whether *inside* holds words and no element; a remark is none of both."""
+    """Return whether *inside* holds words and no element; a remark is not one of both."""
     words = "" if walker.seen else inside.lstrip()
     return words != "" and not words.startswith("<!")

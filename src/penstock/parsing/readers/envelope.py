@@ -3,10 +3,10 @@
 Told of every change in the object, it opens the call as soon as the name is known and the arguments
 have begun, writes them as they come, and closes the call with the object. Keys may come in any
 order: arguments that come before the name wait for it. Arguments may be JSON inside a string; then
-`inner` reads them, and they are written as they come too. An id that comes behind the arguments is
+`inner` reads them, and they are written as they come too. An id that comes after the arguments is
 too late, in either mode: the call has begun, under an id of ours.
 
-A `Shape` says which keys are looked at. What is not in it is no part of a call.
+A `Shape` says which keys are looked at. What is not in it is not a part of a call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.errors import JSONParseError, ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.readers.base import OpenString, Verdict, without_begun
-from penstock.parsing.readers.json_steps import BrokenJSONError, Flow, JSONSteps
+from penstock.parsing.readers.json_steps import BrokenJSONError, JSONFlow, JSONSteps
 from penstock.parsing.readers.tagged.tags import known_name
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
@@ -56,9 +56,9 @@ Found = tuple[str, dict[str, Any]]
 
 
 def find_tool(name: str, schemas: Mapping[str, Schema]) -> str:
-    """Give the name of a tool as it is known: the same, or else the same but for case.
+    """Return the name of a tool as it is known: the same, or else the same but for case.
 
-    Raises `NoCallError` where there is none.
+    Raises `NoCallError` where there is not one.
     """
     known = known_name(name.strip(), schemas)
     if known is None:
@@ -67,9 +67,9 @@ def find_tool(name: str, schemas: Mapping[str, Schema]) -> str:
 
 
 def read_arguments_call_shapes(fields: dict[str, Any]) -> dict[str, Any] | None:
-    """Give the arguments that stand beside a name; None where there are none.
+    """Return the arguments that stand beside a name; None where there are not.
 
-    Raises `NoCallError`, or `JSONParseError`, for arguments that are no object.
+    Raises `NoCallError`, or `JSONParseError`, for arguments that are not object.
     """
     arguments = next((fields[key] for key in _ARGUMENTS if fields.get(key) is not None), None)
     if isinstance(arguments, str):
@@ -80,18 +80,18 @@ def read_arguments_call_shapes(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def find_calls(value: Any, schemas: Mapping[str, Schema]) -> list[Found]:
-    """Give the calls that *value* is, of the tools that it names itself.
+    """Return the calls that *value* is, of the tools that it names itself.
 
-    Raises `NoCallError`, or `JSONParseError`, where it is none.
+    Raises `NoCallError`, or `JSONParseError`, where it is not one.
     """
     return [_named(_flat(item), schemas) for item in _items(value)]
 
 
 def unwrap(value: Any, declared: Collection[str]) -> list[dict[str, Any]]:
-    """Give the arguments of each call that *value* is, of a tool that has those *declared*.
+    """Return the arguments of each call that *value* is, of a tool that has those *declared*.
 
-    An object in which anything is no envelope holds the arguments itself. Raises `NoCallError` for
-    a list of something else than calls.
+    An object in which anything is not an envelope holds the arguments itself. Raises `NoCallError`
+    for a list of something else than calls.
     """
     if isinstance(value, list):
         return [_inside(item, declared) for item in _items(value)]
@@ -104,7 +104,7 @@ def unwrap(value: Any, declared: Collection[str]) -> list[dict[str, Any]]:
 
 
 def _items(value: Any) -> list[dict[str, Any]]:
-    """Give the objects in a list of calls, or in an envelope around one; or the one object."""
+    """Return the objects in a list of calls, or in an envelope around one; or the one object."""
     items = value
     if isinstance(value, dict) and len(value) == 1:
         items = next((value[key] for key in LISTS if isinstance(value.get(key), list)), value)
@@ -120,7 +120,7 @@ def _named(fields: dict[str, Any], schemas: Mapping[str, Schema]) -> Found:
 
 
 def _inside(item: dict[str, Any], declared: Collection[str]) -> dict[str, Any]:
-    """Give the arguments in the envelope *item*, or *item* itself where it is none."""
+    """Return the arguments in the envelope *item*, or *item* itself where it is not one."""
     if not all(key in ENVELOPE and key not in declared for key in item):
         return item
     fields = _flat(item)
@@ -135,7 +135,7 @@ def _inside(item: dict[str, Any], declared: Collection[str]) -> dict[str, Any]:
 
 
 def _flat(item: dict[str, Any]) -> dict[str, Any]:
-    """Put what stands in an inner ``tool`` or ``function`` beside what stands around it."""
+    """Put what is in an inner ``tool`` or ``function`` beside what stands around it."""
     fields = dict(item)
     for wrapper in WRAPPERS:
         if isinstance(fields.get(wrapper), dict):
@@ -152,7 +152,7 @@ def _name_in(fields: dict[str, Any]) -> str:
 # Whoever follows the changes of the object knows which of them are arguments, and says so here.
 
 
-class Members:
+class JSONMembers:
     """Writes arguments out of the changes of a JSON value."""
 
     is_streaming = False
@@ -191,7 +191,7 @@ class NotMeantError(NoCallError):
 
 
 class Shape(Struct, frozen=True):
-    """Where the parts of a call stand in its object.
+    """Where the parts of a call are in its object.
 
     *wrappers* are keys of an object around the call (``{"tool": {…}}``), *holders* those of one
     that has the name and perhaps the arguments (``{"function": {"name": …}}``), *lists* those of a
@@ -207,7 +207,7 @@ class Shape(Struct, frozen=True):
 
 
 def read_arguments(value: Any) -> dict[str, Any]:
-    """Give the arguments that *value* says: an object, JSON inside a string, or nothing.
+    """Return the arguments that *value* says: an object, JSON inside a string, or nothing.
 
     Raises `NoCallError`, or `JSONParseError`, for anything else: no tool is to run without what was
     meant.
@@ -226,8 +226,8 @@ HELD_NAME: Final = "name"
 """The key of the name in a holder."""
 
 
-class Envelope(Members):
-    """Follows one object and makes a call of it; *base* is how deep it stands in the JSON."""
+class Envelope(JSONMembers):
+    """Follows one object and makes a call of it; *base* is how deep it is in the JSON."""
 
     def __init__(self, calls: CallSink, base: int, shape: Shape = CALL) -> None:
         self.name = ""
@@ -272,9 +272,9 @@ class Envelope(Members):
         self.inner = None
 
     def agrees_with(self, call: RepairedCall, open_text: str | None) -> bool:
-        """Tell whether *call*, made of the same text, says what was read before that broke.
+        """Return whether *call*, made of the same text, says what was read before that broke.
 
-        What mending makes of a text is a guess; what was read before the mistake is none.
+        What repairing makes of a text is a guess; what was read before the mistake is not one.
         """
         writer, schema = self._writer, self._calls.schemas.get(call.name)
         if writer is None or schema is None:
@@ -284,7 +284,7 @@ class Envelope(Members):
         return writer.agrees_with(coerce(call.arguments, schema, typed=True), open_text)
 
     def _within(self, path: Path) -> tuple[Path, bool]:
-        """Give *path* as seen from the call itself; tell whether it goes through a holder."""
+        """Return *path* as seen from the call itself; return whether it goes through a holder."""
         if len(path) > 1 and path[0] in self._shape.wrappers:
             path = path[1:]
         is_held = len(path) > 1 and path[0] in self._shape.holders
@@ -377,7 +377,7 @@ class Envelope(Members):
 # The object holds the arguments; or it is an envelope as other formats have it, with a name and
 # the arguments inside, and then the name says nothing new. It is an envelope if every key of it
 # is one of an envelope's, and none is an argument that the tool declares: so what was read
-# waits until the first key that is no envelope's, or until the object is whole. A list of calls
+# waits until the first key that is not an envelope's, or until the object is whole. A list of calls
 # waits as well.
 
 
@@ -417,12 +417,12 @@ class JSONArgumentReader:
         return Verdict.DONE
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended; tell whether the value is whole."""
+        """Say that the text has ended; return whether the value is whole."""
         del scanner, calls
         return Verdict.DONE if self._steps.complete else Verdict.GIVE_UP
 
     def close(self, calls: CallSink) -> None:
-        """Close the call, and put out those that stand behind it in a list."""
+        """Close the call, and put out those that stand after it in a list."""
         calls.close()
         for arguments in self._object.further:
             writer = calls.open(self._name)
@@ -431,33 +431,33 @@ class JSONArgumentReader:
             calls.close()
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._steps.run() if self._object.is_streaming else None
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now, decoded."""
+        """Return what has gone out of the string that streams just now, decoded."""
         return "".join(self._steps.pieces) if self._object.is_streaming else None
 
     def _step(self, scanner: Scanner, calls: CallSink) -> bool:
-        """Read up to the next change; tell whether anything came of it."""
+        """Read up to the next change; return whether anything came of it."""
         before, writer = scanner.at, calls.writer
         assert writer is not None  # noqa: S101 - whoever knows the name has opened the call
-        flow = Flow.STREAMS if self._object.is_streaming else Flow.WAITS
+        flow = JSONFlow.STREAMS if self._object.is_streaming else JSONFlow.WAITS
         changes, scanner.at = self._steps.step(scanner.text, before, flow)
         for change in changes:
             self._object.follow(change, writer)
         return bool(changes) or scanner.at > before
 
 
-class _ArgumentObject(Members):
+class _ArgumentObject(JSONMembers):
     """Follows the object and writes the arguments of it."""
 
     def __init__(self, name: str, schema: Schema | None, *, several: bool) -> None:
-        self.further: list[dict[str, Any]] = []  # arguments of the calls behind the first
+        self.further: list[dict[str, Any]] = []  # arguments of the calls after the first
         self._name = name
         self._several = several
         self._declared = schema.properties if schema is not None else {}
-        self._is_flat = False  # it is no envelope, but the arguments themselves
+        self._is_flat = False  # it is not an envelope, but the arguments themselves
         self._waiting: dict[str, Any] = {}  # what was read before that was known
 
     def follow(self, change: Change, writer: ArgumentWriter) -> None:
@@ -488,7 +488,7 @@ class _ArgumentObject(Members):
             self._waiting[key] = change.value
 
     def _may_wrap(self, key: str, change: Change) -> bool:
-        """Tell whether an envelope may have this under *key*."""
+        """Return whether an envelope may have this under *key*."""
         if key in self._declared:
             return False
         match change.kind:
@@ -502,7 +502,7 @@ class _ArgumentObject(Members):
                 return key in _NAMING or key in CALL.arguments
 
     def _unwrapped(self, value: Any) -> list[dict[str, Any]]:
-        """Give the arguments of each call in *value*, of which nothing can be no envelope."""
+        """Return the arguments of each call in *value*, of which nothing can be no envelope."""
         if isinstance(value, list) or any(isinstance(value.get(key), _NESTS) for key in _OUTER):
             return unwrap(value, self._declared)
         inside = [_decoded(value[key]) for key in value if key in CALL.arguments]
@@ -526,7 +526,7 @@ def _decoded(value: Any) -> dict[str, Any] | None:
     return inside if isinstance(inside, dict) else None
 
 
-# Calls out of JSON that broke: mended as a whole, then read by the same shape.
+# Calls out of JSON that broke: repaired as a whole, then read by the same shape.
 
 
 _WORDS_BEFORE: Final = re.compile(
@@ -538,18 +538,19 @@ _LAST_TOKEN: Final = re.compile(rf"\s*+(?:{CONTROL_TOKEN}|</s>)\Z")
 """A token that ends the turn, or the call: elsewhere ``</s>`` is HTML."""
 
 Check = Callable[[dict[str, Any]], None]
-"""Raises `NoCallError` for an object that is no call, whatever its shape."""
+"""Raises `NoCallError` for an object that is not a call, whatever its shape."""
 
 
 def mended_calls(
     text: str, shape: Shape, check: Check | None = None, end: str = ""
 ) -> list[RepairedCall]:
-    """Give the calls of *shape* in *text*, mended; none where there is no call to be made of it.
+    """Return the calls of *shape* in *text*, repaired; empty if it cannot be repaired.
 
     The text may hold the marker *end*.
 
-    What is wrong with one of several calls is said of each: their text was mended as a whole. Words
-    before a value tell of prose: "`<tool_call>` and then `{...}`" describes a call and makes none.
+    What is wrong with one of several calls is said of each: their text was repaired as a whole.
+    Words before a value tell of prose: "`<tool_call>` and then `{...}`" describes a call and makes
+    none.
     """
     try:
         value, repairs, text = repair_body(text, end)
@@ -574,7 +575,7 @@ class RepairedBody(NamedTuple):
 def repair_body(text: str, *ends: str) -> RepairedBody:
     """Read the JSON of a body up to its *ends*, repaired where that is no guess.
 
-    End markers, whole or begun, and tokens behind the JSON are none of it. A string that is open
+    End markers, whole or begun, and tokens after the JSON are not of it. A string that is open
     before one of them may lack more than its quote: then the value is refused. Raises
     `JSONParseError`.
     """
@@ -598,7 +599,7 @@ def _without_ends(text: str, *ends: str) -> str:
 
 
 def _items_json_mending(value: Any, shape: Shape) -> list[Any]:
-    """Give what may be calls: the value, what a list has, what values in a row have."""
+    """Return what may be calls: the value, what a list has, what values in a row have."""
     if isinstance(value, dict):
         listed = next((value[key] for key in shape.lists if isinstance(value.get(key), list)), None)
         return [value] if listed is None else listed
@@ -638,6 +639,6 @@ def _unwrapped(item: Any, wrappers: frozenset[str]) -> Any:
 
 
 def _first(members: dict[str, Any], keys: frozenset[str], kind: type[Any]) -> Any:
-    """Give the first of *members* that has one of *keys* and is of this *kind*."""
+    """Return the first of *members* that has one of *keys* and is of this *kind*."""
     found = (value for key, value in members.items() if key in keys and isinstance(value, kind))
     return next(found, None)

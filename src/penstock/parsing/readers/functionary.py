@@ -1,7 +1,7 @@
 """Recipients in front of each piece, as Functionary's second version of its third format has them.
 
 ``>>>all`` and a new line begin text, ``>>>NAME`` and a new line a call with its arguments in JSON.
-The first ``>>>`` stands in the prompt. Nothing ends a piece but the next recipient, and only the
+The first ``>>>`` is in the prompt. Nothing ends a piece but the next recipient, and only the
 names of known tools are recipients: any other ``>>>`` is text, as in a session with Python.
 """
 
@@ -16,7 +16,7 @@ from penstock.parsing.readers.base import Verdict
 from penstock.parsing.readers.channels import (
     CODE,
     OUTSIDE,
-    CodeReader,
+    ChannelCodeReader,
     Message,
     MessageCall,
     NamedJSONReader,
@@ -47,7 +47,7 @@ class Recipients(Struct, frozen=True):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """What stands before a recipient."""
+        """What comes before a recipient."""
         return (START,)
 
     @property
@@ -56,12 +56,15 @@ class Recipients(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> RecipientMessage:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         del marker
         return RecipientMessage()
 
     def opened_in(self, prompt: str) -> Opening | None:
-        """Tell in which state *prompt* leaves the answer: before the first recipient, or behind."""
+        """Return in which state *prompt* leaves the answer.
+
+        Before the first recipient, or after.
+        """
         return opened_from(prompt if prompt.strip() else START, START)
 
 
@@ -89,4 +92,4 @@ class RecipientMessage(Message):
             return json
         switches = tuple(f"{START}{known}\n" for known in (EVERYBODY, *calls.schemas))
         code = VerbatimReader(name, CODE, (), (*_ENDS_OF_TURN, *switches), stands=True)
-        return CodeReader(json, code)
+        return ChannelCodeReader(json, code)

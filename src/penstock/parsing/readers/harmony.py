@@ -21,7 +21,7 @@ from penstock.parsing.call_sink import CallSink
 from penstock.parsing.readers.base import Verdict
 from penstock.parsing.readers.channels import (
     CODE,
-    CodeReader,
+    ChannelCodeReader,
     Message,
     MessageCall,
     NamedJSONReader,
@@ -47,7 +47,7 @@ _NAMESPACE: Final = "functions."
 _PYTHON: Final = "python"
 _CHANNELS: Final = ("commentary", "analysis", "final")
 _NO_TOOLS: Final = frozenset({"", "assistant", "user", "system", "developer", "all"})
-"""Recipients that are no tools."""
+"""Recipients that are not tools."""
 
 _THOUGHT: Final = Channel("thinking", ENDS, interrupted=True, starts=(MESSAGE,))
 _TEXT: Final = Channel("text", ENDS, interrupted=True, starts=(MESSAGE,))
@@ -87,7 +87,7 @@ class Harmony(Struct, frozen=True):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """What begins a header: its start, or its channel where that was left out."""
+        """What begins a header: its start, or its channel where that was omitted."""
         return (START, CHANNEL)
 
     @property
@@ -96,12 +96,12 @@ class Harmony(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> HarmonyMessage:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         header = "" if marker in self.starts else marker
         return HarmonyMessage(marker, header, calls=self.calls)
 
     def opened_in(self, prompt: str) -> Opening | None:
-        """Tell in which state *prompt* leaves the answer: it has begun the header, or more."""
+        """Return in which state *prompt* leaves the answer: it has begun the header, or more."""
         if not prompt.strip():
             return f"{START}assistant", None
         return opened_thought(prompt, ENDS) or opened_from(prompt, START, CHANNEL)
@@ -121,7 +121,7 @@ class HarmonyMessage(Message):
         if self._is_answer(header, "analysis", "commentary") or self._is_first_header(header):
             return Verdict.NOT_A_CALL
         if self._marker == CHANNEL:
-            # Text that was no header is looked at again: it is none without its start, too.
+            # Text that was not a header is looked at again: it is not one without its start, too.
             if _UNREAD_HEADER.search(calls.line()):
                 return Verdict.NOT_A_CALL
         else:
@@ -131,7 +131,10 @@ class HarmonyMessage(Message):
         return self._judge_tokens(header, calls)
 
     def _is_first_header(self, header: str) -> bool:
-        """Tell whether the answer has a header of its own: the role in the prompt says no more."""
+        """Return whether the answer has a header of its own.
+
+        The role in the prompt says no more.
+        """
         given = self._given
         return header[:given] == "assistant" and header.startswith((START, CHANNEL), given)
 
@@ -153,7 +156,7 @@ class HarmonyMessage(Message):
         return self._judge_rest(header, begin) if in_role else Verdict.MORE
 
     def _judge_rest(self, header: str, begin: int) -> Verdict:
-        """Tell whether a role may become a header: no token has come yet."""
+        """Return whether a role may become a header: no token has come yet."""
         at = header.find("<", begin)
         end = len(header) if at == -1 else at
         is_token = at == -1 or begins_any((START, *_INSIDE), header[at:])
@@ -161,7 +164,7 @@ class HarmonyMessage(Message):
         return Verdict.MORE if is_token and is_role else Verdict.NOT_A_CALL
 
     def _open(self, header: str, calls: CallSink) -> Channel | MessageCall:
-        """Tell what *header*, without its marks, opens."""
+        """Return what *header*, without its marks, opens."""
         role, found, channel = header.rpartition(CHANNEL)
         if self._marker == CHANNEL and not found:
             role, channel = "", header
@@ -180,7 +183,7 @@ class HarmonyMessage(Message):
         json = NamedJSONReader(name, ENDS, _BEHIND)
         if name != _PYTHON:
             return json
-        return CodeReader(json, VerbatimReader(name, CODE, ENDS, (START,)))
+        return ChannelCodeReader(json, VerbatimReader(name, CODE, ENDS, (START,)))
 
     def _judge_glued(self, header: str) -> Opened | None:
         """Look for a header whose tokens were stripped."""
@@ -197,7 +200,10 @@ class HarmonyMessage(Message):
 
 
 def _clean_name(recipient: str, schemas: Mapping[str, Schema]) -> str:
-    """Give the name of the tool that *recipient* is, without what a damaged header glued to it."""
+    """Return the name of the tool that *recipient* is.
+
+    Without what a damaged header glued to it.
+    """
     name = recipient.removeprefix(_NAMESPACE)
     if name in schemas:
         return name

@@ -1,6 +1,6 @@
 """The messages of Inkling: typed blocks, each with a token that says what its text is.
 
-``<|message_model|>NAME<|content_TYPE|>…<|end_message|>``. The name stands before calls only, and
+``<|message_model|>NAME<|content_TYPE|>…<|end_message|>``. The name comes before calls only, and
 the first message token is in the prompt. A call holds its name and its arguments as one object, or
 it is free text, which goes to the tool that the header names.
 """
@@ -56,9 +56,9 @@ class Inkling(Struct, frozen=True):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """What begins a header: the message token, or a type where that was left out.
+        """What begins a header: the message token, or a type where that was omitted.
 
-        The end of the turn stands behind the end of its last message.
+        The end of the turn comes after the end of its last message.
         """
         return (MESSAGE, *_TYPES, END_OF_TURN)
 
@@ -68,13 +68,13 @@ class Inkling(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> Message:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         if marker == END_OF_TURN:
             return ClosingMark()
         return InklingMessage(marker, calls=self.calls)
 
     def opened_in(self, prompt: str) -> Opening | None:
-        """Tell in which state *prompt* leaves the answer: a message has begun, or more."""
+        """Return in which state *prompt* leaves the answer: a message has begun, or more."""
         if not prompt.strip():
             return MESSAGE, None
         return opened_thought(prompt, ENDS) or opened_from(prompt, MESSAGE, *_TYPES)
@@ -89,7 +89,7 @@ class InklingMessage(Message):
         self._calls = calls
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
-        # Text that was no header is looked at again: it is none without its start, too.
+        # Text that was not a header is looked at again: it is not one without its start, too.
         if self._marker != MESSAGE and _UNREAD_HEADER.search(calls.line()):
             return Verdict.NOT_A_CALL
         at = header.find("<")

@@ -1,6 +1,6 @@
 """Calls in JSON: an object with a name and arguments, a list of them, or one after the other.
 
-Behind a value stands its end marker. Where something else stands the calls are good all the same:
+After a value stands its end marker. Where something else stands the calls are good all the same:
 models drop the end marker in about one call of fourteen.
 """
 
@@ -24,7 +24,7 @@ from penstock.parsing.readers.envelope import (
 from penstock.parsing.readers.json_steps import (
     BrokenArgumentsError,
     BrokenJSONError,
-    Flow,
+    JSONFlow,
     JSONSteps,
     error_at,
 )
@@ -76,19 +76,19 @@ class Balance:
 
 
 def is_quote(awaits: str) -> bool:
-    """Tell whether *awaits* is what ends a string, and not what ends a comment, or nothing."""
+    """Return whether *awaits* is what ends a string, and not what ends a comment, or nothing."""
     return awaits in _INSIDE
 
 
 # A JSON value that holds calls: one object, a list of them, or an object around that list.
 #
-# The value is read in steps; each change goes to the envelope of the call that it stands in,
-# once the scanner stands right behind the text that made it. Arguments that are JSON inside a
+# The value is read in steps; each change goes to the envelope of the call that it is in,
+# once the scanner stands right after the text that made it. Arguments that are JSON inside a
 # string are read by a reader of their own, step by step too: what broke in there, broke the
 # call at that place.
 
 
-_LISTED = 2  # how deep calls stand in a list that is a member of the value
+_LISTED = 2  # how deep calls are in a list that is a member of the value
 
 
 class JSONValueReader:
@@ -101,17 +101,17 @@ class JSONValueReader:
         self.end = end
         self._shape = shape
         self._envelope: Envelope | None = None  # of the call that is open
-        self._base = 0  # how deep calls stand in the value
-        self._list = ""  # the key of the list that they stand in
+        self._base = 0  # how deep calls are in the value
+        self._list = ""  # the key of the list that they are in
         self._depth = 0  # how many brackets of the value are open
         self._held = ""  # the end of the last piece of arguments in a string: a cut escape
         self._closed = 0  # how many calls of this body are complete
         self._closed_before = 0  # how many of them came before the value
         self._start = -1  # where in the answer the body begins
-        self._check: Check | None = None  # what mended objects have to pass
+        self._check: Check | None = None  # what repaired objects have to pass
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         envelope = self._envelope
         if envelope is None or not envelope.is_streaming or self._held:
             return None
@@ -120,7 +120,7 @@ class JSONValueReader:
         return self._steps.run_inside(envelope.inner)
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now, decoded."""
+        """Return what has gone out of the string that streams just now, decoded."""
         envelope = self._envelope
         if envelope is None or not envelope.is_streaming:
             return None
@@ -130,7 +130,7 @@ class JSONValueReader:
         """Make calls of *text*, which holds JSON that is broken, or not whole."""
         del ended
         if self._closed:
-            # Those went out with their text; what is left goes on where the next one begins.
+            # Those went out with their text; what is left continues where the next one begins.
             text = "[" + text.lstrip(" \t\r\n,;")
         calls = mended_calls(text, self._shape, self._check, self.end)
         envelope = self._envelope
@@ -151,7 +151,7 @@ class JSONValueReader:
         self._list = self._held = ""
 
     def _read_value(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Read up to the next change; None tells to go on. Raises `NoCallError`."""
+        """Read up to the next change; None tells to continue. Raises `NoCallError`."""
         begin = scanner.at
         changes, scanner.at = self._steps.step(scanner.text, begin, self._flow)
         self._follow(changes, begin, scanner, calls)
@@ -169,13 +169,13 @@ class JSONValueReader:
     # --- inside the value ---
 
     @property
-    def _flow(self) -> Flow:
+    def _flow(self) -> JSONFlow:
         envelope = self._envelope
         if envelope is None:
-            return Flow.WAITS
+            return JSONFlow.WAITS
         if envelope.inner is not None:
-            return Flow.NESTS
-        return Flow.STREAMS if envelope.is_streaming else Flow.WAITS
+            return JSONFlow.NESTS
+        return JSONFlow.STREAMS if envelope.is_streaming else JSONFlow.WAITS
 
     def _follow(self, changes: list[Change], begin: int, scanner: Scanner, calls: CallSink) -> None:
         for change in changes:
@@ -198,7 +198,7 @@ class JSONValueReader:
                 self._envelope = None
 
     def _find_envelope(self, change: Change, calls: CallSink) -> Envelope | None:
-        """Give the envelope of the call that *change* is part of; None where it is in none."""
+        """Return the envelope of the call that *change* is part of; None where it is in none."""
         path, kind = change.path, change.kind
         self._depth += (kind in ("object", "array")) - (kind == "end")
         if not path and kind != "end":
@@ -227,7 +227,7 @@ class JSONValueReader:
     def _read_inner(self, envelope: Envelope, piece: str, begin: int, scanner: Scanner) -> None:
         """Read more of the arguments; *piece* is what the text from *begin* on says.
 
-        The scanner stands behind it. Where the text is plain it is moved to and fro, so that each
+        The scanner comes after it. Where the text is plain it is moved to and fro, so that each
         event claims what it was made of.
         """
         inner, end = envelope.inner, scanner.at
@@ -241,7 +241,7 @@ class JSONValueReader:
         try:
             while at < len(text) and not inner.complete:
                 before = at
-                flow = Flow.STREAMS if envelope.is_streaming else Flow.WAITS
+                flow = JSONFlow.STREAMS if envelope.is_streaming else JSONFlow.WAITS
                 changes, at = inner.step(text, before, flow)
                 move(at)
                 for change in changes:
@@ -288,9 +288,9 @@ class JSONCallReader(JSONValueReader):
         if not self._steps.complete:
             self.error = "the call was cut"
             scanner.at = len(scanner.text)
-            return Verdict.GIVE_UP  # What looks like a call in it may stand in a string.
+            return Verdict.GIVE_UP  # What looks like a call in it may are in a string.
         if self.end.lstrip().startswith(scanner.unread.lstrip()):
-            scanner.at = len(scanner.text)  # the piece of a cut marker is no content
+            scanner.at = len(scanner.text)  # the piece of a cut marker is not a content
         return Verdict.DONE
 
     def _read_on(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
@@ -303,7 +303,7 @@ class JSONCallReader(JSONValueReader):
             return Verdict.BROKEN
 
     def _read_behind(self, scanner: Scanner) -> Verdict | None:
-        """Look for the end marker or another value; None tells to go on."""
+        """Look for the end marker or another value; None tells to continue."""
         text, begin = scanner.text, scanner.at
         blank = _BLANK.match(text, begin)
         at = blank.end() if blank else begin
@@ -386,12 +386,12 @@ def _read_call(item: Any, repairs: list[str], text: str) -> RepairedCall:
 
 # Calls in JSON that a marker opens and none closes: they end with their JSON.
 #
-# What stands behind is text, so a separator counts only where another value follows it; surplus
+# What comes after is text, so a separator counts only where another value follows it; surplus
 # brackets are dropped, for models write them.
 
 
 NEXT: Final = "{"
-"""What begins another call behind the first value; any other text is content."""
+"""What begins another call after the first value; any other text is content."""
 
 _JSON_UNCLOSED_BLANK: Final = rf"[ \t\r\n]{{0,{MAX_BLANK}}}"
 _SURPLUS: Final = re.compile(rf"(?:{_JSON_UNCLOSED_BLANK}[}}\]])+")
@@ -407,13 +407,13 @@ def find_surplus_end(text: str, at: int) -> int:
 
 
 def find_next(text: str, at: int) -> int:
-    """Find what follows at *at*, behind white space and a separator: a value, text, or nothing."""
+    """Find what follows at *at*, after white space and a separator: a value, text, or nothing."""
     found = _JSON_UNCLOSED_BETWEEN.match(text, at)
     return found.end() if found else at
 
 
 class UnclosedJSONReader(JSONCallReader):
-    """Reads the calls behind a marker, which may end with the *bracket* that begins them.
+    """Reads the calls after a marker, which may end with the *bracket* that begins them.
 
     With *leading* the marker counts only where the answer begins with it.
     """
@@ -432,7 +432,7 @@ class UnclosedJSONReader(JSONCallReader):
         return super().read(scanner, calls)
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended: behind a marker alone nothing was meant."""
+        """Say that the text has ended: after a marker alone nothing was meant."""
         if self._start < 0:
             return Verdict.NOT_A_CALL
         return super().finish(scanner, calls)
@@ -445,11 +445,11 @@ class UnclosedJSONReader(JSONCallReader):
         self._start = scanner.offset + scanner.at - len(self._bracket)
         self._begin_value()
         if self._bracket:
-            changes, _ = self._steps.step(self._bracket, 0, Flow.WAITS)
+            changes, _ = self._steps.step(self._bracket, 0, JSONFlow.WAITS)
             self._follow(changes, scanner.at, scanner, calls)
 
     def _read_behind(self, scanner: Scanner) -> Verdict | None:
-        """Look for another value; None tells to go on."""
+        """Look for another value; None tells to continue."""
         text = scanner.text
         scanner.at = find_surplus_end(text, scanner.at)
         at = find_next(text, scanner.at)

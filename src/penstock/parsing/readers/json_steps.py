@@ -34,7 +34,7 @@ _TAME_ESCAPES: Final = re.compile(r'(?:\\["\\/bfnrt]){1,1000}')
 _TAME: Final = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]){0,1000}')
 _TAME_OR_RAW: Final = re.compile(r'(?:[^"\\\x00-\x08\x0b\x0c\x0e-\x1f]|\\["\\/bfnrt]){0,1000}')
 
-# Behind a high surrogate only what follows tells whether it is half of a pair.
+# After a high surrogate only what follows tells whether it is half of a pair.
 _HIGH: Final = r"[Dd][89ABab]"
 _ESCAPE: Final = re.compile(
     rf"\\(?:u{_HIGH}[0-9A-Fa-f]{{2}}(?:\\u[0-9A-Fa-f]{{4}}|\\[^u]|[^\\])"
@@ -55,7 +55,7 @@ MAX_WORD: Final = 64
 """How long a number or a word is read as one: a mistake in it is found where it begins."""
 
 
-class Flow(Enum):
+class JSONFlow(Enum):
     """How the text of the open string is to come."""
 
     WAITS = "nobody wants it before it is whole"
@@ -76,7 +76,7 @@ class BrokenJSONError(NoCallError):
 
 
 class BrokenArgumentsError(BrokenJSONError):
-    """The JSON in a string is none; what is around that string may be good JSON."""
+    """The JSON in a string is not one; what is around that string may be good JSON."""
 
 
 def error_at(reason: str, place: int) -> JSONParseError:
@@ -100,7 +100,7 @@ class JSONSteps(IncrementalJSON):
         """What closes the open string, key or comment; empty outside of them."""
         return self._reading.awaits
 
-    def step(self, text: str, at: int, flow: Flow) -> Steps:
+    def step(self, text: str, at: int, flow: JSONFlow) -> Steps:
         """Read on from *at* up to the next change.
 
         Where nothing changed and nothing was passed only more text will tell. Raises
@@ -112,7 +112,7 @@ class JSONSteps(IncrementalJSON):
                 self._is_entered = False
                 if text.startswith(BYTE_ORDER_MARK, at):
                     return self._skip_mark(at)
-            # Within a window: behind a call that breaks soon all of the text would be searched.
+            # Within a window: after a call that breaks soon all of the text would be searched.
             window = at + MAX_STEP
             quote = _QUOTE.search(text, at, window)
             end = quote.end() if quote else self._find_word(text[:window], at)
@@ -122,19 +122,19 @@ class JSONSteps(IncrementalJSON):
             return self._read(text, at, end) if end > at else ([], at)
         if not self._is_entered:
             return self._enter(*opened, text, at)
-        if flow is Flow.WAITS:
+        if flow is JSONFlow.WAITS:
             return self._read(text, at, len(text))
         return self._stream(*opened, text, at, flow)
 
     def run(self) -> OpenString | None:
-        """Give the open string as a run."""
+        """Return the open string as a run."""
         if self.open_string is None or not self._is_entered:
             return None
         quote, pieces = self.open_string
         return OpenString(_SPECIAL[quote], pieces, _translate_tame if quote == '"' else None)
 
     def run_inside(self, inner: JSONSteps) -> OpenString | None:
-        """Give the open string of *inner*, the JSON in the open string here, as a run."""
+        """Return the open string of *inner*, the JSON in the open string here, as a run."""
         opened, nested = self.open_string, inner.open_string
         if opened is None or nested is None or not (opened[0] == nested[0] == '"'):
             return None
@@ -167,21 +167,21 @@ class JSONSteps(IncrementalJSON):
             self.pieces = pieces
         return changes, end
 
-    def _stream(self, quote: str, pieces: list[str], text: str, at: int, flow: Flow) -> Steps:
-        """Read on in the open string, up to and behind what is special in it."""
+    def _stream(self, quote: str, pieces: list[str], text: str, at: int, flow: JSONFlow) -> Steps:
+        """Read on in the open string, up to and after what is special in it."""
         special = _SPECIAL[quote].search(text, at)
         end = special.start() if special else len(text)
         if end > at:
             pieces.append(text[at:end])
             return [Change(self._string, "string", text[at:end])], end
-        if quote == '"' and flow is Flow.STREAMS and (tame := _TAME_ESCAPES.match(text, at)):
+        if quote == '"' and flow is JSONFlow.STREAMS and (tame := _TAME_ESCAPES.match(text, at)):
             piece = scanstring(tame[0] + '"', 0)[0]
             pieces.append(piece)
             return [Change(self._string, "string", piece, tame[0])], tame.end()
         return self._read_special(text, at)
 
     def _read_special(self, text: str, at: int) -> Steps:
-        """Read one escape, or one character that is no plain text."""
+        """Read one escape, or one character that is not a plain text."""
         if text[at] != "\\":
             return self._read(text, at, at + 1)
         escape = _ESCAPE.match(text, at)

@@ -1,7 +1,7 @@
 """The channels of Kimi K3: every mark is ``<|open|>`` or ``<|close|>``, a word, and ``<|sep|>``.
 
 `think` is a thought, `response` is text, and `tools` holds calls with raw values. A mark without a
-word that is known here is text, and so is what stands in no channel. The next channel ends one that
+word that is known here is text, and so is what is in no channel. The next channel ends one that
 was not closed.
 """
 
@@ -28,7 +28,7 @@ from penstock.parsing.readers.channels import (
 )
 from penstock.parsing.readers.tagged.messages import RawCalls
 from penstock.parsing.readers.tagged.tags import RawTag, attributes_of_raw_tags
-from penstock.parsing.readers.tagged.values import UnreadableError, typed
+from penstock.parsing.readers.tagged.values import UnreadableValueError, typed
 from penstock.parsing.reasoning import Channel
 from penstock.values import rjson
 from penstock.values.coercion import UNREAD, coerce, read_boolean, read_number
@@ -80,11 +80,11 @@ class XTML(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> Message:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return OpeningMark(calls=self.calls) if marker == OPEN else ClosingMark()
 
     def opened_in(self, prompt: str) -> Opening | None:
-        """Tell in which state *prompt* leaves the answer: inside the channel that it opened."""
+        """Return in which state *prompt* leaves the answer: inside the channel that it opened."""
         return opened_thought(prompt, _THOUGHT_ENDS) or opened_from(prompt, OPEN)
 
 
@@ -102,7 +102,7 @@ class OpeningMark(Message):
             found = tag.match(header)
             if found is None:
                 continue
-            # A call whose section was none is looked at again: it is no call by itself, either.
+            # A call whose section was none is looked at again: it is not a call by itself, either.
             if word == "call" and _IN_SECTION.search(calls.line()):
                 return Verdict.NOT_A_CALL
             follows = self._open(word, attributes_of_raw_tags(found))
@@ -158,7 +158,7 @@ class _Grammar:
         kind = attributes["type"]
         found = typed(text, _WIRE.get(kind))
         if kind == "object" and isinstance(found, list):
-            raise UnreadableError("a list in the place of an object")
+            raise UnreadableValueError("a list in the place of an object")
         return found
 
 
@@ -195,7 +195,7 @@ _READERS: Final = {
     "object": _read_object,
     "array": _read_array,
 }
-"""What reads a value of the type that stands beside its key; text that is none stays text."""
+"""What reads a value of the type that stands beside its key; text that is not one stays text."""
 
 
 def _decoded(text: str) -> str:

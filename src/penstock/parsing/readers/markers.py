@@ -1,7 +1,7 @@
 """The end of a thought that nobody saw begin: what follows it may be the first thing said.
 
 A prompt may have opened the thought without the parser being told. Then all of it is text, its end
-marker too; but JSON right behind that marker begins the answer, as it would behind any thought.
+marker too; but JSON right after that marker begins the answer, as it would after any thought.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.parsing.call_sink import CallSink
 from penstock.parsing.readers.base import Verdict
 from penstock.parsing.scanner import Scanner
 
-# The end of a citation, which says what is cited: ``</co: 0:[1,2]>``. It is no content.
+# The end of a citation, which says what is cited: ``</co: 0:[1,2]>``. It is not a content.
 
 
 START: Final = "</co"
@@ -56,7 +56,7 @@ class CitationEnd:
 
 
 class TrailingMarker:
-    """Waits behind the marker for the end of the answer; anything but white space says no."""
+    """Waits after the marker for the end of the answer; anything but white space says no."""
 
     def __init__(self) -> None:
         self.error: str | ParseError = ""
@@ -71,7 +71,7 @@ class TrailingMarker:
         return Verdict.MORE
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended: nothing came behind the marker."""
+        """Say that the text has ended: nothing came after the marker."""
         del scanner, calls
         return Verdict.DONE
 
@@ -86,7 +86,7 @@ _BLANK: Final = re.compile(rf"\s{{0,{MAX_BLANK}}}")
 
 
 class ThoughtEnd:
-    """Stands for an end *marker* in text: a bracket behind it is the first thing of an answer."""
+    """Stands for an end *marker* in text: a bracket after it is the first thing of an answer."""
 
     def __init__(self, marker: str) -> None:
         self.error: str | ParseError = ""

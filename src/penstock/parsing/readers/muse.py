@@ -60,7 +60,7 @@ class ATEM(Struct, frozen=True):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """What begins a header, or a section of calls where there is none."""
+        """What begins a header, or a section of calls where there is not one."""
         return (*_HEADERS, SECTION) if self.calls else _HEADERS
 
     @property
@@ -69,13 +69,13 @@ class ATEM(Struct, frozen=True):
         return False
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         if marker == SECTION:
             return _SectionMessage()
         return ATEMMessage(marker, calls=self.calls)
 
     def opened_in(self, prompt: str) -> Opening | None:
-        """Tell in which state *prompt* leaves the answer: it has begun the header, or more."""
+        """Return in which state *prompt* leaves the answer: it has begun the header, or more."""
         if not prompt.strip():
             return f"{START}assistant", None
         return opened_thought(prompt, ENDS) or opened_from(prompt, START, TO)
@@ -94,7 +94,7 @@ class ATEMMessage(Message):
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
         if self._is_answer(header):
             return Verdict.NOT_A_CALL
-        # Text that was no header is looked at again: it is none without its start, too.
+        # Text that was not a header is looked at again: it is not one without its start, too.
         if self._marker == TO and _UNREAD_HEADER.search(calls.line()):
             return Verdict.NOT_A_CALL
         at = header.find("<")
@@ -117,11 +117,11 @@ class ATEMMessage(Message):
 
 
 class _SectionMessage(Message):
-    """Reads a section of calls that no header stands before, or text."""
+    """Reads a section of calls that no header comes before, or text."""
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
         del header
-        # Text that was no message is looked at again: what is in it is no section, either.
+        # Text that was not a message is looked at again: what is in it is not a section, either.
         if calls.line().rstrip().endswith(MESSAGE):
             return Verdict.NOT_A_CALL
         return Opened(0, RawCalls(_GRAMMAR, ends=ENDS, behind=_TOOL))

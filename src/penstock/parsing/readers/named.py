@@ -1,7 +1,7 @@
 """A section of calls that are named outside of their arguments, or one call, up to its end.
 
 The head names the tool; then one JSON value holds the arguments, and its own grammar says where it
-ends: a marker or a fence inside a string is data. Behind it stand the end markers of the call and
+ends: a marker or a fence inside a string is data. After it stand the end markers of the call and
 of its section; where they are missing the call is good all the same, and where they come late they
 still belong to it (`named_ends`). Each call of a section is one of its own: what breaks or is cut
 does not undo those before it, and is given back from the outermost marker that none of them used.
@@ -20,13 +20,13 @@ from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.readers.base import BodyReader, OpenString, Verdict
 from penstock.parsing.readers.envelope import JSONArgumentReader, read_arguments, repair_body
 from penstock.parsing.readers.json_calls import JSONCallReader
-from penstock.parsing.readers.json_steps import BrokenJSONError, Flow, JSONSteps
+from penstock.parsing.readers.json_steps import BrokenJSONError, JSONFlow, JSONSteps
 from penstock.parsing.readers.named_heads import (
     FENCE,
     OBJECT,
     CodeReader,
-    Dialect,
     Head,
+    HeadDialect,
     HeadReader,
     is_begun,
     name_in_id,
@@ -36,10 +36,10 @@ from penstock.parsing.scanner import Scanner, markers
 from penstock.values.coercion import coerce
 from penstock.values.schema import Schema
 
-__all__ = ["Dialect", "NamedCallReader", "NamedSyntax"]
+__all__ = ["HeadDialect", "NamedCallReader", "NamedSyntax"]
 
 
-# Arguments behind a head: an object that streams, or a value that is read when it is whole.
+# Arguments after a head: an object that streams, or a value that is read when it is whole.
 #
 # An object is written as it comes. Nothing at all, ``null`` and a text that holds the object
 # are arguments too, and where the head has lost the tool's name, the keys of the object tell
@@ -83,15 +83,15 @@ class WholeArguments:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give nothing: no string streams."""
+        """Return nothing: no string streams."""
         return None
 
     def open_text(self) -> str | None:
-        """Give nothing: no string streams."""
+        """Return nothing: no string streams."""
         return None
 
     def _step(self, scanner: Scanner) -> bool:
-        changes, scanner.at = self._steps.step(scanner.text, scanner.at, Flow.WAITS)
+        changes, scanner.at = self._steps.step(scanner.text, scanner.at, JSONFlow.WAITS)
         for change in changes:
             if not change.path and change.kind in ("value", "end"):
                 self._value = change.value
@@ -106,7 +106,7 @@ class WholeArguments:
 
 
 def find_fitting(arguments: dict[str, Any], schemas: Mapping[str, Schema]) -> str:
-    """Give the name of the tool that *arguments* fit best.
+    """Return the name of the tool that *arguments* fit best.
 
     That is the one that declares most of the keys, less those that it does not; then the one that
     misses the fewest of what it requires, and of what it declares. Raises `NoCallError` where no
@@ -126,10 +126,10 @@ def find_fitting(arguments: dict[str, Any], schemas: Mapping[str, Schema]) -> st
     return best
 
 
-# End markers that come late, behind text that stands between them and their call.
+# End markers that come late, after text that is between them and their call.
 #
 # Arguments end by themselves, so text may follow them before the end markers of the call and of
-# its section do. The markers still belong to the call and are no content. Those of a section
+# its section do. The markers still belong to the call and are not content. Those of a section
 # that gave no call are. Which of them are owed is what the readers of one answer have to tell
 # each other.
 
@@ -137,7 +137,7 @@ def find_fitting(arguments: dict[str, Any], schemas: Mapping[str, Schema]) -> st
 class OwedEnds:
     """The end markers that belong to calls which have come out, and have not come themselves."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: HeadDialect) -> None:
         self._dialect = dialect
         self._call = False
         self._section = False
@@ -156,7 +156,7 @@ class OwedEnds:
         self._section = True
 
     def take(self, marker: str) -> bool:
-        """Tell whether *marker* is owed, which is then no more."""
+        """Return whether *marker* is owed, which is then no more."""
         if marker == self._dialect.call_end:
             is_owed, self._call = self._call, False
         else:
@@ -187,11 +187,11 @@ class EndReader:
         """Give nothing: no string streams."""
 
 
-# Calls in JSON behind a marker that begins like JSON itself.
+# Calls in JSON after a marker that begins like JSON itself.
 
 
 class NamedListReader(JSONCallReader):
-    """Reads calls in JSON behind *marker*, which may come again and begins like a list."""
+    """Reads calls in JSON after *marker*, which may come again and begins like a list."""
 
     def __init__(self, marker: str) -> None:
         super().__init__("")
@@ -211,7 +211,7 @@ class NamedListReader(JSONCallReader):
 
 
 MAX_ASIDE: Final = 4096
-"""How much may be said in a silent section before its first call: past that it is none."""
+"""How much may be said in a silent section before its first call: past that it is not one."""
 
 _LABEL: Final = re.compile(r"[A-Za-z]{0,16}")  # of a fence
 _CUT: Final = "the call was cut"
@@ -220,7 +220,7 @@ _CUT: Final = "the call was cut"
 class NamedCallReader:
     """Reads what *marker*, which opens a section or a call of *dialect*, leads."""
 
-    def __init__(self, dialect: Dialect, marker: str, owed: OwedEnds) -> None:
+    def __init__(self, dialect: HeadDialect, marker: str, owed: OwedEnds) -> None:
         self.error: str | ParseError = ""
         self.end = dialect.call_end
         self._dialect = dialect
@@ -276,17 +276,17 @@ class NamedCallReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         reader = self._inside or self._json
         return None if reader is None else reader.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now, decoded."""
+        """Return what has gone out of the string that streams just now, decoded."""
         reader = self._inside or self._json
         return None if reader is None else reader.open_text()
 
     def _step(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Take one step; None tells to go on."""
+        """Take one step; None tells to continue."""
         if self._json is not None:
             return self._told(self._json, self._json.read(scanner, calls))
         if self._head is not None:
@@ -311,7 +311,7 @@ class NamedCallReader:
         return verdict
 
     def _broken(self, calls: CallSink) -> Verdict:
-        """Give back a call that broke; what went out of it has end markers still to come."""
+        """Return back a call that broke; what went out of it has end markers still to come."""
         if calls.started:
             self._owed.end_call(has_end=False)
         elif self._calls and self._json is None:
@@ -363,7 +363,7 @@ class NamedCallReader:
         return None
 
     def _end_section(self, scanner: Scanner, end: str, behind: int) -> Verdict:
-        """Go behind the marker *end* of the section; without a call it is one of what broke."""
+        """Go after the marker *end* of the section; without a call it is one of what broke."""
         self._section_end = end
         if self._calls:
             scanner.at = behind
@@ -423,7 +423,7 @@ class NamedCallReader:
         if at == len(text) or any(is_begun(text, at, end) for end in self._tail_ends):
             return Verdict.MORE
         if said.is_fenced and text.startswith(FENCE, at):
-            # Behind the end of a fence no word follows: a fence that was opened twice.
+            # After the end of a fence no word follows: a fence that was opened twice.
             behind = at + len(FENCE)
             if behind == len(text):
                 return Verdict.MORE
@@ -442,7 +442,7 @@ class NamedCallReader:
 
     @property
     def _tail_ends(self) -> tuple[str, ...]:
-        """What may stand behind the arguments: the end of the call, and of the fence."""
+        """What may stand after the arguments: the end of the call, and of the fence."""
         is_fenced = self._said is not None and self._said.is_fenced
         return tuple(filter(None, (self._dialect.call_end, FENCE if is_fenced else "")))
 
@@ -460,7 +460,7 @@ class NamedCallReader:
         return None
 
     def _read_tail(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Look for the end marker behind the arguments."""
+        """Look for the end marker after the arguments."""
         text, at = scanner.text, skip_blank(scanner.text, scanner.at)
         end, ends = self._dialect.call_end, self._tail_ends
         if at == len(text) or any(is_begun(text, at, each) for each in ends):
@@ -485,12 +485,12 @@ class NamedCallReader:
         self._start = scanner.offset + scanner.at
 
     def _pass_begun(self, scanner: Scanner, ends: tuple[str, ...]) -> None:
-        """Pass half an end marker that the text ends with: it is no content."""
+        """Pass half an end marker that the text ends with: it is not a content."""
         at = skip_blank(scanner.text, scanner.at)
         if any(is_begun(scanner.text, at, end) for end in ends):
             scanner.at = len(scanner.text)
 
-    # --- mending ---
+    # --- repairing ---
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make the call of *text*, whose arguments are broken, or not whole."""
@@ -510,7 +510,7 @@ class NamedCallReader:
         return []
 
     def _mended(self, call: RepairedCall) -> list[RepairedCall]:
-        """Give *call* if its tool accepts it: then the ends of its section are owed."""
+        """Return *call* if its tool accepts it: then the ends of its section are owed."""
         schema = self._schemas[call.name]
         if not schema.accepts(coerce(call.arguments, schema)):
             return []
@@ -520,7 +520,7 @@ class NamedCallReader:
 
 # Calls with the name outside and JSON inside: one reader, several dialects.
 #
-# A `Dialect` says how the markers look, as data. `NamedCallReader` reads a section of calls or
+# A `HeadDialect` says how the markers look, as data. `NamedCallReader` reads a section of calls or
 # a call by itself, `HeadReader` what names the tool; the arguments are read by the reader of
 # any JSON object whose tool is known. `CodeReader` reads the one call that is no JSON at all,
 # and `EndReader` the end markers that come late.
@@ -531,7 +531,7 @@ class NamedSyntax:
 
     folds = False
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: HeadDialect) -> None:
         self.starts = (*dialect.openers, *dialect.closers)
         self._dialect = dialect
         self._owed = OwedEnds(dialect)
@@ -544,7 +544,7 @@ class NamedSyntax:
         return (lambda: shown.format(next(self._numbers))) if shown else None
 
     def body(self, marker: str) -> BodyReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         if marker in self._dialect.closers:
             return EndReader(marker, self._owed)
         if marker == self._dialect.code:

@@ -1,8 +1,8 @@
-"""What stands before the arguments of a call that is named outside of them, as data and its reader.
+"""What comes before the arguments of a call that is named outside of them, as data and its reader.
 
 All these dialects write a head and then the arguments as JSON: a marker, the tool's name, a marker.
 Some have a section around the calls, some an id beside the name, some a word before it. A head is
-short and has few characters to choose from, so a text that is none is soon known to be none.
+short and has few characters to choose from, so a text that is not one is soon known to be none.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _PREFIX: Final = "functions."
 _COUNTER: Final = re.compile(r"\d+", re.ASCII)
 
 
-class Dialect(Struct, frozen=True):
+class HeadDialect(Struct, frozen=True):
     """How calls look that are named outside of their arguments.
 
     A call begins with the marker *call*; its name ends where *arguments* begin, and the call with
     *call_end*, if there is one. Where *arguments* is a brace, they begin with it. *wholes* end a
-    call right behind its name. *sections* and *section_ends* may stand around calls, and
-    with *silent* nothing else that stands in there is said to anybody.
+    call right after its name. *sections* and *section_ends* may stand around calls, and
+    with *silent* nothing else that is in there is said to anybody.
 
-    *id* marks an id behind the name; with *ids* the name itself is an id that holds the name.
+    *id* marks an id after the name; with *ids* the name itself is an id that holds the name.
     *kind* is a word that may stand where the name does, and then the name follows, and a fence.
-    With *json* calls may also be objects that have their name inside. Behind *code* stands a
+    With *json* calls may also be objects that have their name inside. After *code* stands a
     program, up to the end of the turn. *new_id* shows an id as the models take it, for a call that
     has none: the place in it takes the number of the call.
     """
@@ -85,7 +85,7 @@ class Dialect(Struct, frozen=True):
 class Head(Struct, frozen=True):
     """The *name* that a head says, and the *id* beside it.
 
-    Without *has_arguments* nothing follows it; *is_fenced* tells that the arguments stand in a
+    Without *has_arguments* nothing follows it; *is_fenced* tells that the arguments are in a
     fence.
     """
 
@@ -107,7 +107,7 @@ class _Place(Enum):
 class HeadReader:
     """Reads one head of *dialect*."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: HeadDialect) -> None:
         self._dialect = dialect
         self._place = _Place.NAME
         self._name = ""
@@ -125,10 +125,10 @@ class HeadReader:
                 return head
 
     def _take(self, scanner: Scanner) -> Head | None:
-        """Take the text up to the next marker; None where the head goes on.
+        """Take the text up to the next marker; None where the head continues.
 
         No marker begins like a name, so it stands where the name ends: nothing is looked for
-        behind that, and what is no head costs no more than a name.
+        after that, and what is not a head costs no more than a name.
         """
         text = scanner.text
         begun = _BEGUN.match(text, scanner.at)
@@ -159,7 +159,7 @@ class HeadReader:
         return Head(name, is_fenced=mark == FENCE)
 
     def _ends(self) -> tuple[str, ...]:
-        """Give what may end the part of the head that is being read."""
+        """Return what may end the part of the head that is being read."""
         dialect = self._dialect
         match self._place:
             case _Place.ID:
@@ -172,7 +172,7 @@ class HeadReader:
                 return (*dialect.arguments, *filter(None, ends))
 
     def _look_behind_kind(self, scanner: Scanner) -> bool:
-        """Tell whether it is known what follows the word that may be none."""
+        """Return whether it is known what follows the word that may be none."""
         text, at = scanner.text, skip_blank(scanner.text, scanner.at)
         if at == len(text) or is_begun(text, at, self._dialect.call_end):
             return False
@@ -188,12 +188,12 @@ def skip_blank(text: str, at: int) -> int:
 
 
 def is_begun(text: str, at: int, marker: str) -> bool:
-    """Tell whether *text* ends at or behind *at* in the middle of *marker*."""
+    """Return whether *text* ends at or after *at* in the middle of *marker*."""
     return 0 < len(text) - at < len(marker) and marker.startswith(text[at:])
 
 
 def name_in_id(id: str, schemas: Mapping[str, Schema]) -> str:  # noqa: A002 - the field's name
-    """Give the name that a call's id holds; empty where it is nothing but a counter.
+    """Return the name that a call's id holds; empty where it is nothing but a counter.
 
     Such an id is ``functions.NAME:N``, and the first part of it may be missing.
     """
@@ -213,9 +213,9 @@ def name_in_id(id: str, schemas: Mapping[str, Schema]) -> str:  # noqa: A002 - t
     )
 
 
-# A program that is the whole call: raw text behind its marker, up to the end of the turn.
+# A program that is the whole call: raw text after its marker, up to the end of the turn.
 #
-# It is verbatim: nothing in it is markup but the token that ends the turn, and that is no part
+# It is verbatim: nothing in it is markup but the token that ends the turn, and that is not a part
 # of it. ``</s>`` is such a token only as the last thing of the answer; elsewhere it is HTML.
 
 
@@ -261,7 +261,7 @@ class CodeReader:
         return self._close(calls)
 
     def run(self) -> OpenString | None:
-        """Give the program as a run."""
+        """Return the program as a run."""
         return OpenString(_SPECIAL, self._pieces, _translate) if self._streams else None
 
     def _begin(self, calls: CallSink) -> None:
@@ -306,7 +306,7 @@ class CodeReader:
 
 
 def _is_last(text: str, at: int) -> bool:
-    """Tell whether the token that ends an answer stands at *at*, and nothing behind it so far."""
+    """Return whether the token that ends an answer is at *at*, and nothing after it so far."""
     end = at + len(LAST_TURN_END)
     return text.startswith(LAST_TURN_END, at) and skip_blank(text, end) == len(text)
 

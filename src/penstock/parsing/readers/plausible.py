@@ -2,7 +2,7 @@
 
 A value between tags is raw text, so whatever stands there reads as a value: also the markup of a
 damaged call, and prose that a model wrote between two tags. A value is refused where it shows signs
-of that. In doubt there is no complete call.
+of that. In doubt there is not a complete call.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The text is read from token to token: a name and its parenthesis open a call, every value is a
 literal, and `LiteralReader` says where it ends. A string that its schema leaves alone goes out as
-it comes, also where several stand side by side. Each call is one of its own: what breaks behind it
+it comes, also where several stand side by side. Each call is one of its own: what breaks after it
 does not undo it.
 
 What tells a name from a value (a name and ``(``, a key and ``=``) is held back until it is whole,
@@ -29,7 +29,7 @@ MAX_NAME: Final = 256
 """How many characters the name of a tool or of an argument may have."""
 
 MAX_BLANK: Final = 256
-"""How much white space may stand behind a name, or between the calls and their end marker."""
+"""How much white space may stand after a name, or between the calls and their end marker."""
 
 NAME: Final = rf"\w[\w.:-]{{0,{MAX_NAME - 1}}}+"
 """What names a tool or an argument, as a pattern: Python's names, and what others allow in one."""
@@ -43,11 +43,11 @@ _LEADING_CALL: Final = re.compile(rf"{_BLANK}({NAME}){_BLANK}\(")
 _LEADING_CALL_BEGINS: Final = re.compile(rf"{_BLANK}(?:{NAME}{_BLANK})?")
 
 Step = Callable[[Scanner, CallSink], Verdict | None]
-"""Reads one thing; None tells to go on, and who goes on is the reader's `_step`."""
+"""Reads one thing; None tells to continue, and who continues is the reader's `_step`."""
 
 
 class PythonCallReader:
-    """Reads a list of calls behind a start marker, up to *end*, which may be missing.
+    """Reads a list of calls after a start marker, up to *end*, which may be missing.
 
     With *lines* the brackets may be missing too: then white space parts the calls.
     """
@@ -90,11 +90,11 @@ class PythonCallReader:
             self.error = "the call was cut"
             return Verdict.BROKEN
         if self.end.startswith(scanner.unread.lstrip()):
-            scanner.at = len(scanner.text)  # the piece of a cut marker is no content
+            scanner.at = len(scanner.text)  # the piece of a cut marker is not a content
         return Verdict.DONE
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         if self._pieces is None or self._literal is None or self._literal.quoting is None:
             return None
         quoting = self._literal.quoting
@@ -127,7 +127,7 @@ class PythonCallReader:
         return value
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return "".join(self._pieces) if self._pieces is not None else None
 
     # --- the list ---
@@ -208,7 +208,7 @@ class PythonCallReader:
         return None
 
     def _next_key(self, calls: CallSink) -> str:
-        """Give the name of an argument that has none: the next of those that the tool has."""
+        """Return the name of an argument that has none: the next of those that the tool has."""
         schema = calls.schemas.get(self._name)
         keys = list(schema.properties) if schema is not None else []
         place = self._place
@@ -246,7 +246,7 @@ class PythonCallReader:
         self._step = self._read_behind_value
 
     def _read_behind_value(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Read the comma behind a value, or the end of the call."""
+        """Read the comma after a value, or the end of the call."""
         if not self._skip(scanner):
             return Verdict.MORE
         char = scanner.text[scanner.at]
@@ -266,7 +266,7 @@ class PythonCallReader:
         self._step = self._read_behind if self._lines else self._read_between
         return None
 
-    # --- behind the calls ---
+    # --- after the calls ---
 
     def _end_list(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         del scanner, calls
@@ -299,7 +299,7 @@ class PythonCallReader:
         return Verdict.MORE if is_name else Verdict.UNTERMINATED
 
     def _skip(self, scanner: Scanner) -> bool:
-        """Pass white space and comments; tell whether anything follows."""
+        """Pass white space and comments; return whether anything follows."""
         scanner.at = self._gap.skip(scanner.text, scanner.at)
         return scanner.at < len(scanner.text)
 
@@ -327,12 +327,12 @@ class LeadingCallReader(PythonCallReader):
         return None
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended: what is no call by now was not meant as one."""
+        """Say that the text has ended: what is not a call by now was not meant as one."""
         verdict = super().finish(scanner, calls)
         return Verdict.NOT_A_CALL if self._step == self._judge else verdict
 
 
-# Calls in Python or in JSON behind the same marker: the first characters tell.
+# Calls in Python or in JSON after the same marker: the first characters tell.
 
 
 _PYTHONIC_OR_JSON_BLANK: Final = r"[ \t\r\n]{0,256}"
@@ -366,7 +366,7 @@ class PythonOrJSONReader:
         return verdict
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._body.run() if self._body is not None else None
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
@@ -374,7 +374,7 @@ class PythonOrJSONReader:
         return self._body.mend(text, ended=ended) if isinstance(self._body, Repairable) else []
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return self._body.open_text() if isinstance(self._body, Repairable) else None
 
     def _choose(self, scanner: Scanner) -> BodyReader | None:

@@ -3,7 +3,7 @@
 The header is strict JSON and ends by its own grammar: ``]]`` inside one of its strings is data. Its
 type says what the body is: text or a thought, which are shown, or a call of a tool that is known.
 Of a file or a command the body is the one string that streams; of any other tool it holds the
-arguments (see `sentinel_insides`). A header that says nothing of the kind is text. So is one behind
+arguments (see `sentinel_insides`). A header that says nothing of the kind is text. So is one after
 which the answer ends: a segment begins with its first character.
 """
 
@@ -111,11 +111,11 @@ class FileTagReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the content, which streams."""
+        """Return the content, which streams."""
         return None if self._content is None else self._content.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the content."""
+        """Return what has gone out of the content."""
         return None if self._content is None else self._content.gone_out()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
@@ -226,11 +226,11 @@ class SentinelReader:
         return verdict
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._inside.run() if self._inside is not None else None
 
     def _read_header(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Read on in the header; when the text behind it begins, open what it announces."""
+        """Read on in the header; when the text after it begins, open what it announces."""
         self._schemas = calls.schemas
         verdict = self._header.read(scanner)
         self.error = self._header.error
@@ -263,10 +263,10 @@ class SentinelReader:
             writer.put(key, value)
         return inside
 
-    # --- mending ---
+    # --- repairing ---
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now, decoded."""
+        """Return what has gone out of the string that streams just now, decoded."""
         return self._inside.open_text() if self._inside is not None else None
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
@@ -291,7 +291,7 @@ class SentinelReader:
         return [RepairedCall(call.name, call.arguments, notes, written=text if is_json else "")]
 
     def _mended_header(self, text: str) -> tuple[dict[str, Any], str, list[str]]:
-        """Give what the header says, what stands behind it, and what was mended in it."""
+        """Return what the header says, what comes after it, and what was repaired in it."""
         if self._header.ended:
             return self._header.fields, text[self._header.size :], []
         written, closing, body = text.partition("]]")
@@ -324,7 +324,7 @@ class HeaderReader:
         return Verdict.DONE if verdict is None else verdict
 
     def _find_object(self, scanner: Scanner) -> Verdict | None:
-        """Look for the brace that tells a header from prose; None tells to go on."""
+        """Look for the brace that tells a header from prose; None tells to continue."""
         at = _skip_blank(scanner)
         if at == len(scanner.text):
             return Verdict.MORE
@@ -372,7 +372,7 @@ def _skip_blank(scanner: Scanner) -> int:
 
 
 def _kind_of(fields: dict[str, Any]) -> str:
-    """Give the type in lower case; raise `NoCallError` where it is none that we know."""
+    """Return the type in lower case; raise `NoCallError` where it is not one that we know."""
     kind = fields.get("type")
     if isinstance(kind, str):
         kind = kind.strip().lower()
@@ -382,7 +382,7 @@ def _kind_of(fields: dict[str, Any]) -> str:
 
 
 def _tool_of(kind: str, fields: dict[str, Any], schemas: Mapping[str, Schema]) -> str:
-    """Give the name of the tool that is called, as it is known; empty where the body has it."""
+    """Return the name of the tool that is called, as it is known; empty where the body has it."""
     if kind in _STRINGS:
         return find_tool(_STRINGS[kind][0], schemas)
     for key in ("tool_name", "name"):
@@ -393,7 +393,7 @@ def _tool_of(kind: str, fields: dict[str, Any], schemas: Mapping[str, Schema]) -
 
 
 def _announced(kind: str, tool: str, fields: dict[str, Any]) -> tuple[dict[str, Any], Inside]:
-    """Give the arguments that the header holds, and who reads the body."""
+    """Return the arguments that the header holds, and who reads the body."""
     if kind in _TOOL_TYPES:
         arguments = read_arguments_call_shapes({key: fields.get(key) for key in _ARGUMENTS})
         return (arguments, Skipped()) if arguments is not None else ({}, ToolInside(tool))
@@ -406,7 +406,7 @@ def _announced(kind: str, tool: str, fields: dict[str, Any]) -> tuple[dict[str, 
 
 
 def _command_of(fields: dict[str, Any]) -> str:
-    """Give the command that the header holds, for a body that holds none."""
+    """Return the command that the header holds, for a body that holds none."""
     for key in ("command", "cmd"):
         command = fields.get(key)
         if isinstance(command, str) and command:

@@ -1,4 +1,4 @@
-"""What stands between the sentinels of a call: one string, or the arguments of a tool.
+"""What is between the sentinels of a call: one string, or the arguments of a tool.
 
 A string is all text up to the end marker, in any case of its letters. How arguments begin tells
 what they are. JSON ends by its own grammar, so an end marker inside a JSON string is data: one
@@ -38,7 +38,7 @@ _BEHIND: Final = re.compile(rf"[ \t\r\n}}\]]{{0,{MAX_BLANK}}}")  # surplus brack
 _ALL_BLANK: Final = re.compile(r"[ \t\r\n]*+")
 
 CUT: Final = "the segment was cut"
-"""What is wrong with a segment behind which the answer ends."""
+"""What is wrong with a segment after which the answer ends."""
 
 
 class Inside(Protocol):
@@ -50,13 +50,13 @@ class Inside(Protocol):
         """Read on; consume text and write what it says to *calls*."""
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended; tell whether what was read stands."""
+        """Say that the text has ended; return whether what was read stands."""
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
 
     def open_text(self) -> str | None:
-        """Give what has gone out of that string."""
+        """Return what has gone out of that string."""
 
 
 class Skipped:
@@ -91,7 +91,7 @@ class Skipped:
 class StringInside:
     """All text up to the end marker, as the string *key*.
 
-    With *instead*, which may be empty, white space alone is no string: *instead* is.
+    With *instead*, which may be empty, white space alone is not a string: *instead* is.
     """
 
     def __init__(self, key: str, instead: str | None = None) -> None:
@@ -103,7 +103,7 @@ class StringInside:
         self._pieces: list[str] = []  # of a string that coercion may change: it waits
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Read on, up to and behind the end marker."""
+        """Read on, up to and after the end marker."""
         text, at = scanner.text, scanner.at
         found = END_MARKERS.find(text, at)
         end = found.start() if found else END_MARKERS.find_held(text, at)
@@ -129,15 +129,15 @@ class StringInside:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string, if it streams."""
+        """Return the string, if it streams."""
         return None if self._string is None else self._string.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string."""
+        """Return what has gone out of the string."""
         return None if self._string is None else self._string.gone_out()
 
     def _begins(self, text: str) -> bool:
-        """Tell whether the string begins with *text*, or more has to come."""
+        """Return whether the string begins with *text*, or more has to come."""
         return self._instead is None or len(text) > MAX_BLANK or bool(text.strip())
 
     def _add(self, scanner: Scanner, end: int, calls: CallSink) -> None:
@@ -177,7 +177,7 @@ class ToolInside:
     def __init__(self, name: str) -> None:
         self.error: str | ParseError = ""
         self._name = name
-        self._inside: Inside | None = None  # none while white space stands before it
+        self._inside: Inside | None = None  # none while white space comes before it
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Look at how the body begins; then let its reader read."""
@@ -204,19 +204,19 @@ class ToolInside:
         return verdict
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return self._inside.run() if self._inside is not None else None
 
     def open_text(self) -> str | None:
-        """Give what has gone out of that string."""
+        """Return what has gone out of that string."""
         return self._inside.open_text() if self._inside is not None else None
 
     def _begin(self, window: str, calls: CallSink) -> Inside | None:
-        """Tell from how the body begins who reads it; None where it cannot be a call."""
+        """Return from how the body begins who reads it; None where it cannot be a call."""
         if window == END or window[0] not in "{[":
             return TaggedInside(self._name) if self._name else None
         if not self._name:
-            return JSONInside(NamedCalls())
+            return JSONInside(SentinelNamedCalls())
         schema = calls.schemas[self._name]
         return JSONInside(JSONArgumentReader(self._name, schema, several=True))
 
@@ -249,12 +249,12 @@ class TaggedInside(Skipped):
 
 
 class JSONInside:
-    """JSON that *value* reads, and the end marker behind it.
+    """JSON that *value* reads, and the end marker after it.
 
     Where something else stands there, the call is good all the same.
     """
 
-    def __init__(self, value: JSONArgumentReader | NamedCalls) -> None:
+    def __init__(self, value: JSONArgumentReader | SentinelNamedCalls) -> None:
         self.error: str | ParseError = ""
         self._value = value
         self._ended = False  # the value has
@@ -279,15 +279,15 @@ class JSONInside:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._ended else self._value.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of that string."""
+        """Return what has gone out of that string."""
         return None if self._ended else self._value.open_text()
 
     def _read_end(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Look for the end marker behind the value."""
+        """Look for the end marker after the value."""
         behind = _BEHIND.match(scanner.text, scanner.at)
         between = behind[0] if behind else ""
         at = scanner.at + len(between)
@@ -309,7 +309,7 @@ class JSONInside:
         return verdict
 
 
-class NamedCalls:
+class SentinelNamedCalls:
     """One call, or a list of calls, that say themselves what they are.
 
     They are read when the JSON is whole.
@@ -338,7 +338,7 @@ class NamedCalls:
         return Verdict.DONE if self._json.complete else Verdict.GIVE_UP
 
     def close(self, calls: CallSink) -> None:
-        """Write the calls; raise `NoCallError`, or `JSONParseError`, where there are none."""
+        """Write the calls; raise `NoCallError`, or `JSONParseError`, where there are not."""
         relaxed = self._json.take_relaxed()
         for name, arguments in find_calls(self._json.value, calls.schemas):
             writer = calls.open(name)

@@ -2,7 +2,7 @@
 
 The bracket is text, and nobody is told, as long as it is not sure that a call was meant: no
 signature follows, or no known tool is named. Once it is sure the value is the call's: where it
-breaks all of it is text, up to where its brackets balance, and calls behind it are still found.
+breaks all of it is text, up to where its brackets balance, and calls after it are still found.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.readers.base import Verdict
 from penstock.parsing.readers.envelope import Envelope, NotMeantError, Shape
 from penstock.parsing.readers.json_calls import Balance, JSONValueReader, is_quote
-from penstock.parsing.readers.json_steps import BrokenArgumentsError, BrokenJSONError, Flow
+from penstock.parsing.readers.json_steps import BrokenArgumentsError, BrokenJSONError, JSONFlow
 from penstock.parsing.scanner import Scanner
 from penstock.values.schema import Schema
 
 # How JSON begins that may be a call, where no marker says so.
 #
 # A signature is the beginning of a JSON text up to the first key that tells, such as
-# ``{"tool":``. White space between its tokens does not matter. It is looked for behind every
+# ``{"tool":``. White space between its tokens does not matter. It is looked for after every
 # bracket of an answer, so the first character that differs ends the search.
 
 
 MAX_SIGNATURE: Final = 256
-"""Within how many characters a signature has to be whole: more white space is no call."""
+"""Within how many characters a signature has to be whole: more white space is not a call."""
 
 NO_CALL: Final = r"(?<=[{\[])[ \t\r\n]{0,99}[^ \t\r\n\"'{]"
-"""What behind a bracket says at once that no call begins there."""
+"""What after a bracket says at once that no call begins there."""
 
 _WHITESPACE: Final = " \t\r\n"
 _TOKEN: Final = re.compile(r"""["']\w+["']|.""")
 
 
-class Signature:
+class CallSignature:
     """A set of beginnings, each written without white space."""
 
     def __init__(self, beginnings: Iterable[str]) -> None:
@@ -53,7 +53,7 @@ class Signature:
             self._seconds[bracket] = _WHITESPACE + "".join({rest[0] for rest in rests})
 
     def judge(self, bracket: str, text: str, at: int) -> bool | None:
-        """Tell whether *text* from *at* on, behind *bracket*, goes on as a signature.
+        """Return whether *text* from *at* on, after *bracket*, continues as a signature.
 
         None tells that only more text will tell.
         """
@@ -77,7 +77,7 @@ def _spaced(text: str) -> str:
 class SignedJSONReader(JSONValueReader):
     """Reads the value that *bracket* begins, if it has the *signature* of a call."""
 
-    def __init__(self, bracket: str, shape: Shape, signature: Signature) -> None:
+    def __init__(self, bracket: str, shape: Shape, signature: CallSignature) -> None:
         super().__init__("", shape)
         self._bracket = bracket
         self._signature = signature
@@ -121,7 +121,7 @@ class SignedJSONReader(JSONValueReader):
     # --- for subclasses ---
 
     def _judge(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Tell what the bracket is, before anything is read; None tells that it may be a call."""
+        """Return what the bracket is, before anything is read; None tells that it may be a call."""
         del calls
         is_signed = self._signature.judge(self._bracket, scanner.text, scanner.at)
         if is_signed is None:
@@ -138,7 +138,7 @@ class SignedJSONReader(JSONValueReader):
         self._has_begun = True
         self._begin_value()
         self._start = scanner.offset + scanner.at - len(self._bracket)
-        changes, _ = self._steps.step(self._bracket, 0, Flow.WAITS)
+        changes, _ = self._steps.step(self._bracket, 0, JSONFlow.WAITS)
         self._follow(changes, scanner.at, scanner, calls)
 
     # --- inside the value ---
@@ -204,7 +204,7 @@ class Profile(Struct, frozen=True):
         return NO_CALL
 
     def body(self, marker: str) -> ShapedCallReader:
-        """Give a fresh reader for what follows *marker*."""
+        """Return a fresh reader for what follows *marker*."""
         return ShapedCallReader(marker, self)
 
 
@@ -247,7 +247,7 @@ DEFAULT: Final = Profile(
 
 
 def profile_of(provider: str | None) -> Profile:
-    """Give the profile of *provider*, in any case; the default one for all that have none."""
+    """Return the profile of *provider*, in any case; the default one for all that have none."""
     name = (provider or "").casefold()
     return next((known for known in (OPENAI, GEMINI) if name in known.providers), DEFAULT)
 
@@ -274,7 +274,7 @@ class _ToolEnvelope(Envelope):
 
 
 def find_tool(name: str, schemas: Mapping[str, Schema]) -> str | None:
-    """Give the known tool that *name* stands for: its own name, or the same in another case."""
+    """Return the known tool that *name* stands for: its own name, or the same in another case."""
     if name in schemas:
         return name
     folded = name.casefold()
@@ -282,5 +282,5 @@ def find_tool(name: str, schemas: Mapping[str, Schema]) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _signature(beginnings: tuple[str, ...]) -> Signature:
-    return Signature(beginnings)
+def _signature(beginnings: tuple[str, ...]) -> CallSignature:
+    return CallSignature(beginnings)

@@ -9,11 +9,11 @@ What it cannot know is that something never comes. So these hide the end tag of 
 that follows it, where `rxml.loads`, which sees the end, would take them for text:
 
 * a comment, or CDATA, without an end;
-* a string field whose closing tags are all data: behind the last there is text;
+* a string field whose closing tags are all data: after the last there is text;
 * JSON text with a string that is never closed;
 * an element in a list of strings that is never closed: the list is raw text then.
 
-Only where such a call is the last of its answer is it read after all. One difference stays: behind
+Only where such a call is the last of its answer is it read after all. One difference stays: after
 ``<meta>{"a": "</meta>"}``, closed by the end tag of the call, `rxml.loads` goes back to the tag in
 the string, and the walker refuses the call.
 
@@ -30,12 +30,12 @@ from typing import Final
 from penstock.parsing.call_sink import NoCallError
 from penstock.parsing.scanner import Markers, markers
 from penstock.values.json_grammar import MAX_DEPTH
-from penstock.values.rxml.closing import ClosingRule, Verdict, is_quoted
-from penstock.values.rxml.elements import Child, Element, Reading, may_be_raw, reading_of
+from penstock.values.rxml.closing import ClosingRule, TagVerdict, is_quoted
+from penstock.values.rxml.elements import Child, Element, XMLReading, may_be_raw, reading_of
 from penstock.values.rxml.markup import (
     CDATA,
     COMMENT,
-    Tag,
+    MarkupTag,
     closing_at,
     find_declaration_end,
     may_become_closing,
@@ -83,7 +83,8 @@ class RawText:
 class Walker:
     """Follows the inside of the element *name*, an object of *schema*.
 
-    An argument that is none of the tool's, but is named like another of *tools*, is the next call.
+    An argument that is not one of the tool's, but is named like another of *tools*, is the next
+    call.
     """
 
     def __init__(self, name: str, schema: Schema | None, tools: Container[str] = ()) -> None:
@@ -186,7 +187,7 @@ class Walker:
         if len(self._open) == 1:
             self.seen.add(name)
 
-    def _enter(self, tag: Tag) -> None:
+    def _enter(self, tag: MarkupTag) -> None:
         parent = self._open[-1]
         if len(self._open) == 1 and parent.schema is not None:
             is_known = tag.name in parent.schema.properties
@@ -197,7 +198,7 @@ class Walker:
             self._count(tag.name)
             return
         element = Element(tag.name, parent.schema_of(tag.name), start=0)
-        if reading_of(tag.name, element.schema) is Reading.TEXT:
+        if reading_of(tag.name, element.schema) is XMLReading.TEXT:
             self.text = RawText(element, parent, self._name)
         else:
             self._undecided = element
@@ -234,7 +235,7 @@ class Walker:
         return end
 
     def _step_in_json(self, text: str, at: int) -> int:
-        """Pass JSON text; a ``<`` or a backslash outside its strings says that it is none."""
+        """Pass JSON text; a ``<`` or a backslash outside its strings says that it is not one."""
         pattern = _JSON_STRING_PART if self._in_json_string else _JSON_PART
         found = pattern.search(text, at)
         if found is None:
@@ -272,7 +273,7 @@ class Walker:
         return MORE if size == MORE else at + size
 
     def _judge_closing(self, raw: RawText, window: str) -> int | None:
-        """Tell how much of *window* is judged: a closing tag, or a piece of text.
+        """Return how much of *window* is judged: a closing tag, or a piece of text.
 
         None tells that it is undecided.
         """
@@ -287,9 +288,9 @@ class Walker:
             return None if is_last else closing[1]
         rule = ClosingRule(window, final=False, strict=True)
         verdict, end = rule.judge(raw.name, closing[1], raw.place, unmatched=raw.unmatched > 0)
-        if verdict is Verdict.UNKNOWN and len(window) < MAX_TAG:
+        if verdict is TagVerdict.UNKNOWN and len(window) < MAX_TAG:
             return None
-        if verdict is Verdict.STRUCTURAL:
+        if verdict is TagVerdict.STRUCTURAL:
             if raw.unmatched or raw.surplus:
                 raise NoCallError(f"it is not clear where `<{raw.name}>` ends")
             self.text = None
@@ -314,8 +315,11 @@ def _judge_opening(raw: RawText, window: str) -> int | None:
 
 
 def _begins_as_text(element: Element, window: str) -> bool | None:
-    """Tell whether raw text begins here rather than an element; None where more text will tell."""
-    if reading_of(element.name, element.schema) is not Reading.TEXT_OR_ELEMENTS:
+    """Return whether raw text begins here rather than an element.
+
+    None where more text will tell.
+    """
+    if reading_of(element.name, element.schema) is not XMLReading.TEXT_OR_ELEMENTS:
         return False
     at = ClosingRule(window, final=False).skip_margin(0)
     if opening_at(window, at) is not None:

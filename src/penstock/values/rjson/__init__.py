@@ -76,7 +76,7 @@ def loads(text: str | bytes, *, duplicates: Duplicates = "error") -> Any:
 
 
 def repair(text: str | bytes, *, guess: bool = True, closes: bool = True) -> Repaired:
-    r"""Read the JSON value in *text*, mending what is broken, and say what was mended.
+    r"""Read the JSON value in *text*, repairing what is broken, and say what was repaired.
 
     Text that `loads` can read gives the value that it gives there. Inside strings nothing is ever
     lost: an unescaped quote, a raw newline and the backslash of ``\d`` are data. A string at the
@@ -105,7 +105,7 @@ def dumps(value: object, *, indent: int | None = None) -> str:
 
     Characters beyond ASCII stay readable (but where the value holds a lone surrogate, which only
     an escape can write). What `loads` would not read back equal is refused with `UsageError`: NaN,
-    infinity, a key that is no string, other types, more than `MAX_DEPTH` nested containers.
+    infinity, a key that is not a string, other types, more than `MAX_DEPTH` nested containers.
     """
     data = _json.encode_strict(value)
     _check_writable(value)

@@ -1,10 +1,10 @@
 r"""The escapes inside JSON strings: decoded, refused, or kept as they are.
 
-`decode_escapes` is for a reader that refuses (it says where), `mend_escapes` for one that mends.
+`decode_escapes` is for a reader that refuses (it says where), `mend_escapes` for one that repairs.
 Both join the two halves of an escaped surrogate pair and leave a lone half as it is, as the
 standard library does.
 
-The mending law is that **no backslash is lost**: what is no escape is data, so ``\d+`` stays
+The repairing law is that **no backslash is lost**: what is not an escape is data, so ``\d+`` stays
 ``\d+``. Who writes such a bad escape does not escape backslashes, so in that string ``\b``, ``\f``
 and ``\/`` are data as well: a word border, ``\frac``, a slash in a pattern; a backspace or a form
 feed was never meant. If the string also begins like a Windows path, every single backslash is
@@ -54,14 +54,14 @@ def find_bad_escape(body: str) -> int:
 
 
 def decode_escapes(body: str) -> str:
-    """Decode every escape of *body*; what is no escape stays, with its backslash."""
+    """Decode every escape of *body*; what is not an escape stays, with its backslash."""
     with suppress(ValueError):  # an unescaped quote, or an escape that only we know
         return str(_decoder.decode(f'"{body}"'))
     return _ESCAPE.sub(_decoded, body)
 
 
 def mend_escapes(body: str, notes: Repairs) -> str:
-    """Decode the lawful escapes of *body* and keep every other backslash as data."""
+    """Decode the valid escapes of *body* and keep every other backslash as data."""
     bad = find_bad_escape(body)
     if bad < 0:
         note_foreign_quotes(body, notes)
@@ -92,7 +92,7 @@ def note_foreign_quotes(body: str, notes: Repairs) -> None:
 
 
 def looks_like_path(body: str) -> bool:
-    """Tell whether *body* begins like a Windows path and has an escape that JSON does not know."""
+    """Return whether *body* begins like a Windows path and has an escape unknown to JSON."""
     return _PATH.match(body) is not None and find_bad_escape(body) >= 0
 
 

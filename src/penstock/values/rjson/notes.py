@@ -2,7 +2,7 @@
 
 A text of 100 KB can need 100,000 commas, so repairs are counted by kind: the list that the caller
 gets has at most one line a kind, in the order in which the kinds were first met, and the first
-thing that a kind met stands in its line as the example.
+thing that a kind met is in its line as the example.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Repairs:
         return bool(self.doubts) or self.has(*GUESSES)
 
     def has(self, *kinds: Repair) -> bool:
-        """Tell whether any of *kinds* was counted."""
+        """Return whether any of *kinds* was counted."""
         return any(kind in self._counts for kind in kinds)
 
     def lines(self) -> list[str]:

@@ -87,7 +87,7 @@ class RelaxedReader:
         members[key] = self._value()
 
     def _closed(self, container: dict[str, Any] | list[Any], closer: str) -> bool:
-        """Take what stands between two members, or the closer; tell whether it was the closer."""
+        """Take what is between two members, or the closer; return whether it was the closer."""
         mark = self._skip()
         if container and mark != closer:
             if mark != ",":
@@ -141,7 +141,8 @@ class RelaxedReader:
 
     def _word_value(self) -> str | bool | None:
         word = self._word("a value")
-        # A literal ends where a comment opens; a word of another kind goes on: `true//yes`, `a//b`.
+        # A literal ends where a comment opens; a word of another kind continues: `true//yes`,
+        # `a//b`.
         literal = _COMMENT_OPENS.split(word, maxsplit=1)[0]
         if literal in json_grammar.RELAXED_LITERALS:
             self._at += len(literal)

@@ -1,19 +1,19 @@
 r"""Tells a quote that ends a string from one that the model forgot to escape.
 
 What follows decides, white space and comments aside. A quote ends a string where the grammar can go
-on behind it:
+on after it:
 
 * a key: before a colon, or before anything that is not glued to the quote;
-* a member's value: before a comma with a key and its colon behind it (before a semicolon the key
+* a member's value: before a comma with a key and its colon after it (before a semicolon the key
   must be quoted: ``content: "x"; color: red`` is code), before a key and its colon (the comma is
   missing), before closing brackets;
-* an element of a list: before a comma with a value behind it, before another quoted element, before
+* an element of a list: before a comma with a value after it, before another quoted element, before
   closing brackets, or before a colon and a value (the list was meant to be an object);
 * anything: before the end of the text, a code fence, or a closing tag that ends the text.
 
-Behind closing brackets the text must go on in the same way. If they close the root, a word or quote
-glued to them speaks against it: ``log("}")`` is code. So does, in a string that had inner quotes
-already, more text behind them whose own end is a quote and closing brackets.
+After closing brackets the text must continue in the same way. If they close the root, a word or
+quote glued to them speaks against it: ``log("}")`` is code. So does, in a string that had inner
+quotes already, more text after them whose own end is a quote and closing brackets.
 
 A question looks at most `LOOK_AHEAD` characters ahead, so a text of nothing but quotes still costs
 linear time. Where the window ends before the answer, the quote is structural: strict JSON, cut
@@ -62,7 +62,7 @@ def skip_blank(text: str, at: int, end: int, notes: Repairs) -> int:
 
 
 def find_sentence_end(text: str, at: int, end: int) -> int:
-    """Return where the sentence at *at* ends, or -1 where there is none."""
+    """Return where the sentence at *at* ends, or -1 where there is not one."""
     found = _SENTENCE.match(text, at, min(end, at + MAX_SENTENCE))
     return found.end() if found else -1
 
@@ -79,7 +79,7 @@ def _skip_space(text: str, at: int, end: int, notes: Repairs) -> int:
 # Follows the unescaped quotes inside one string, and the brackets of the code between them.
 #
 # Code in a string has strings of its own, and what follows one of those often looks like JSON:
-# in ``{"code": "d = {"a": "b"}; f(d)"}`` the quote behind ``b`` could end everything. It does
+# in ``{"code": "d = {"a": "b"}; f(d)"}`` the quote after ``b`` could end everything. It does
 # not, because a bracket of the code is still open there and, counting in pairs, the quote
 # closes a string of the code. An opening one in that place is believed: code may well be cut in
 # its brackets.
@@ -92,10 +92,10 @@ _BEFORE_QUOTATION: Final = re.compile(
 
 
 def are_quotations(text: str, start: int, end: int) -> bool:
-    """Tell whether the quotes between *start* and *end* come in pairs, as quotations do.
+    """Return whether the quotes between *start* and *end* come in pairs, as quotations do.
 
-    A quotation begins behind a space, a bracket or an operator, never glued to a word: in ``alpha",
-    "b`` the first quote ended a string, and what stands behind it was meant to be JSON.
+    A quotation begins after a space, a bracket or an operator, never glued to a word: in ``alpha",
+    "b`` the first quote ended a string, and what comes after it was meant to be JSON.
     """
     quotes = [found.start() for found in _QUOTE.finditer(text, start, end) if found[0] == '"']
     if len(quotes) % 2:
@@ -124,7 +124,7 @@ class InnerQuotes:
         return self.count % 2 == 1
 
     def is_code_cut(self, end: int) -> bool:
-        """Tell whether the text, which has its end at *end*, breaks off in the middle of code."""
+        """Return whether the text, which has its end at *end*, breaks off in the middle of code."""
         is_closed = self._last_fits and self._text[self.last + 1 : end].strip() != ""
         return self._brackets > 0 and not is_closed
 
@@ -151,7 +151,7 @@ LOOK_AHEAD: Final = 256
 """How far one question looks: a key of any sane length with the white space around it."""
 
 
-class Role(Enum):
+class StringRole(Enum):
     """What the string is that a quote may end."""
 
     KEY = "key"
@@ -207,7 +207,7 @@ _ELEMENT_FOLLOWS: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PROSE: Final = re.compile(SENTENCE)
-# Most inner quotes have a word behind them, and need no look further.
+# Most inner quotes have a word after them, and need no look further.
 _GLUED: Final = re.compile(rf"[^\s,;:}}\]{{/\#<{QUOTES}]")
 _CLOSERS: Final = re.compile(r"[\s}\]]*+")
 _COMMA_AND_CLOSERS: Final = re.compile(r"\s*+,?[\s}\]]*+")
@@ -239,24 +239,24 @@ class LookAhead:
         self._last = -1
         self._quote: int | None = None
 
-    def closes_string(self, at: int, role: Role, depth: int) -> bool:
-        """Tell whether a quote just before *at* ends a string of *role* inside *depth* brackets."""
+    def closes_string(self, at: int, role: StringRole, depth: int) -> bool:
+        """Return whether a quote before *at* ends a string of *role* inside *depth* brackets."""
         match role:
-            case Role.KEY:
+            case StringRole.KEY:
                 return self._closes_key(at)
-            case Role.ROOT:
+            case StringRole.ROOT:
                 return at >= self._end_of_words()
-            case Role.MEMBER | Role.ELEMENT:
+            case StringRole.MEMBER | StringRole.ELEMENT:
                 if _GLUED.match(self._text, at, self._end) and not self._match(_PROSE, at):
                     return False
-                pattern = _MEMBER_FOLLOWS if role is Role.MEMBER else _ELEMENT_FOLLOWS
+                pattern = _MEMBER_FOLLOWS if role is StringRole.MEMBER else _ELEMENT_FOLLOWS
                 follows = self._match(pattern, at)
                 if follows and follows.group("closers"):
                     return self.fits_container_end(follows.start("closers"), depth)
                 return follows is not None
 
     def fits_container_end(self, at: int, depth: int) -> bool:
-        """Tell whether the text can go on at *at* behind a container inside *depth* brackets."""
+        """Return whether text can continue at *at* after a container inside *depth* brackets."""
         closers = self._match(_CLOSERS, at)
         run = closers.group() if closers else ""
         after = at + len(run)
@@ -265,7 +265,7 @@ class LookAhead:
         return run[-1:].isspace() or self._match(_AFTER_ROOT, after) is not None
 
     def leaves_text(self, at: int, depth: int) -> bool:
-        """Tell whether a quote just before *at* ends the root, but a later one ends the text."""
+        """Return whether a quote just before *at* ends the root, but a later one ends the text."""
         closers = self._match(_COMMA_AND_CLOSERS, at)
         run = closers.group() if closers else ""
         ends_root = run.count("}") + run.count("]") >= depth
@@ -273,26 +273,26 @@ class LookAhead:
         return ends_root and after <= self._last_quote() and not self._match(_NEXT_VALUE, after)
 
     def resumes(self, at: int, *, is_done: bool) -> bool:
-        """Tell whether JSON goes on at *at*, behind words that are none of it.
+        """Return whether JSON continues at *at*, after words that are not of it.
 
         A value or a key begins, or, where the value *is_done*, a comma or a bracket follows.
         """
         return self._match(_COMMA_OR_MORE if is_done else _MORE, at) is not None
 
     def has_colon(self, at: int) -> bool:
-        """Tell whether a colon and a value stand at *at*."""
+        """Return whether a colon and a value stand at *at*."""
         return self._match(_COLON_AND_VALUE, at) is not None
 
     def begins_member(self, at: int) -> bool:
-        """Tell whether a quoted key and its colon stand at *at*."""
+        """Return whether a quoted key and its colon stand at *at*."""
         return self._match(_KEY_AND_COLON, at) is not None
 
     def ends_bare_key(self, at: int) -> bool:
-        """Tell whether a quote and a colon stand at *at*: the key lacks its opening quote."""
+        """Return whether a quote and a colon stand at *at*: the key lacks its opening quote."""
         return self._match(_QUOTE_AND_COLON, at) is not None
 
     def goes_on_with_member(self, at: int) -> bool:
-        """Tell whether a comma, a key and its colon stand at *at*."""
+        """Return whether a comma, a key and its colon stand at *at*."""
         return self._match(_COMMA_AND_KEY, at) is not None
 
     def _closes_key(self, at: int) -> bool:
@@ -344,14 +344,14 @@ _PATH_END: Final = re.compile(r'\\"(?=[\s}\]]*+\Z)')
 
 
 class Taken(NamedTuple):
-    """A string that was read, and where the text goes on."""
+    """A string that was read, and where the text continues."""
 
     value: str
     end: int
 
 
 class StringMender:
-    """Takes strings out of the text before *end*, noting what was mended."""
+    """Takes strings out of the text before *end*, noting what was repaired."""
 
     def __init__(self, text: str, end: int, ahead: LookAhead, notes: Repairs) -> None:
         self._text = text
@@ -361,7 +361,7 @@ class StringMender:
         self._second_looks = MAX_SECOND_LOOKS
         self._lonely_triples: set[str] = set()
 
-    def take(self, at: int, role: Role, depth: int) -> Taken:
+    def take(self, at: int, role: StringRole, depth: int) -> Taken:
         """Take the string whose opening quote is at *at*, inside *depth* open brackets."""
         opening = self._text[at]
         triple = self._find_triple(at, opening, role, depth)
@@ -372,7 +372,7 @@ class StringMender:
             self._notes.note(_KINDS.get(opening) or Repair.SMART_QUOTES)
         return self._take_quoted(at + 1, opening, role, depth)
 
-    def _take_quoted(self, start: int, opening: str, role: Role, depth: int) -> Taken:
+    def _take_quoted(self, start: int, opening: str, role: StringRole, depth: int) -> Taken:
         body = _BODIES[opening]
         inner = InnerQuotes(self._text, start)
         at = start
@@ -384,7 +384,7 @@ class StringMender:
             fits = self._ahead.closes_string(at + 1, role, depth)
             if fits and not (self._second_looks and self._is_inside(at, inner, depth)):
                 break
-            if inner.boundary < 0 and role is Role.MEMBER and self._begins_member(start, at):
+            if inner.boundary < 0 and role is StringRole.MEMBER and self._begins_member(start, at):
                 inner.boundary = at
             inner.add(at, fits=fits)
             at += 1
@@ -405,7 +405,10 @@ class StringMender:
         return Taken(self._take_closed(start, at, inner).value, behind)
 
     def _is_inside(self, at: int, inner: InnerQuotes, depth: int) -> bool:
-        """Tell whether the quote at *at* fits but is one of many: in code, or before more code."""
+        """Return whether the quote at *at* fits but is one of many.
+
+        In code, or before more code.
+        """
         return inner.in_code or (inner.count > 0 and self._ahead.leaves_text(at + 1, depth))
 
     def _take_closed(self, start: int, at: int, inner: int) -> Taken:
@@ -415,7 +418,7 @@ class StringMender:
                 self._notes.doubt("quotes in a string that may be its end")
         return Taken(self._content(start, at, cut=False), at + 1)
 
-    def _take_cut(self, start: int, inner: InnerQuotes, role: Role, depth: int) -> Taken:
+    def _take_cut(self, start: int, inner: InnerQuotes, role: StringRole, depth: int) -> Taken:
         """Take a string that nothing ends."""
         looks_back = self._second_looks > 0 and not inner.is_code_cut(self._end)
         if looks_back and inner.boundary >= 0:
@@ -423,7 +426,7 @@ class StringMender:
         if looks_back and inner.fitting >= 0:
             self._second_looks -= 1
             return self._take_closed(start, inner.fitting, inner.before_fitting)
-        # `"c"` at the end of a line, and prose behind: the bracket was forgotten, not the quote.
+        # `"c"` at the end of a line, and prose after: the bracket was forgotten, not the quote.
         if inner.count == 1 and _LINE_END.match(self._text, inner.last + 1, self._end):
             return self._take_closed(start, inner.last, 0)
         # `"C:\dir\"}`: the backslash was meant, and the quote was meant to end the string.
@@ -435,7 +438,7 @@ class StringMender:
         is_cut = end == self._end
         self._notes.note(Repair.UNCLOSED_STRING if is_cut else Repair.MISSING_QUOTE)
         content = self._text[start:end]
-        if not content.strip() or role is not Role.MEMBER:
+        if not content.strip() or role is not StringRole.MEMBER:
             self._notes.doubt("an open string, which may be cut")
         elif not are_quotations(self._text, start, end) or _MARKUP.search(content):
             self._notes.doubt("an open string that may hold markup")
@@ -487,16 +490,20 @@ class StringMender:
         new_line = words.endswith(",") or "\n" in before[len(words) :]
         return new_line and self._ahead.begins_member(at)
 
-    def _find_triple(self, at: int, quote: str, role: Role, depth: int) -> int:
+    def _find_triple(self, at: int, quote: str, role: StringRole, depth: int) -> int:
         """Return where the string in triple quotes ends that begins at *at*, or -1."""
         mark = quote * 3
-        if role is Role.KEY or mark in self._lonely_triples or not self._text.startswith(mark, at):
+        if (
+            role is StringRole.KEY
+            or mark in self._lonely_triples
+            or not self._text.startswith(mark, at)
+        ):
             return -1
         end = self._text.find(mark, at + 3, self._end)
         if end < 0:
             self._lonely_triples.add(mark)
             return -1
-        # A fourth quote in front, code behind: a plain string that begins with a docstring.
+        # A fourth quote in front, code after: a plain string that begins with a docstring.
         return end if self._ahead.closes_string(end + 3, role, depth) else -1
 
     def _content(self, start: int, end: int, *, cut: bool) -> str:

@@ -1,4 +1,4 @@
-"""Reads the containers of broken JSON: closes, separates and pairs what the model left out.
+"""Reads the containers of broken JSON: closes, separates and pairs what the model omitted.
 
 The same machine as `RelaxedReader`, a place in the text and a stack of open containers, but where
 that one raises, this one has a rule. The rules, each noted when it is applied:
@@ -7,7 +7,7 @@ that one raises, this one has a rule. The rules, each noted when it is applied:
   the nearest container of its kind, if there is one, else the innermost; also the innermost if a
   further member would otherwise be left outside every object.
 * **Commas.** A missing one is added, an extra one dropped, a semicolon is one.
-* **Colons.** A missing one is added behind a quoted key; ``=`` and ``=>`` are one. One in a list
+* **Colons.** A missing one is added after a quoted key; ``=`` and ``=>`` are one. One in a list
   makes the list an object if it follows the first element; if it follows a later one, that element
   is a key of the object around, and the list was not closed.
 * **Keys.** A number or literal is a key as text. A key without a value is dropped: what it should
@@ -39,8 +39,8 @@ from penstock.values.rjson.repair_strings import (
     CLOSING,
     QUOTES,
     LookAhead,
-    Role,
     StringMender,
+    StringRole,
     find_sentence_end,
     skip_blank,
 )
@@ -48,7 +48,7 @@ from penstock.values.rjson.strict import StrictShortcut
 
 # Reads what broken JSON has without quotes: numbers, literals, words and runs of words.
 #
-# One word is what it is in relaxed JSON, or a hexadecimal number. A word that is none of these,
+# One word is what it is in relaxed JSON, or a hexadecimal number. A word that is not one of these,
 # or that more words follow on its line, is text (``New York``, ``12 px``), unless the next word
 # is a key with its colon. Numbers and literals that follow each other are values with a comma
 # missing.
@@ -234,7 +234,7 @@ class Mender:
 
     def read_string(self) -> str:
         """Read the string that opens here as the root."""
-        taken = self._strings.take(self.at, Role.ROOT, 0)
+        taken = self._strings.take(self.at, StringRole.ROOT, 0)
         self.at = taken.end
         return taken.value
 
@@ -294,7 +294,7 @@ class Mender:
         self.at += 1
         items = frame.items
         if frame.members is not None:
-            # Behind a key its colon is taken, so this is a second one, or one without a key.
+            # After a key its colon is taken, so this is a second one, or one without a key.
             if frame.key is None:
                 frame.key = ""
                 self._notes.note(Repair.MISSING_KEY)
@@ -327,7 +327,7 @@ class Mender:
             self._value(frame, mark)
         elif mark in QUOTES:
             self._separate(frame)
-            taken = self._strings.take(self.at, Role.KEY, len(self._open))
+            taken = self._strings.take(self.at, StringRole.KEY, len(self._open))
             self.at = taken.end
             frame.key = taken.value
             self._colon_after(taken.value)
@@ -379,7 +379,7 @@ class Mender:
 
     def _value(self, frame: _Frame, mark: str) -> None:
         self._separate(frame)
-        role = Role.ELEMENT if frame.is_list else Role.MEMBER
+        role = StringRole.ELEMENT if frame.is_list else StringRole.MEMBER
         if mark in "{[":
             self._container(frame, mark)
         elif mark in QUOTES:
@@ -404,7 +404,7 @@ class Mender:
         taken = self._shortcut.take(self.at, depth)
         return taken if taken and self._ahead.fits_container_end(taken[1], depth) else None
 
-    def _bare_value(self, frame: _Frame, role: Role) -> None:
+    def _bare_value(self, frame: _Frame, role: StringRole) -> None:
         word = take_word(self._text, self.at, self._end, self._notes)
         if word is None:  # a closing quote of another kind, and the like
             self._drop(self._text[self.at])
@@ -500,7 +500,7 @@ class Mender:
         return self._text[self.at : min(self.at + 1, self._end)]
 
 
-# Finds the JSON value in a model's answer, and has it mended.
+# Finds the JSON value in a model's answer, and has it repaired.
 #
 # Where the value begins, by the first rule that applies:
 #
@@ -550,14 +550,14 @@ _STRING_ROOT: Final = re.compile(
 
 
 def holds_value(text: str) -> bool:
-    """Tell whether *text*, the content of a string, looks like an object or a list of its own."""
+    """Return whether *text*, the content of a string, looks like an object or a list of its own."""
     return _ENCODED.match(text) is not None
 
 
 def mend(text: str, notes: Repairs) -> Any:
-    """Return the value in *text*, which `loads` refuses; note what was mended.
+    """Return the value in *text*, which `loads` refuses; note what was repaired.
 
-    Raises `JSONParseError` where there is none, or one nested too deep.
+    Raises `JSONParseError` where there is not one, or one nested too deep.
     """
     start = skip_blank(text, 0, len(text), notes)
     if _STRING_ROOT.match(text, start):

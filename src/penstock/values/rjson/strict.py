@@ -38,7 +38,7 @@ class StrictShortcut:
     """Takes containers of *text* that are strict JSON by themselves.
 
     A refusal costs what was read in vain, so there is a budget for that, in characters: linear in
-    the text, and earned by nothing. When it is spent, the slow reader goes on alone.
+    the text, and earned by nothing. When it is spent, the slow reader continues alone.
     """
 
     BUDGET: Final = 8
@@ -91,7 +91,7 @@ _last_decoder: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _is_too_deep(value: Any, text: str, start: int, end: int, depth: int) -> bool:
-    """Tell whether *value*, read from that part of *text*, has more than *depth* levels."""
+    """Return whether *value*, read from that part of *text*, has more than *depth* levels."""
     if text.count("{", start, end) + text.count("[", start, end) <= depth:
         return False
     return _json.is_deeper(value, depth)

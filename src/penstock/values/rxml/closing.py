@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-class Verdict(enum.Enum):
+class TagVerdict(enum.Enum):
     """What a closing tag is to the string field of its name."""
 
     STRUCTURAL = "structural"
@@ -63,11 +63,11 @@ QUOTES: Final = frozenset("\"'`\\")
 class Judgement(NamedTuple):
     """What a closing tag is, and where it ends, a second one that is a slip included."""
 
-    verdict: Verdict
+    verdict: TagVerdict
     end: int
 
 
-class Place(NamedTuple):
+class ClosingPlace(NamedTuple):
     """Where a string field stands: in which element, beside which properties.
 
     `enclosing` is the name of the element around the field, None at the root. `siblings` are the
@@ -93,7 +93,7 @@ class ClosingRule:
         self._comment_ends = Landmarks(text, "-->")
         self._margins: dict[int, int] = {}
 
-    def judge(self, name: str, end: int, place: Place, *, unmatched: bool) -> Judgement:
+    def judge(self, name: str, end: int, place: ClosingPlace, *, unmatched: bool) -> Judgement:
         """Judge the closing tag of the field *name* that ends at *end*.
 
         *unmatched* tells whether, inside the value, an opening tag of the field's own name has had
@@ -107,44 +107,46 @@ class ClosingRule:
                 end = doubled[1]
                 at = self.skip_margin(end)
             elif self._may_close(at, name):
-                return Judgement(Verdict.UNKNOWN, end)
+                return Judgement(TagVerdict.UNKNOWN, end)
         return Judgement(self._judge_follower(end, at, place, unmatched=unmatched), end)
 
-    def _judge_follower(self, end: int, at: int, place: Place, *, unmatched: bool) -> Verdict:
+    def _judge_follower(
+        self, end: int, at: int, place: ClosingPlace, *, unmatched: bool
+    ) -> TagVerdict:
         """Judge the closing tag that ends at *end* by what follows it at *at*."""
         text = self.text
         if at == len(text):
-            return Verdict.STRUCTURAL if self._final else Verdict.UNKNOWN
+            return TagVerdict.STRUCTURAL if self._final else TagVerdict.UNKNOWN
         closing = closing_at(text, at)
         if closing is not None:
-            return Verdict.STRUCTURAL if closing[0] == place.enclosing else Verdict.DATA
+            return TagVerdict.STRUCTURAL if closing[0] == place.enclosing else TagVerdict.DATA
         opening = opening_at(text, at)
         if opening is not None:
             known = opening.name in place.siblings
-            return Verdict.STRUCTURAL if known or not unmatched else Verdict.DATA
+            return TagVerdict.STRUCTURAL if known or not unmatched else TagVerdict.DATA
         if self._may_go_on(at, place):
-            return Verdict.UNKNOWN
+            return TagVerdict.UNKNOWN
         is_remark = self.strict and not unmatched
-        return self._judge_remark(end, at, place) if is_remark else Verdict.DATA
+        return self._judge_remark(end, at, place) if is_remark else TagVerdict.DATA
 
-    def _judge_remark(self, end: int, at: int, place: Place) -> Verdict:
+    def _judge_remark(self, end: int, at: int, place: ClosingPlace) -> TagVerdict:
         """Judge the closing tag that ends at *end*, where text follows it at *at*."""
         text = self.text
         if text[end] in QUOTES:
-            return Verdict.DATA
+            return TagVerdict.DATA
         limit = at + MAX_REMARK
         while found := NEXT_MARKUP.search(text, at, limit):
             at = found.start()
             closing, opening = closing_at(text, at), opening_at(text, at)
             if closing is not None:
-                return Verdict.STRUCTURAL if closing[0] == place.enclosing else Verdict.DATA
+                return TagVerdict.STRUCTURAL if closing[0] == place.enclosing else TagVerdict.DATA
             if opening is not None:
-                return Verdict.STRUCTURAL if opening.name in place.siblings else Verdict.DATA
+                return TagVerdict.STRUCTURAL if opening.name in place.siblings else TagVerdict.DATA
             if self._may_go_on(at, place):
-                return Verdict.UNKNOWN
+                return TagVerdict.UNKNOWN
             at += 1
         is_open = not self._final and len(text) < limit
-        return Verdict.UNKNOWN if is_open else Verdict.DATA
+        return TagVerdict.UNKNOWN if is_open else TagVerdict.DATA
 
     def _may_close(self, at: int, name: str) -> bool:
         """Return whether more text could make the closing tag of *name* of what is at *at*."""
@@ -169,8 +171,8 @@ class ClosingRule:
         self._margins.update(dict.fromkeys(stops, at))
         return at
 
-    def _may_go_on(self, at: int, place: Place) -> bool:
-        """Tell whether more text could still make a tag or a comment of what stands at *at*."""
+    def _may_go_on(self, at: int, place: ClosingPlace) -> bool:
+        """Return whether more text could still make a tag or a comment of what is at *at*."""
         if self._final:
             return False
         text = self.text
@@ -190,7 +192,7 @@ class OwnTags:
         self._open = 0
 
     def unmatched_before(self, position: int) -> bool:
-        """Count the opening tags up to *position*; tell whether one is unmatched."""
+        """Count the opening tags up to *position*; return whether one is unmatched."""
         while self._next < len(self._openings) and self._openings[self._next] < position:
             tag = opening_at(self._text, self._openings[self._next])
             if tag is not None and not tag.empty:
@@ -204,7 +206,7 @@ class OwnTags:
 
 
 def find_closing(
-    rule: ClosingRule, index: TagIndex, name: str, start: int, place: Place
+    rule: ClosingRule, index: TagIndex, name: str, start: int, place: ClosingPlace
 ) -> tuple[int, int] | None:
     """Find the closing tag of the string field *name* whose value begins at *start*.
 
@@ -228,7 +230,7 @@ def find_closing(
         unmatched = own.unmatched_before(at)
         verdict, end = rule.judge(name, closing[1], place, unmatched=unmatched)
         last = at, end
-        if verdict is Verdict.STRUCTURAL:
+        if verdict is TagVerdict.STRUCTURAL:
             break
         own.match_one()
         is_last_clear = unmatched or is_quoted(rule.text, end)
@@ -246,7 +248,9 @@ def is_quoted(text: str, end: int) -> bool:
     return text[end : end + 1] in QUOTES
 
 
-def _find_first(rule: ClosingRule, name: str, start: int, place: Place) -> tuple[int, int] | None:
+def _find_first(
+    rule: ClosingRule, name: str, start: int, place: ClosingPlace
+) -> tuple[int, int] | None:
     """Find the first closing tag if it is structural, as nearly always it is.
 
     This spares the index, which a value full of markup makes dear. Once it has failed there is an
@@ -260,4 +264,4 @@ def _find_first(rule: ClosingRule, name: str, start: int, place: Place) -> tuple
     if any(text.find(tag, start, at) != -1 for tag in (f"<{name}", f"</ {name}")):
         return None
     verdict, end = rule.judge(name, closing[1], place, unmatched=False)
-    return (at, end) if verdict is Verdict.STRUCTURAL else None
+    return (at, end) if verdict is TagVerdict.STRUCTURAL else None

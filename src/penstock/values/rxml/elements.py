@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock import _json
 from penstock.errors import JSONParseError
 from penstock.values.coercion import coerce, decode_entities
-from penstock.values.rxml.closing import Place
+from penstock.values.rxml.closing import ClosingPlace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,7 +43,7 @@ _CONTAINERS: Final = frozenset({"object", "array"})
 _RAW_BY_NAME: Final = frozenset({"script", "style"})
 
 
-class Reading(enum.Enum):
+class XMLReading(enum.Enum):
     """How the inside of an element is read."""
 
     TEXT = "text"
@@ -51,20 +51,20 @@ class Reading(enum.Enum):
     ELEMENTS = "elements"
 
 
-def reading_of(name: str, schema: Schema | None) -> Reading:
-    """Tell how the inside of the element *name* is read under *schema*."""
+def reading_of(name: str, schema: Schema | None) -> XMLReading:
+    """Return how the inside of the element *name* is read under *schema*."""
     if is_string_field(schema) or (schema is None and name in _RAW_BY_NAME):
-        return Reading.TEXT
-    return Reading.TEXT_OR_ELEMENTS if may_be_raw(schema) else Reading.ELEMENTS
+        return XMLReading.TEXT
+    return XMLReading.TEXT_OR_ELEMENTS if may_be_raw(schema) else XMLReading.ELEMENTS
 
 
 def is_string_field(schema: Schema | None) -> bool:
-    """Tell whether a value of *schema* may be a string and cannot hold elements."""
+    """Return whether a value of *schema* may be a string and cannot hold elements."""
     return schema is not None and "string" in schema.types and not schema.types & _CONTAINERS
 
 
 def may_be_raw(schema: Schema | None) -> bool:
-    """Tell whether the whole inside of an element, markup and all, may be its value."""
+    """Return whether the whole inside of an element, markup and all, may be its value."""
     if schema is None:
         return False
     if "string" in schema.types:
@@ -73,19 +73,19 @@ def may_be_raw(schema: Schema | None) -> bool:
 
 
 def may_hold(schema: Schema | None, name: str) -> bool:
-    """Tell whether what begins with the element *name* may be a list or an object of *schema*."""
+    """Return whether what begins with the element *name* may be a list or an object of *schema*."""
     if schema is None or "array" in schema.types or not schema.properties:
         return True
     return schema.property(name) is not None
 
 
 def says_nothing(schema: Schema | None) -> bool:
-    """Tell whether *schema* leaves the shape of a value to what the text shows."""
+    """Return whether *schema* leaves the shape of a value to what the text shows."""
     return schema is None or schema.wants is None
 
 
 def is_list(schema: Schema | None) -> bool:
-    """Tell whether elements under *schema* are those of a list rather than properties."""
+    """Return whether elements under *schema* are those of a list rather than properties."""
     return schema is not None and "array" in schema.types and "object" not in schema.types
 
 
@@ -97,7 +97,7 @@ def empty_value(schema: Schema | None) -> Any:
 
 
 def wants_scalar(schema: Schema | None) -> bool:
-    """Tell whether *schema* asks for a value that can have no attributes."""
+    """Return whether *schema* asks for a value that can have no attributes."""
     return schema is not None and "object" not in schema.types
 
 
@@ -122,7 +122,7 @@ class Child(NamedTuple):
     is_string: bool = False
 
 
-class Dialect(NamedTuple):
+class XMLDialect(NamedTuple):
     """What a format may ask for: the key of text beside attributes, and how strings are read.
 
     With *trims* a string loses one newline next to each of its tags; *strict* is how `closing`
@@ -211,9 +211,9 @@ class Element:
             return self.schema.properties
         return (name, str(int(name) + 1)) if is_index(name) else (name,)
 
-    def place_of(self, name: str) -> Place:
+    def place_of(self, name: str) -> ClosingPlace:
         """Return where the child *name*, a string, stands."""
-        return Place(self.name or None, self.may_follow(name))
+        return ClosingPlace(self.name or None, self.may_follow(name))
 
     def become_root(self, parent: Element, most: int) -> None:
         """Stand for the body around it, if it is the first of *parent* and the schema knows it not.
@@ -225,7 +225,7 @@ class Element:
             self.schema = parent.schema
 
 
-def text_child(element: Element, raw: str, dialect: Dialect) -> Child:
+def text_child(element: Element, raw: str, dialect: XMLDialect) -> Child:
     """Make a value of an element whose inside is raw text; its attributes are dropped."""
     if dialect.trims:
         raw = raw.removeprefix("\n").removesuffix("\n")
@@ -234,7 +234,7 @@ def text_child(element: Element, raw: str, dialect: Dialect) -> Child:
     return Child(element.name, element.opening, alone, [text], is_string_field(schema))
 
 
-def json_child(element: Element, raw: str, dialect: Dialect) -> Child:
+def json_child(element: Element, raw: str, dialect: XMLDialect) -> Child:
     """Make a value of an element whose inside is JSON text.
 
     Entities are decoded unless that breaks the JSON, as it would in ``{"a": "&quot;"}``.
@@ -256,7 +256,7 @@ def empty_child(element: Element) -> Child:
     return Child(element.name, element.opening, value, [value], is_string_field(schema))
 
 
-def close_element(element: Element, source: str, end: int, dialect: Dialect) -> Child:
+def close_element(element: Element, source: str, end: int, dialect: XMLDialect) -> Child:
     """Make a value of an element whose inside ended at *end* of *source*."""
     if not element.children:
         if element.root:
@@ -284,7 +284,7 @@ def object_of(children: list[Child]) -> dict[str, Any]:
 
 
 def is_index(name: str) -> bool:
-    """Tell whether a tag's name is the place of an element in a list."""
+    """Return whether a tag's name is the place of an element in a list."""
     return name.isascii() and name.isdigit() and len(name) <= _MAX_INDEX_DIGITS
 
 
@@ -300,7 +300,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _text_value(element: Element, text: str, dialect: Dialect) -> Child:
+def _text_value(element: Element, text: str, dialect: XMLDialect) -> Child:
     value: Any = coerce(text, None) if element.schema is None and element.is_loose else text
     if element.attributes and not wants_scalar(element.schema):
         value = {dialect.text_node: value, **_attributes(element)}
@@ -317,7 +317,7 @@ def _is_text_after_all(element: Element) -> bool:
 
 
 def _are_equals(children: list[Child]) -> bool:
-    """Tell whether children are the elements of a list: of one name, or numbered."""
+    """Return whether children are the elements of a list: of one name, or numbered."""
     return len({child.name for child in children}) == 1 or all(is_index(c.name) for c in children)
 
 
@@ -339,7 +339,7 @@ def _in_order(children: list[Child]) -> list[Child]:
     return children
 
 
-def _by_shape(element: Element, dialect: Dialect) -> Any:
+def _by_shape(element: Element, dialect: XMLDialect) -> Any:
     """Make an object, or the list that the names of the children show."""
     schema, children = element.schema, element.children
     value = object_of(children)

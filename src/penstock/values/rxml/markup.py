@@ -51,7 +51,7 @@ COMMENT: Final = "<!--"
 CDATA: Final = "<![CDATA["
 
 
-class Tag(NamedTuple):
+class MarkupTag(NamedTuple):
     """An opening tag: its name, its attributes as written, whether it closes itself, its end."""
 
     name: str
@@ -61,11 +61,11 @@ class Tag(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Tell whether *text* can stand as the name of a tag."""
+    """Return whether *text* can stand as the name of a tag."""
     return _LAWFUL_NAME.fullmatch(text) is not None
 
 
-def opening_at(text: str, position: int) -> Tag | None:
+def opening_at(text: str, position: int) -> MarkupTag | None:
     """Read the opening tag at *position*, if a whole one stands there."""
     match = _OPENING.match(text, position)
     if match is None:
@@ -73,7 +73,7 @@ def opening_at(text: str, position: int) -> Tag | None:
     name, attributes, slash = match.groups()
     if attributes and name[0].isdigit():
         return None  # `<3 you>` is prose; the places of a list carry no attributes
-    return Tag(name, attributes, slash == "/", match.end())
+    return MarkupTag(name, attributes, slash == "/", match.end())
 
 
 def closing_at(text: str, position: int) -> tuple[str, int] | None:
@@ -83,7 +83,7 @@ def closing_at(text: str, position: int) -> tuple[str, int] | None:
 
 
 def may_become_opening(text: str, position: int) -> bool:
-    """Tell whether more text could make an opening tag of what stands at *position*."""
+    """Return whether more text could make an opening tag of what is at *position*."""
     match = _BEGUN_OPENING.match(text, position)
     if match is None:
         return False
@@ -92,7 +92,7 @@ def may_become_opening(text: str, position: int) -> bool:
 
 
 def may_become_closing(text: str, position: int, name: str | None) -> bool:
-    """Tell whether more text could make the closing tag of *name* of what stands there."""
+    """Return whether more text could make the closing tag of *name* of what stands there."""
     match = _BEGUN_CLOSING.match(text, position)
     if match is None:
         return False
@@ -105,7 +105,7 @@ def may_become_closing(text: str, position: int, name: str | None) -> bool:
 
 
 def may_become_markup(text: str) -> bool:
-    """Tell whether more text could make any tag, comment or declaration of *text*."""
+    """Return whether more text could make any tag, comment or declaration of *text*."""
     return (
         may_become_opening(text, 0)
         or _BEGUN_CLOSING.match(text) is not None

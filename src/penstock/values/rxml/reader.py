@@ -24,9 +24,9 @@ from penstock.values.json_grammar import MAX_DEPTH
 from penstock.values.rxml.closing import ClosingRule, find_closing
 from penstock.values.rxml.elements import (
     Child,
-    Dialect,
     Element,
-    Reading,
+    XMLDialect,
+    XMLReading,
     close_element,
     empty_child,
     json_child,
@@ -41,7 +41,7 @@ from penstock.values.rxml.markup import (
     COMMENT,
     NEXT_MARKUP,
     Landmarks,
-    Tag,
+    MarkupTag,
     TagIndex,
     closing_at,
     find_declaration_end,
@@ -60,7 +60,7 @@ MAX_ROOTS: Final = 2
 """How many unknown roots around a body are taken off; each may cost one more reading."""
 
 
-def read_elements(text: str, schema: Schema | None, dialect: Dialect) -> Element:
+def read_elements(text: str, schema: Schema | None, dialect: XMLDialect) -> Element:
     """Read *text* into an element without a name that holds its fields.
 
     Raises `XMLParseError` for a tag that is never closed, closes nothing or nests too deep.
@@ -89,7 +89,7 @@ class _NotAlone(Exception):  # noqa: N818 - a turn of the reader, never seen out
 
 
 class _Reader:
-    def __init__(self, text: str, schema: Schema | None, dialect: Dialect, roots: int) -> None:
+    def __init__(self, text: str, schema: Schema | None, dialect: XMLDialect, roots: int) -> None:
         self._text = text
         self._dialect = dialect
         self._max_roots = roots
@@ -115,7 +115,7 @@ class _Reader:
         return self._root.innermost()
 
     def _step(self, at: int) -> int:
-        """Take what begins with the ``<`` at *at*; return where to go on."""
+        """Take what begins with the ``<`` at *at*; return where to continue."""
         if self._text[at + 1] == "/":
             return self._step_over_closing(at)
         if self._text[at + 1] in "!?":
@@ -160,7 +160,7 @@ class _Reader:
         self._open[-1].add_text("<")
         return at + 1
 
-    def _step_into(self, tag: Tag, at: int) -> int:
+    def _step_into(self, tag: MarkupTag, at: int) -> int:
         parent = self._open[-1]
         if parent.inner is not None:
             raise _NotAlone(parent.inner.root)
@@ -172,9 +172,9 @@ class _Reader:
             parent.add(empty_child(element))
             return tag.end
         reading = reading_of(tag.name, element.schema)
-        if reading is Reading.TEXT_OR_ELEMENTS:
-            reading = Reading.ELEMENTS if self._holds_element(element) else Reading.TEXT
-        if reading is Reading.TEXT:
+        if reading is XMLReading.TEXT_OR_ELEMENTS:
+            reading = XMLReading.ELEMENTS if self._holds_element(element) else XMLReading.TEXT
+        if reading is XMLReading.TEXT:
             return self._take_text(element, parent)
         return self._take_json(element, parent) or self._enter(element, parent)
 
@@ -212,7 +212,7 @@ class _Reader:
         return closing[1]
 
     def _holds_element(self, element: Element) -> bool:
-        """Tell whether the inside begins with an element that is closed somewhere."""
+        """Return whether the inside begins with an element that is closed somewhere."""
         at = self._rule.skip_margin(element.start)
         tag = opening_at(self._text, at)
         if tag is None or not may_hold(element.schema, tag.name):
@@ -232,7 +232,7 @@ class _Reader:
 # and JSON text, made into what the schema wants by `coerce`. `dumps` writes a value so that
 # `loads` reads it back.
 #
-# This is no XML parser: there are no namespaces, no DTD, no entities of one's own, and a text
+# This is no XML parser: there are not namespaces, no DTD, no entities of one's own, and a text
 # that an XML parser would refuse is read as far as its tags are whole and match.
 
 
@@ -261,7 +261,7 @@ def loads(  # noqa: PLR0913 - each is an option of the reader
     if duplicates not in ("error", "first"):
         raise UsageError(f'duplicates is "error" or "first", not {duplicates!r}')
     guide = None if schema is None else Schema.of(schema).resolve()
-    root = read_elements(xml, guide, Dialect(text_node, trims, strict))
+    root = read_elements(xml, guide, XMLDialect(text_node, trims, strict))
     fields, surplus = _tell_surplus(root.children)
     for child in surplus:
         message = f"`<{child.name}>` is a string and is given more than once"

@@ -7,8 +7,8 @@ that might itself be read as a list (``a, b``). An empty list is an empty tag.
 `rxml.loads` with the value's schema gives the value back, on these terms: the schema says which
 values are strings, objects in lists declare their properties and have none named ``item``, and no
 value is null (it reads back as an empty one) or uses the keys that mean attributes and text
-(``@…``, ``_attributes``, ``#text``, ``_text``). A key that is no tag name, NaN, infinity and what
-is not JSON are refused.
+(``@…``, ``_attributes``, ``#text``, ``_text``). A key that is not a tag name, NaN, infinity and
+what is not JSON are refused.
 
 Control characters, lone surrogates and ``\r`` are written as they are: XML has no way to carry
 them all, and `rxml.loads` needs none.
@@ -197,7 +197,7 @@ def _elements_of(key: str, value: Any, depth: int) -> list[_Element]:
 
 
 def _goes_by_repetition(items: list[Any] | tuple[Any, ...]) -> bool:
-    """Tell whether repeated tags of *items* read back as the same list."""
+    """Return whether repeated tags of *items* read back as the same list."""
     if any(isinstance(item, (list, tuple)) for item in items):
         return False
     if len(items) != 1:

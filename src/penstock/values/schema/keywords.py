@@ -33,7 +33,7 @@ _IMPLIED_TYPES: Final = {
 def type_of(value: object) -> str:
     """Name the JSON type of *value*; ``""`` for what JSON has no word for.
 
-    A whole number is an integer however it is written (4.0), and a bool is no number.
+    A whole number is an integer however it is written (4.0), and a bool is not a number.
     """
     if isinstance(value, str):
         return "string"

@@ -34,22 +34,24 @@ _CLASS: Final = re.compile(r"\[\^?(?:[^\]\\]|\\.)+\]", re.DOTALL)
 _ENDLESS: Final = -1
 
 
-class Cost(NamedTuple):
+class PatternCost(NamedTuple):
     """How the ways to match grow: ``ways * n ** degree`` for a text of n characters."""
 
     degree: int
     ways: int
 
-    def then(self, other: Cost) -> Cost:
+    def then(self, other: PatternCost) -> PatternCost:
         """Return the cost of one piece after another."""
-        return Cost(self.degree + other.degree, min(self.ways * other.ways, MAX_STEPS + 1))
+        return PatternCost(self.degree + other.degree, min(self.ways * other.ways, MAX_STEPS + 1))
 
-    def either(self, other: Cost) -> Cost:
+    def either(self, other: PatternCost) -> PatternCost:
         """Return the cost of one piece or another."""
-        return Cost(max(self.degree, other.degree), min(self.ways + other.ways, MAX_STEPS + 1))
+        return PatternCost(
+            max(self.degree, other.degree), min(self.ways + other.ways, MAX_STEPS + 1)
+        )
 
 
-_PLAIN: Final = Cost(0, 1)
+_PLAIN: Final = PatternCost(0, 1)
 
 
 class Pattern:
@@ -57,7 +59,7 @@ class Pattern:
 
     __slots__ = ("_cost", "_regex")
 
-    def __init__(self, regex: re.Pattern[str] | None, cost: Cost) -> None:
+    def __init__(self, regex: re.Pattern[str] | None, cost: PatternCost) -> None:
         self._regex = regex
         self._cost = cost
 
@@ -67,11 +69,11 @@ class Pattern:
         return self._regex is not None
 
     def occurs_in(self, text: str) -> bool:
-        """Tell whether the pattern is found in *text*; no if that is not judged."""
+        """Return whether the pattern is found in *text*; no if that is not judged."""
         return self._judges(text) and self._search(text)
 
     def forbids(self, text: str) -> bool:
-        """Tell whether the pattern is missing in *text*; no if that is not judged."""
+        """Return whether the pattern is missing in *text*; no if that is not judged."""
         return self._judges(text) and not self._search(text)
 
     def _judges(self, text: str) -> bool:
@@ -114,13 +116,13 @@ class _Reader:
         self.python: list[str] = []
         self._source = source
         self._at = 0
-        self._groups: list[tuple[Cost | None, Cost]] = []
-        self._finished: Cost | None = None
+        self._groups: list[tuple[PatternCost | None, PatternCost]] = []
+        self._finished: PatternCost | None = None
         self._sequence = _PLAIN
-        self._last: Cost | None = None
+        self._last: PatternCost | None = None
         self._last_is_group = False
 
-    def read(self) -> Cost:
+    def read(self) -> PatternCost:
         while self._at < len(self._source):
             self._read_one(self._source[self._at])
         if self._groups:
@@ -185,7 +187,7 @@ class _Reader:
         self._last, self._last_is_group = inner, True
         self._take(")")
 
-    def _close(self) -> Cost:
+    def _close(self) -> PatternCost:
         """Return the cost of all alternatives of the open group."""
         self._settle()
         return self._sequence if self._finished is None else self._finished.either(self._sequence)
@@ -216,12 +218,12 @@ class _Reader:
         most = int(match[3]) if match[3] else _ENDLESS if match[2] else least
         return least, most, match[0]
 
-    def _repeat(self, piece: Cost, least: int, most: int) -> Cost:
+    def _repeat(self, piece: PatternCost, least: int, most: int) -> PatternCost:
         if most == _ENDLESS:
             if piece != _PLAIN:
                 raise _UnsafeError  # nested repeats, or a choice under a repeat
-            return Cost(1, max(least, 1))
+            return PatternCost(1, max(least, 1))
         if piece == _PLAIN and not self._last_is_group:
-            return Cost(0, most - least + 1)
+            return PatternCost(0, most - least + 1)
         ways = max(most, 1) * min(piece.ways, MAX_STEPS + 1) ** min(most, 64)
-        return Cost(piece.degree * most, min(ways * (most - least + 1), MAX_STEPS + 1))
+        return PatternCost(piece.degree * most, min(ways * (most - least + 1), MAX_STEPS + 1))

@@ -76,7 +76,7 @@ class Document:
         self._names: dict[str, Any] | None = None
 
     def find(self, reference: object) -> Any:
-        """Return the node that *reference* names; raise `CoercionError` if there is none."""
+        """Return the node that *reference* names; raise `CoercionError` if there is not one."""
         if not isinstance(reference, str):
             raise CoercionError(f"a $ref must be a string, not {type(reference).__name__}")
         if reference not in self._found:
@@ -153,7 +153,7 @@ def gather(node: Any, document: Document) -> Gathered:
 
 
 def narrows(part: Part) -> bool:
-    """Tell whether *part* itself says anything about a value."""
+    """Return whether *part* itself says anything about a value."""
     return not CONSTRAINTS.isdisjoint(part)
 
 

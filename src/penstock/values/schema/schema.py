@@ -86,7 +86,7 @@ class Members:
 
 
 def same(one: object, other: object) -> bool:
-    """Tell whether two values are equal as JSON: 1 is 1.0, but True is not 1."""
+    """Return whether two values are equal as JSON: 1 is 1.0, but True is not 1."""
     waiting = [(one, other)]
     seen: set[tuple[int, int]] = set()
     while waiting:
@@ -358,7 +358,7 @@ class Schema(Node):
         return f"Schema({self.raw!r})"
 
     def accepts(self, value: object) -> bool:
-        """Tell whether *value* satisfies the schema, as far as `validate` looks."""
+        """Return whether *value* satisfies the schema, as far as `validate` looks."""
         return Validation().accepts(value, self)
 
     def resolve(self) -> Schema:

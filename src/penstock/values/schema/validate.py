@@ -72,7 +72,7 @@ def _below(value: Any, bound: Any) -> bool:
 
 
 def _is_multiple(value: Any, step: Any) -> bool:
-    # Fractions are let pass: to a float, 0.3 is no multiple of 0.1.
+    # Fractions are let pass: to a float, 0.3 is not a multiple of 0.1.
     return not (isinstance(value, int) and isinstance(step, int) and step > 0) or value % step == 0
 
 
@@ -118,7 +118,7 @@ class Validation:
         self._known: dict[tuple[int, int], tuple[bool, object, Schema]] = {}
 
     def accepts(self, value: object, schema: Schema, depth: int = 0) -> bool:
-        """Tell whether *value* satisfies *schema*."""
+        """Return whether *value* satisfies *schema*."""
         if depth > MAX_DEPTH or schema.free:
             return True
         if not schema.unions and not schema.refused:

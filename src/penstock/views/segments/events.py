@@ -85,7 +85,7 @@ class _Event(Struct, frozen=True):
         return _NAMES[type(self)]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the event as it goes over the wire; `raw` stays behind."""
+        """Return the event as it goes over the wire; `raw` stays after."""
         event: Any = self
         return _as_dict(event)
 

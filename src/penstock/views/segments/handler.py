@@ -31,13 +31,13 @@ from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall, Usage
 from penstock.parsing import BrokenCall, Engine, OnError, Reasoning
-from penstock.parsing.readers.signed_json import Signature, profile_of
+from penstock.parsing.readers.signed_json import CallSignature, profile_of
 from penstock.tools import Tool, read_tools
 from penstock.values.schema import Schema
 from penstock.views.segments.events import REASONING, CallPiece, Chunk, SegmentEvent
 from penstock.views.segments.invocations import BUILT_IN, Adapter, ToolInvocation
 from penstock.views.segments.native import NativeCalls
-from penstock.views.segments.text import ParsedText, PlainText, TextReader
+from penstock.views.segments.text import ParsedText, PlainText, SegmentTextReader
 from penstock.views.segments.writer import SegmentWriter
 
 # How calls are looked for in text: by the name of a strategy, or by a list of detectors.
@@ -57,14 +57,14 @@ VARIABLES: Final = ("PENSTOCK_STREAM_PARSER", "AUTOBYTEUS_STREAM_PARSER")
 
 
 def find_strategy(environ: Mapping[str, str]) -> str:
-    """Give the strategy that *environ* asks for: native calls, unless it names another."""
+    """Return the strategy that *environ* asks for: native calls, unless it names another."""
     said = (environ.get(variable, "").strip().lower() for variable in VARIABLES)
     wanted = next(filter(None, said), NATIVE)
     return wanted if wanted in STRATEGIES else NATIVE
 
 
 def detectors_of(strategy: str) -> tuple[str, ...]:
-    """Give the detectors of a strategy; raise `UsageError` for a name that none has."""
+    """Return the detectors of a strategy; raise `UsageError` for a name that none has."""
     name = strategy.strip().lower()
     if name not in STRATEGIES:
         known = ", ".join(STRATEGIES)
@@ -72,13 +72,13 @@ def detectors_of(strategy: str) -> tuple[str, ...]:
     return (_DETECTORS[name],) if name in _DETECTORS else ()
 
 
-def signature_of(detectors: Iterable[str], provider: str | None) -> Signature | None:
-    """Give what JSON begins with that is meant to be a call; None where JSON is not read."""
-    return Signature(profile_of(provider).signatures) if "json_tool" in detectors else None
+def signature_of(detectors: Iterable[str], provider: str | None) -> CallSignature | None:
+    """Return what JSON begins with that is meant to be a call; None where JSON is not read."""
+    return CallSignature(profile_of(provider).signatures) if "json_tool" in detectors else None
 
 
 def format_of(detectors: Iterable[str], provider: str | None) -> Format | None:
-    """Give the format that reads with *detectors*, in their order; None where there are none.
+    """Return the format that reads with *detectors*, in their order; None where there are not.
 
     Names that no detector has are ignored.
     """
@@ -102,7 +102,7 @@ OnSegment = Callable[[SegmentEvent], object]
 """Told of every event, as soon as it is there."""
 
 OnInvocation = Callable[[ToolInvocation], object]
-"""Told of every invocation, behind the END of its segment."""
+"""Told of every invocation, after the END of its segment."""
 
 
 class Handler:
@@ -162,7 +162,7 @@ class Handler:
         self._writer = SegmentWriter(self._put, self._prefix)
         schemas = {tool.name: Schema(tool.parameters) for tool in self._tools}
         self._calls = NativeCalls(self._writer, schemas)
-        self._text: TextReader = PlainText(self._writer)
+        self._text: SegmentTextReader = PlainText(self._writer)
         if self._format is not None:
             make = self._parser_of(self._format)
             self._text = ParsedText(self._writer, make, self._signature)
@@ -170,7 +170,7 @@ class Handler:
         self._finished = False
 
     def feed(self, piece: str | Chunk | Event) -> list[SegmentEvent]:
-        """Take more of the answer; give the events that it makes certain.
+        """Take more of the answer; return the events that it makes certain.
 
         Raises `UsageError` after `finish`.
         """
@@ -190,7 +190,7 @@ class Handler:
     def finish(self, *, cut: bool = False) -> list[SegmentEvent]:
         """End the answer: end what is open; a second time there is nothing to end.
 
-        With *cut* the connection broke: arguments that have not come may have been on their way.
+        With *cut* the connection broke: arguments that have not come may have been in progress.
         """
         if self._finished:
             return []
@@ -259,7 +259,10 @@ class Handler:
             self._notify(self._on_invocation, invocation)
 
     def _notify(self, callback: Callable[[_Told], object] | None, what: _Told) -> None:
-        """Tell *callback*, if there is one; what is wrong with it is no reason to stop reading."""
+        """Tell *callback*, if there is one.
+
+        What is wrong with it is not a reason to stop reading.
+        """
         if callback is None:
             return
         try:
@@ -276,7 +279,7 @@ def create(
     environ: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Handler:
-    """Give the handler that *environ* asks for; see `Handler` for the options.
+    """Return the handler that *environ* asks for; see `Handler` for the options.
 
     `PENSTOCK_STREAM_PARSER` names the strategy; unset or unknown, calls are native. Without *tools*
     text passes as it is. The environment itself is not looked at: pass what of it counts. With a

@@ -50,7 +50,7 @@ class ToolSyntax(Struct, frozen=True):
     """A type of segment as a call of *tool_name*.
 
     *content* is the argument that the segment shows, *metadata* are those that its metadata gives,
-    and without one of *required* there is no call.
+    and without one of *required* there is not a call.
     """
 
     segment_type: str
@@ -71,7 +71,7 @@ _syntaxes: dict[str, ToolSyntax] = {syntax.segment_type: syntax for syntax in BU
 
 
 def find_syntax(segment_type: str) -> ToolSyntax | None:
-    """Give the syntax of a type; None for one whose content says by itself what is called."""
+    """Return the syntax of a type; None for one whose content says by itself what is called."""
     return _syntaxes.get(segment_type)
 
 
@@ -85,7 +85,7 @@ def register_syntax(syntax: ToolSyntax) -> None:
 
 
 def unregister_syntax(segment_type: str) -> None:
-    """Take out a syntax of one's own; nothing happens if there is none."""
+    """Take out a syntax of one's own; nothing happens if there is not one."""
     if segment_type not in SEGMENT_TYPES:
         _syntaxes.pop(segment_type, None)
 
@@ -103,7 +103,7 @@ def read_calls(
     tools: Sequence[Tool],
     provider: str | None = None,
 ) -> list[ToolCall]:
-    """Give the calls of a segment; none where it names no tool.
+    """Return the calls of a segment; none where it names no tool.
 
     The arguments are in the metadata, or else in the content: as the type's syntax has it, as JSON
     or between tags. A name in the metadata goes before one in the content.
@@ -135,7 +135,7 @@ def _read_segment(header: dict[str, str], content: str, tools: Sequence[Tool]) -
 
 
 def _arguments(syntax: ToolSyntax, metadata: Mapping[str, Any], content: str) -> dict[str, Any]:
-    """Give the arguments that *syntax* finds; a command may stand in the metadata."""
+    """Return the arguments that *syntax* finds; a command may are in the metadata."""
     told = {key: value for key, value in metadata.items() if not isinstance(value, str)}
     written = {key: value for key, value in metadata.items() if isinstance(value, str)}
     piped = PipedTool(metadata=syntax.metadata)
@@ -252,7 +252,7 @@ class Adapter:
     def _arguments(
         self, call: ToolCall, syntax: ToolSyntax | None, content: str
     ) -> dict[str, Any] | None:
-        """Give the arguments of *call*; None where one is missing without which it says nothing.
+        """Return the arguments of *call*; None where one is missing without which it says nothing.
 
         A call that was cut may lack its content, of which the segment shows what had arrived.
         """

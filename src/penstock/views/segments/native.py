@@ -3,7 +3,7 @@
 Pieces are routed by the provider's index. A segment begins with the name, or for a file with its
 path; what comes earlier waits. It ends when the call is known to be over: the provider says so,
 another call takes its index, something else begins and its arguments are whole, or the answer ends.
-Arguments that are no whole JSON object make the call incomplete: it is shown and never run.
+Arguments that are not whole JSON object make the call incomplete: it is shown and never run.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class NativeCalls:
     def finish(self, *, cut: bool = False) -> None:
         """End the calls that are open, in the order in which they began.
 
-        Where the answer was *cut*, arguments that have not come at all may have been on their way.
+        Where the answer was *cut*, arguments that have not come at all may have been in progress.
         """
         for key in list(self._open):
             self._end(key, cut=cut)
@@ -80,7 +80,7 @@ class NativeCalls:
             call = None
         if call is None:
             if not (piece.id or piece.name or piece.arguments.strip()):
-                return  # white space behind arguments that were whole
+                return  # white space after arguments that were whole
             self.settle()
             call = self._open[key] = _Call(self._writer)
         was_whole = call.is_whole
@@ -96,7 +96,7 @@ class NativeCalls:
             call.end(structs.replace(made, name=name))
 
     def _known(self, name: str) -> str:
-        """Give the tool's own name, whatever case the model has written it in."""
+        """Return the tool's own name, whatever case the model has written it in."""
         return known_name(name, self._schemas) or name
 
 
@@ -117,7 +117,7 @@ class _Call:
         return self._segment is not None and self._segment.arguments.complete
 
     def is_over(self, piece: CallPiece) -> bool:
-        """Tell whether *piece*, which has the same index, begins another call."""
+        """Return whether *piece*, which has the same index, begins another call."""
         if piece.id and self._id:
             return piece.id != self._id
         if not piece.name or not self.name:
@@ -160,7 +160,7 @@ class _Call:
             self._segment.add(arguments)
 
     def _open(self) -> ContentSegment | _ArgumentsSegment:
-        """Give the segment; open it, with what has waited for it, where it is not open yet."""
+        """Return the segment; open it, with what has waited for it, where it is not open yet."""
         if self._segment is None:
             tool = registered_tool(self.name)
             metadata: dict[str, Any] = {"tool_name": self.name} if self.name else {}

@@ -30,7 +30,7 @@ from penstock.formats.tool_tag import RegisteredTool, registered_tool
 from penstock.messages import ToolCall
 from penstock.parsing import Engine
 from penstock.parsing.readers.json_calls import Balance
-from penstock.parsing.readers.signed_json import Signature
+from penstock.parsing.readers.signed_json import CallSignature
 from penstock.parsing.readers.tagged.strings import MAX_GAP
 from penstock.parsing.readers.tagged.tags import attributes_of_opening_tags
 from penstock.parsing.readers.tagged.tool_tag_values import PipedTool
@@ -54,8 +54,8 @@ _OPENING: Final = re.compile(
 _BORDER: Final = re.compile(r"(?ai)\[\[seg_(?:end\]\]|(?P<header>start))")
 
 
-class Closing:
-    """What ends a call: *literal* in any case, and behind it, and white space, *end* if any."""
+class ClosingTag:
+    """What ends a call: *literal* in any case, and after it, and white space, *end* if any."""
 
     def __init__(self, literal: str, end: str = "") -> None:
         gap = rf"\s{{0,{MAX_GAP}}}" if end else ""
@@ -71,8 +71,8 @@ class Closing:
         return self._beginnings.find_held(text) if found is None else found.start()
 
 
-_TAG: Final = Closing("</tool", ">")
-_SENTINEL: Final = Closing("[[seg_end]]")
+_TAG: Final = ClosingTag("</tool", ">")
+_SENTINEL: Final = ClosingTag("[[seg_end]]")
 
 
 _LIST: Final = re.compile(r"""\s*(?:\[|(\{\s*["'](?:tool_calls|tools)["']))""")
@@ -83,7 +83,7 @@ _TYPES: Final = {"tool": TOOL_CALL, "run_terminal_cmd": RUN_BASH}
 _SHOWN: Final = (TEXT, REASONING)
 
 
-class Opening(Struct, frozen=True):
+class OpeningTag(Struct, frozen=True):
     """What opens a call in a piece of text.
 
     *lead* is the markup before it, *text* the opening itself and *inside* what follows it. *fields*
@@ -95,7 +95,7 @@ class Opening(Struct, frozen=True):
     text: str
     inside: str
     fields: dict[str, Any]
-    closing: Closing | None = None
+    closing: ClosingTag | None = None
 
     @property
     def depth(self) -> int:
@@ -109,13 +109,13 @@ class Opening(Struct, frozen=True):
         return self.kind in ("tool", "file")
 
     def segment_type(self, tool: RegisteredTool) -> str:
-        """Give the type of the segment that shows a call of *tool* as it is written."""
+        """Return the type of the segment that shows a call of *tool* as it is written."""
         if self.kind == "sentinel":
             return _type_of(self.fields)
         return tool.segment_type if self.is_tag else TOOL_CALL
 
     def metadata(self, name: str, tool: RegisteredTool) -> dict[str, Any]:
-        """Give what the opening says of a call of *tool*, whose name is *name*."""
+        """Return what the opening says of a call of *tool*, whose name is *name*."""
         if self.kind == "json":
             return {}
         if self.kind == "sentinel":
@@ -128,22 +128,22 @@ class Opening(Struct, frozen=True):
         return metadata
 
 
-def find_opening(raw: str) -> Opening | None:
+def find_opening(raw: str) -> OpeningTag | None:
     """Find the first opening of a call in *raw*."""
     found, end = _OPENING.search(raw), 0
     while found:
         at, end = found.start(), found.end()
         if found["json"]:
-            return Opening("json", raw[:at], "", raw[at:], {})
+            return OpeningTag("json", raw[:at], "", raw[at:], {})
         tag = opening_at(raw, at) if found["tag"] else None
         if tag is not None:
             kind = "tool" if found["tag"].lower() == "tool" else "file"
             text, inside = raw[at : tag.end], raw[tag.end :]
-            return Opening(kind, raw[:at], text, inside, attributes_of_opening_tags(tag), _TAG)
+            return OpeningTag(kind, raw[:at], text, inside, attributes_of_opening_tags(tag), _TAG)
         if found["header"]:
             end, fields = read_header(raw, end)
             if _type_of(fields) not in _SHOWN:  # those are markup before the call
-                return Opening("sentinel", raw[:at], raw[at:end], raw[end:], fields, _SENTINEL)
+                return OpeningTag("sentinel", raw[:at], raw[at:end], raw[end:], fields, _SENTINEL)
         found = _OPENING.search(raw, end)
     return None
 
@@ -154,7 +154,7 @@ def _type_of(fields: dict[str, Any]) -> str:
 
 
 def read_header(raw: str, at: int) -> tuple[int, dict[str, Any]]:
-    """Read the JSON of a sentinel's header from *at* on; give its end, and what it says."""
+    """Read the JSON of a sentinel's header from *at* on; return its end, and what it says."""
     reader = IncrementalJSON()
     at = raw.find("{", at)
     try:
@@ -171,9 +171,9 @@ def read_header(raw: str, at: int) -> tuple[int, dict[str, Any]]:
 
 
 def find_header(lead: str) -> dict[str, Any] | None:
-    """Give what the header says that opens text or a thought; None where *lead* is no border.
+    """Return what the header says that opens text or a thought; None where *lead* is not a border.
 
-    Behind the end of such a segment plain text goes on, about which nothing is said.
+    After the end of such a segment plain text continues, about which nothing is said.
     """
     metadata: dict[str, Any] | None = None
     found = _BORDER.search(lead)
@@ -191,14 +191,14 @@ def find_header(lead: str) -> dict[str, Any] | None:
 #
 # One block of text may hold several calls, such as a list of them: it stays one segment, whose
 # calls are all invoked. What may turn out to be the closing tag is held back; the tag itself is
-# not shown. A call that broke has a closing tag all the same: its block goes on up to there,
-# and is no text.
+# not shown. A call that broke has a closing tag all the same: its block continues up to there,
+# and is not a text.
 
 
 class RawBlock:
-    """Shows the text of the open segment *id*, behind its *opening*."""
+    """Shows the text of the open segment *id*, after its *opening*."""
 
-    def __init__(self, writer: SegmentWriter, id: str, opening: Opening) -> None:  # noqa: A002
+    def __init__(self, writer: SegmentWriter, id: str, opening: OpeningTag) -> None:  # noqa: A002
         self._writer = writer
         self._id = id
         self._closing = opening.closing
@@ -219,37 +219,40 @@ class RawBlock:
         self._show(text)
 
     def end_call(self, call: ToolCall, text: str) -> None:
-        """Note that *call* has ended, behind *text*."""
+        """Note that *call* has ended, after *text*."""
         self._show(text)
         self._calls.append(call)
         self._in_call = False
 
     def break_off(self) -> bool:
-        """Note that the call broke; tell whether the block goes on, up to a closing tag."""
+        """Note that the call broke; return whether the block continues, up to a closing tag."""
         self._is_broken = self._closing is not None
         return self._is_broken
 
     def takes(self, text: str) -> bool:
-        """Show *text* if the call broke, and the block goes on behind it; tell whether it did."""
+        """Show *text* if the call broke, and the block continues after it.
+
+        Return whether it did.
+        """
         if not self._is_broken or self._find_closing(text) is not None:
             return False
         self._show(text)
         return True
 
     def goes_on(self, text: str) -> bool:
-        """Tell whether *text*, which another call begins with, has that call in this block."""
+        """Return whether *text*, which another call begins with, has that call in this block."""
         if self._depth == 0:
             return not text
         return text.lstrip().startswith(",") and self._find_end(text) is None
 
     def is_open_behind(self, text: str) -> bool:
-        """Tell whether the block goes on even behind *text*, which follows a call."""
+        """Return whether the block continues even after *text*, which follows a call."""
         return self._find_end(text) is None
 
     def leave(self, text: str) -> str:
-        """End the segment; give what of *text* does not belong to it any more.
+        """End the segment; return what of *text* does not belong to it any more.
 
-        A list that goes on with something else than a call ends there: its calls are good.
+        A list that continues with something else than a call ends there: its calls are good.
         """
         if self._is_broken:
             return self._leave_broken(text)
@@ -261,7 +264,7 @@ class RawBlock:
         return text[end:]
 
     def cut(self, text: str = "") -> None:
-        """End the segment where its text was cut, or broke, behind *text*."""
+        """End the segment where its text was cut, or broke, after *text*."""
         shown, self._held = self._held + text, ""
         self._writer.add(self._id, shown, shown)
         self._writer.end(self._id, {INCOMPLETE: True}, calls=self._calls)
@@ -302,7 +305,7 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-class TextReader(Protocol):
+class SegmentTextReader(Protocol):
     """What reads the text of an answer."""
 
     def feed(self, text: str) -> None:
@@ -333,7 +336,7 @@ class ParsedText:
     """
 
     def __init__(
-        self, writer: SegmentWriter, make: Callable[[], Engine], signature: Signature | None
+        self, writer: SegmentWriter, make: Callable[[], Engine], signature: CallSignature | None
     ) -> None:
         self._writer = writer
         self._make = make
@@ -402,11 +405,11 @@ class ParsedText:
                 self._block.add(raw)
                 return
             raw = self._leave_block(raw)
-        opening = find_opening(raw) or Opening("json", "", "", raw, {})
+        opening = find_opening(raw) or OpeningTag("json", "", "", raw, {})
         self._writer.keep(opening.lead)
         self._open(opening, event.name)
 
-    def _open(self, opening: Opening, name: str) -> None:
+    def _open(self, opening: OpeningTag, name: str) -> None:
         """Open the segment of a call of the tool *name* that has this *opening*."""
         writer, tool = self._writer, registered_tool(name)
         metadata = opening.metadata(name, tool)
@@ -439,7 +442,7 @@ class ParsedText:
     # --- the block that is open ---
 
     def _leave_block(self, raw: str) -> str:
-        """End the open block, which may begin *raw* with its end; give the rest of *raw*."""
+        """End the open block, which may begin *raw* with its end; return the rest of *raw*."""
         if self._block is not None:
             raw = self._block.leave(raw)
             self._block = None
@@ -467,7 +470,10 @@ class ParsedText:
         self._writer.keep(self._leave_block(rest))
 
     def _show_cut_list(self, events: Sequence[Event], rest: str) -> bool:
-        """Show a list that was cut between its calls: what is left is no text. Tell if it was."""
+        """Show a list that was cut between its calls.
+
+        What is left is not a text. Tell if it was.
+        """
         held = "".join(event.raw for event in events) + rest
         is_cut = self._block is not None and self._block.is_open_behind(held)
         if is_cut:
@@ -475,7 +481,7 @@ class ParsedText:
         return is_cut
 
     def _show_cut(self, events: Sequence[Event], rest: str) -> bool:
-        """Show JSON that was cut before its call was known: it is no text. Tell if it was."""
+        """Show JSON that was cut before its call was known: it is not a text. Tell if it was."""
         at = next((at for at, one in enumerate(events) if isinstance(one, TextDelta)), None)
         if self._signature is None or at is None:
             return False
@@ -485,7 +491,7 @@ class ParsedText:
             return False
         lead = "".join(event.raw for event in events[: at + 1]).removesuffix(text)
         self._writer.keep(self._leave_block(lead))
-        self._open(Opening("json", "", "", inside, {}), "")
+        self._open(OpeningTag("json", "", "", inside, {}), "")
         self._cut_block()
         return True
 

@@ -27,26 +27,26 @@ Sink = Callable[[SegmentEvent, Sequence[ToolCall]], None]
 
 
 class SegmentWriter:
-    """Writes to *sink*; *prefix* stands before every id that is made here."""
+    """Writes to *sink*; *prefix* comes before every id that is made here."""
 
     def __init__(self, sink: Sink, prefix: str = "") -> None:
         self._kept: list[str] = []  # text that no event stands for yet
         self._sink = sink
         self._prefix = prefix
         self._made = 0  # how many ids were
-        self._taken: dict[str, int] = {}  # an id, and the last number that was put behind it
+        self._taken: dict[str, int] = {}  # an id, and the last number that was put after it
         self._shown = ""  # the id of the open segment of text or reasoning
         self._kind = ""  # its type
 
     # --- any segment ---
 
     def new_id(self) -> str:
-        """Make the next id: ``seg_1``, ``seg_2`` …, behind the prefix."""
+        """Make the next id: ``seg_1``, ``seg_2`` …, after the prefix."""
         self._made += 1
         return self.claim(f"{self._prefix}seg_{self._made}")
 
     def claim(self, wanted: str) -> str:
-        """Give *wanted* itself, or with a number behind it where it is taken; or a new id."""
+        """Return *wanted* itself, or with a number after it where it is taken; or a new id."""
         if not wanted:
             return self.new_id()
         number, claimed = self._taken.get(wanted, 1), wanted
@@ -165,8 +165,8 @@ class ContentSegment:
     def end(self, call: ToolCall, raw: str = "") -> str:
         """End the segment of *call*.
 
-        A call over text that was cut before there was anything to show is no segment: its text is
-        given back.
+        A call over text that was cut before there was anything to show is not a segment: its text
+        is given back.
         """
         self._keep(raw)
         if not call.complete:

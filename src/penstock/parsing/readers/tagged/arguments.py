@@ -16,7 +16,7 @@ from penstock.errors import ParseError
 from penstock.parsing.call_sink import CallSink, NoCallError
 from penstock.parsing.readers.base import OpenString, Verdict
 from penstock.parsing.readers.envelope import JSONArgumentReader
-from penstock.parsing.readers.tagged.dialect import Grammar, Kind, Token
+from penstock.parsing.readers.tagged.dialect import Grammar, TagKind, Token
 from penstock.parsing.readers.tagged.endings import (
     MAX_SKIPPED,
     SECTION,
@@ -52,7 +52,7 @@ class _Step(NamedTuple):
         return bool(self.skipped.strip())
 
 
-class Parameters:
+class ParameterReader:
     """Reads the parameters of the call of *name*; *schema* is the tool's.
 
     With *repairs*, the text is whole and was refused: what was forgotten is added where it is clear
@@ -92,7 +92,7 @@ class Parameters:
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Say that the text has ended; `DONE` tells that it ended with the call.
 
-        An open value takes what was held back, or ends where more text could have made it go on.
+        An open value takes what was held back, or ends where more text could have made it continue.
         """
         try:
             if self._begins:
@@ -158,13 +158,13 @@ class Parameters:
         scanner.at = len(text)
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         if self._json is not None:
             return self._json.run()
         return None if self._value is None else self._value.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         if self._json is not None:
             return self._json.open_text()
         return None if self._value is None else self._value.gone_out()
@@ -176,7 +176,7 @@ class Parameters:
         return verdict
 
     def _step(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Take one step; None tells to go on."""
+        """Take one step; None tells to continue."""
         if self._value is not None:
             return self._read_value(self._value, scanner, calls)
         if self._begins:
@@ -188,7 +188,7 @@ class Parameters:
         return self._read_between(scanner, calls)
 
     def _begun(self, calls: CallSink) -> ParameterWriter:
-        """Give the writer of the call, which begins here if it has not yet."""
+        """Return the writer of the call, which begins here if it has not yet."""
         if self._writer is None:
             dialect = self._grammar.dialect
             self._writer = ParameterWriter(
@@ -217,7 +217,7 @@ class Parameters:
         limit = len(text) if self._repairs else start + MAX_SKIPPED
         while True:
             token = grammar.token(text, at)
-            if token is not None and token.kind is not Kind.TURN_END:
+            if token is not None and token.kind is not TagKind.TURN_END:
                 return _Step(token, at, text[start:at])
             if token is not None:
                 at = token.end
@@ -243,25 +243,25 @@ class Parameters:
     def _take(self, step: _Step, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Take a tag between values."""
         kind = step.token.kind
-        takes_text = kind in (Kind.VALUE_END, Kind.KEY)
+        takes_text = kind in (TagKind.VALUE_END, TagKind.KEY)
         if step.has_text and not takes_text and not is_prose(step.skipped):
             raise UnclearError("a value without its tags")
-        if kind is Kind.CALL_END:
+        if kind is TagKind.CALL_END:
             return self._take_end(step, scanner, calls)
-        if kind in (Kind.CALL, Kind.SECTION):
+        if kind in (TagKind.CALL, TagKind.SECTION):
             return self._take_next_call(step, scanner, calls)
-        if kind is Kind.PARAMETER:
+        if kind is TagKind.PARAMETER:
             self._take_parameter(step, scanner, calls)
-        elif kind is Kind.VALUE and self._key is not None:
+        elif kind is TagKind.VALUE and self._key is not None:
             self._note(step, calls)
             scanner.at = step.token.end
             self._begin_value(Parameter(self._key))
             self._key = None
-        elif kind is Kind.VALUE_END:
+        elif kind is TagKind.VALUE_END:
             self._take_surplus_end(step, scanner, calls)
-        elif kind is Kind.KEY:
+        elif kind is TagKind.KEY:
             return self._take_key(step, scanner, calls)
-        elif kind in (Kind.SECTION_END, Kind.TRAIL):
+        elif kind in (TagKind.SECTION_END, TagKind.TRAIL):
             if self._repairs and self._writer is not None:
                 return Verdict.MORE  # `close_early` takes it.
             raise NoCallError(f"{step.token.found[0]} without the end of the call")
@@ -292,7 +292,7 @@ class Parameters:
     def _take_next_call(self, step: _Step, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Take the beginning of another call: it ends this one, or is this one's again."""
         grammar, text = self._grammar, scanner.text
-        if step.token.kind is Kind.CALL and self._writer is None:
+        if step.token.kind is TagKind.CALL and self._writer is None:
             opening = grammar.open_call(text, step.start)
             if opening is None and grammar.call.is_begun(text, step.start):
                 return Verdict.MORE
@@ -376,7 +376,7 @@ class Parameters:
             if at is None or at == len(text):
                 return Verdict.MORE
             again = grammar.token(text, at)
-            if again is not None and again.kind is Kind.PARAMETER and not step.skipped:
+            if again is not None and again.kind is TagKind.PARAMETER and not step.skipped:
                 scanner.at = at
                 return None
             if grammar.may_become_token(text, at):
@@ -450,7 +450,7 @@ class Parameters:
             self._open_value()
 
     def _look_at_value(self, scanner: Scanner) -> Verdict | None:
-        """Tell whether the value begins as a CDATA section, or with an element; open it."""
+        """Return whether the value begins as a CDATA section, or with an element; open it."""
         grammar, text = self._grammar, scanner.text
         at = grammar.skip_gap(text, scanner.at)
         is_section = False
@@ -488,7 +488,7 @@ class Parameters:
         )
 
     def _is_missing(self, key: str) -> bool:
-        """Tell whether *key* is a parameter that was not given, and is not being given."""
+        """Return whether *key* is a parameter that was not given, and is not being given."""
         if self._writer is None:  # A first value without its tag: nothing was given.
             return (
                 self._schema is None
@@ -533,7 +533,7 @@ class Parameters:
 
 
 def _parameter_of(found: re.Match[str]) -> Parameter:
-    """Give the parameter that an opening tag names."""
+    """Return the parameter that an opening tag names."""
     if "attributes" not in found.groupdict():
         return Parameter(found["key"].strip())
     attributes = attributes_of(found)

@@ -1,7 +1,7 @@
 """The dialects of calls with raw values, as data, and what a reader needs of one, compiled.
 
 They all say the same: a section of calls, a call that names its tool, parameters with a key and a
-value that is raw text. A `Dialect` says how each of these looks, and how freely models write it.
+value that is raw text. A `TagDialect` says how each of these looks, and how freely models write it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -17,8 +17,8 @@ from penstock.parsing.readers.plausible import LAST_TURN_END, TURN_ENDS
 from penstock.parsing.readers.tagged.tags import (
     MAX_GAP,
     NAME,
+    ParameterTag,
     Spelling,
-    Tag,
     attributes_of,
     is_self_closing,
     tag,
@@ -26,15 +26,15 @@ from penstock.parsing.readers.tagged.tags import (
 from penstock.parsing.scanner import Markers, markers
 
 Trim = Literal["nothing", "newlines", "blanks"]
-"""What is no part of a value: nothing, one newline at either end, or all white space there."""
+"""What is not a part of a value: nothing, one newline at either end, or all white space there."""
 
 
-class Dialect(Struct, frozen=True):
+class TagDialect(Struct, frozen=True):
     """How calls look in one dialect; tags are templates, see `tags`.
 
     A marker of *starts* opens a section or a call; no one of them begins another. *lead* may stand
-    before the tag of a call, piece by piece, and *trail* behind its end. Where the key stands
-    apart, *value* opens the value. *trims* says what is no part of a value.
+    before the tag of a call, piece by piece, and *trail* after its end. Where the key stands
+    apart, *value* opens the value. *trims* says what is not a part of a value.
 
     *special*: tags are tokens that the model cannot write as data, so no value holds one. *cdata*:
     a value may be a CDATA section. *nests*: a value may hold elements. *json* tells where an object
@@ -61,7 +61,7 @@ class Dialect(Struct, frozen=True):
     unwraps: bool = False
 
 
-class Opening(Struct, frozen=True):
+class TagOpening(Struct, frozen=True):
     """The opening tag of a call: the tool's *name*, where the tag ends, whether the call does."""
 
     name: str
@@ -69,7 +69,7 @@ class Opening(Struct, frozen=True):
     is_whole: bool
 
 
-class Kind(Enum):
+class TagKind(Enum):
     """What a tag of a dialect is."""
 
     SECTION = "the beginning of a section"
@@ -84,10 +84,16 @@ class Kind(Enum):
     TURN_END = "the end of the turn"
 
 
+_OUTER_KINDS: Final = frozenset(
+    {TagKind.SECTION, TagKind.SECTION_END, TagKind.CALL, TagKind.TRAIL, TagKind.TURN_END}
+)
+"""Tags that come between calls, not inside one."""
+
+
 class Token(NamedTuple):
     """A tag that was found in a text, and where it ends."""
 
-    kind: Kind
+    kind: TagKind
     end: int
     found: re.Match[str]
 
@@ -95,7 +101,7 @@ class Token(NamedTuple):
 class Grammar:
     """A dialect, compiled: its tags, and the questions that a reader asks."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: TagDialect) -> None:
         spelling = dialect.spelling
         self.dialect = dialect
         self.section = tag(dialect.section, spelling) if dialect.section else None
@@ -114,32 +120,29 @@ class Grammar:
         self._turn_ends = tuple(tag(token, Spelling()) for token in TURN_ENDS)
         self._last_end = tag(LAST_TURN_END, Spelling())
         self._tokens = self._all_tokens()
-        self._after_call = tuple(
-            each for kind, each in self._tokens
-            if kind in (Kind.SECTION, Kind.SECTION_END, Kind.CALL, Kind.TRAIL, Kind.TURN_END)
-        )  # fmt: skip
+        self._after_call = tuple(each for kind, each in self._tokens if kind in _OUTER_KINDS)
         gap = r"(?:\s|\\n)" if spelling.escaped else r"\s"
         self._gap = re.compile(rf"{gap}{{0,{MAX_GAP + 1}}}")
 
-    def _all_tokens(self) -> tuple[tuple[Kind, Tag], ...]:
+    def _all_tokens(self) -> tuple[tuple[TagKind, ParameterTag], ...]:
         """Return the tags of the dialect; of two that match at one place the first counts."""
         dialect, bare = self.dialect, self.dialect.spelling._replace(prefix="")
-        tokens = [(Kind.CALL_END, self.call_end)]
-        tokens += [(Kind.SECTION_END, each) for each in self.section_ends]
+        tokens = [(TagKind.CALL_END, self.call_end)]
+        tokens += [(TagKind.SECTION_END, each) for each in self.section_ends]
         if self.section is not None:
-            tokens.append((Kind.SECTION, self.section))
-        tokens.append((Kind.CALL, self._next_call))
-        tokens += [(Kind.CALL, tag(piece, bare)) for piece in dialect.lead if "<" in piece]
-        tokens += [(Kind.TRAIL, each) for each in self.trail]
-        tokens += [(Kind.VALUE_END, self._value_end), (Kind.PARAMETER, self.parameter)]
+            tokens.append((TagKind.SECTION, self.section))
+        tokens.append((TagKind.CALL, self._next_call))
+        tokens += [(TagKind.CALL, tag(piece, bare)) for piece in dialect.lead if "<" in piece]
+        tokens += [(TagKind.TRAIL, each) for each in self.trail]
+        tokens += [(TagKind.VALUE_END, self._value_end), (TagKind.PARAMETER, self.parameter)]
         if self.value is not None:
-            tokens.append((Kind.VALUE, self.value))
+            tokens.append((TagKind.VALUE, self.value))
             key_tags = dialect.parameter.split("KEY")
-            tokens += [(Kind.KEY, tag(piece, dialect.spelling)) for piece in key_tags]
+            tokens += [(TagKind.KEY, tag(piece, dialect.spelling)) for piece in key_tags]
         after_name = dialect.call.partition("NAME")[2]
         if after_name.startswith("<"):
-            tokens.append((Kind.TRAIL, tag(after_name, dialect.spelling)))
-        tokens += [(Kind.TURN_END, each) for each in self._turn_ends]
+            tokens.append((TagKind.TRAIL, tag(after_name, dialect.spelling)))
+        tokens += [(TagKind.TURN_END, each) for each in self._turn_ends]
         return tuple(tokens)
 
     def token(self, text: str, at: int) -> Token | None:
@@ -147,7 +150,7 @@ class Grammar:
         for kind, each in self._tokens:
             found = each.match(text, at)
             if found is not None:
-                if kind is Kind.KEY and self.parameter.is_begun(text, at):
+                if kind is TagKind.KEY and self.parameter.is_begun(text, at):
                     return None  # It may be a whole parameter.
                 return Token(kind, found.end(), found)
         return None
@@ -164,8 +167,8 @@ class Grammar:
             return True
         return any(each.is_begun(text, at) for each in ends)
 
-    def open_call(self, text: str, at: int = 0) -> Opening | None:
-        """Give the call whose opening tag stands at *at*, if it has a name that may be one."""
+    def open_call(self, text: str, at: int = 0) -> TagOpening | None:
+        """Return the call whose opening tag is at *at*, if it has a name that may be one."""
         found = self.call.match(text, at)
         if found is None:
             return None
@@ -173,7 +176,7 @@ class Grammar:
         name = attributes_of(found).get("name", "") if has_attributes else found["name"]
         if NAME.fullmatch(name) is None:
             return None
-        return Opening(name, found.end(), is_self_closing(found))
+        return TagOpening(name, found.end(), is_self_closing(found))
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -235,6 +238,6 @@ class Grammar:
 
 
 @lru_cache(maxsize=128)
-def grammar_of(dialect: Dialect) -> Grammar:
+def grammar_of(dialect: TagDialect) -> Grammar:
     """Compile *dialect*, once."""
     return Grammar(dialect)

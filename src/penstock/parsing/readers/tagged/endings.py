@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from penstock.parsing.call_sink import NoCallError
-from penstock.parsing.readers.tagged.dialect import Grammar, Kind, Token
+from penstock.parsing.readers.tagged.dialect import Grammar, TagKind, Token
 from penstock.parsing.readers.tagged.tags import key_of
 from penstock.parsing.readers.tagged.values import ITEM, OpenText
 from penstock.parsing.scanner import Markers, Scanner, markers
@@ -54,15 +54,15 @@ class Action(Enum):
     END = "the value has ended"
 
 
-class Judgement(NamedTuple):
-    """What becomes of a tag inside a value, and where reading goes on."""
+class EndingJudgement(NamedTuple):
+    """What becomes of a tag inside a value, and where reading continues."""
 
     action: Action
     end: int = 0
 
 
-_DATA: Final = Judgement(Action.DATA)
-_MORE: Final = Judgement(Action.MORE)
+_DATA: Final = EndingJudgement(Action.DATA)
+_MORE: Final = EndingJudgement(Action.MORE)
 
 
 class Ending(Protocol):
@@ -81,7 +81,7 @@ class Ending(Protocol):
     def marks(self) -> Markers:
         """What tags begin with."""
 
-    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> Judgement:
+    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> EndingJudgement:
         """Judge the mark at *at*, up to which *text* is part of *value*.
 
         *final* tells that no more text will come; then the judgement is not `MORE`. Raises
@@ -137,10 +137,10 @@ class ValueEnding:
         self._repairs = repairs
         self._is_special = grammar.dialect.special
         self._has_calls = False  # a call or a parameter inside the value is data
-        self._open: list[Kind] = []  # tags inside the value whose closing tags have not come
+        self._open: list[TagKind] = []  # tags inside the value whose closing tags have not come
         self._sections = 0  # the same for sections: text may name one without its end
 
-    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> Judgement:
+    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> EndingJudgement:
         """Judge the tag at *at*."""
         grammar = self._grammar
         token = grammar.token(text, at)
@@ -154,7 +154,7 @@ class ValueEnding:
                 return _MORE
             if quoted:
                 return self._keep()
-        if token.kind is Kind.TURN_END:
+        if token.kind is TagKind.TURN_END:
             return self._judge_turn_end(token, text, at, value)
         if self._open:
             return self._judge_inside(token)
@@ -162,19 +162,19 @@ class ValueEnding:
 
     def _judge_outside(
         self, token: Token, text: str, at: int, value: OpenText, *, final: bool
-    ) -> Judgement:
+    ) -> EndingJudgement:
         """Judge a tag outside of tags that are data."""
-        if token.kind is Kind.VALUE_END:
-            return Judgement(Action.END, token.end)
-        if token.kind in (Kind.PARAMETER, Kind.VALUE):
+        if token.kind is TagKind.VALUE_END:
+            return EndingJudgement(Action.END, token.end)
+        if token.kind in (TagKind.PARAMETER, TagKind.VALUE):
             return self._judge_opening(token, at, value)
-        if token.kind in (Kind.CALL_END, Kind.SECTION_END):
+        if token.kind in (TagKind.CALL_END, TagKind.SECTION_END):
             return self._judge_outer_end(token, text, at, value, final=final)
-        if self._is_special or token.kind in (Kind.KEY, Kind.TRAIL):
+        if self._is_special or token.kind in (TagKind.KEY, TagKind.TRAIL):
             raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
-        if token.kind is Kind.CALL:
+        if token.kind is TagKind.CALL:
             self._has_calls = True
-            self._open.append(Kind.CALL)
+            self._open.append(TagKind.CALL)
         else:
             self._sections += 1
         return self._keep()
@@ -188,11 +188,11 @@ class ValueEnding:
         """
         return not (self._has_calls or self._open or self._sections)
 
-    def _keep(self) -> Judgement:
+    def _keep(self) -> EndingJudgement:
         self.has_markup = True
         return _DATA
 
-    def _judge_turn_end(self, token: Token, text: str, at: int, value: OpenText) -> Judgement:
+    def _judge_turn_end(self, token: Token, text: str, at: int, value: OpenText) -> EndingJudgement:
         """Judge a token that ends the turn: it never is part of a value."""
         if not self._repairs:
             raise NoCallError(f"the turn ended inside the value of {self._key}")
@@ -200,35 +200,35 @@ class ValueEnding:
             raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
         return self._forget(at, value)
 
-    def _forget(self, at: int, value: OpenText) -> Judgement:
+    def _forget(self, at: int, value: OpenText) -> EndingJudgement:
         """End the value before a tag that is not its own."""
         if value.is_blank or value.ends_with_newline:  # Is that a part of the value?
             raise UnclearError(f"no end of the value of {self._key}")
         self.is_forgotten = True
-        return Judgement(Action.END, at)
+        return EndingJudgement(Action.END, at)
 
-    def _judge_opening(self, token: Token, at: int, value: OpenText) -> Judgement:
+    def _judge_opening(self, token: Token, at: int, value: OpenText) -> EndingJudgement:
         """Judge the opening tag of a parameter or of a value: the closing tag was forgotten."""
-        key = key_of(token.found) if token.kind is Kind.PARAMETER else self._key
+        key = key_of(token.found) if token.kind is TagKind.PARAMETER else self._key
         if key == self._key and value.is_blank and not self.has_markup and value.restart():
             self.is_doubled = True
-            return Judgement(Action.SKIP, token.end)
-        if token.kind is Kind.PARAMETER and self._is_missing(key):
+            return EndingJudgement(Action.SKIP, token.end)
+        if token.kind is TagKind.PARAMETER and self._is_missing(key):
             if self.has_markup:  # Which of the tags was meant as data?
                 raise UnclearError(f"no end of the value of {self._key}")
             return self._forget(at, value)
         if self._is_special:
             raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
-        if token.kind is Kind.VALUE or not self._grammar.dialect.value:
+        if token.kind is TagKind.VALUE or not self._grammar.dialect.value:
             self._open.append(token.kind)
         self._has_calls = True
         return self._keep()
 
     def _judge_outer_end(
         self, token: Token, text: str, at: int, value: OpenText, *, final: bool
-    ) -> Judgement:
+    ) -> EndingJudgement:
         """Judge the end of a call or of a section: the closing tag was forgotten."""
-        is_section = token.kind is Kind.SECTION_END
+        is_section = token.kind is TagKind.SECTION_END
         if is_section and self._sections:
             self._sections -= 1
             return self._keep()
@@ -241,18 +241,18 @@ class ValueEnding:
             raise NoCallError(f"{token.found[0]} inside the value of {self._key}")
         return self._forget(at, value)
 
-    def _judge_inside(self, token: Token) -> Judgement:
+    def _judge_inside(self, token: Token) -> EndingJudgement:
         """Judge a tag inside of tags that are data: those balance."""
         kind, opened = token.kind, self._open
         has_values = bool(self._grammar.dialect.value)
-        if kind in (Kind.CALL, Kind.VALUE) or (kind is Kind.PARAMETER and not has_values):
+        if kind in (TagKind.CALL, TagKind.VALUE) or (kind is TagKind.PARAMETER and not has_values):
             opened.append(kind)
-        elif kind is Kind.SECTION:
+        elif kind is TagKind.SECTION:
             self._sections += 1
-        elif kind is Kind.SECTION_END and self._sections:
+        elif kind is TagKind.SECTION_END and self._sections:
             self._sections -= 1
-        elif kind in (Kind.VALUE_END, Kind.CALL_END, Kind.SECTION_END):
-            if (kind is Kind.CALL_END) != (opened[-1] is Kind.CALL):
+        elif kind in (TagKind.VALUE_END, TagKind.CALL_END, TagKind.SECTION_END):
+            if (kind is TagKind.CALL_END) != (opened[-1] is TagKind.CALL):
                 raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
             opened.pop()
         return self._keep()
@@ -271,7 +271,7 @@ class SectionEnd:
         self._key = key
         self._is_missing = is_missing
 
-    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> Judgement:
+    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> EndingJudgement:
         """Judge the end of a section by the tag that follows it."""
         del value
         end = at + len(SECTION_END)
@@ -282,16 +282,16 @@ class SectionEnd:
         if token is None:
             is_begun = self._grammar.may_become_token(text, at_tag)
             return _MORE if is_begun and not final else _DATA
-        if token.kind is Kind.VALUE_END:
-            return Judgement(Action.END, token.end)
-        if token.kind is Kind.PARAMETER and self._is_missing(key_of(token.found)):
-            return Judgement(Action.END, end)
-        if token.kind is not Kind.CALL_END:
+        if token.kind is TagKind.VALUE_END:
+            return EndingJudgement(Action.END, token.end)
+        if token.kind is TagKind.PARAMETER and self._is_missing(key_of(token.found)):
+            return EndingJudgement(Action.END, end)
+        if token.kind is not TagKind.CALL_END:
             return _DATA
         follows = self._grammar.ends_call(text, token.end, final=final)
         if follows is None:
             return _MORE
-        return Judgement(Action.END, end) if follows else _DATA
+        return EndingJudgement(Action.END, end) if follows else _DATA
 
 
 class TreeEnding:
@@ -316,7 +316,7 @@ class TreeEnding:
         self._has_elements = False
         self._open: list[str] = []  # the elements that are open
 
-    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> Judgement:
+    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> EndingJudgement:
         """Judge the tag of an element, or of the call."""
         token = self._grammar.token(text, at)
         if token is None:
@@ -324,17 +324,17 @@ class TreeEnding:
                 return _MORE
             return _DATA
         unclear = UnclearError(f"{token.found[0]} inside the value of {self._key}")
-        if token.kind is Kind.VALUE_END:
+        if token.kind is TagKind.VALUE_END:
             key = key_of(token.found)
             if key != (self._open[-1] if self._open else self._key):
                 raise unclear
             if not self._open:
-                return Judgement(Action.END, token.end)
+                return EndingJudgement(Action.END, token.end)
             self._open.pop()
             return _DATA
-        if token.kind is Kind.PARAMETER:
+        if token.kind is TagKind.PARAMETER:
             return self._judge_element(key_of(token.found), token, at, value)
-        if self._open or token.kind is not Kind.CALL_END:
+        if self._open or token.kind is not TagKind.CALL_END:
             raise unclear
         follows = self._grammar.ends_call(text, token.end, final=final)
         if follows is None:
@@ -342,18 +342,18 @@ class TreeEnding:
         if not follows:
             raise unclear
         self.is_forgotten = True
-        return Judgement(Action.END, at)
+        return EndingJudgement(Action.END, at)
 
-    def _judge_element(self, key: str, token: Token, at: int, value: OpenText) -> Judgement:
+    def _judge_element(self, key: str, token: Token, at: int, value: OpenText) -> EndingJudgement:
         is_blank = value.is_blank
         if not self._open:
             if self._has_elements or not is_blank:
                 if self._is_missing(key) and not self._may_hold(key):
                     self.is_forgotten = True
-                    return Judgement(Action.END, at)
+                    return EndingJudgement(Action.END, at)
             elif key == self._key and not self._may_be_object:
                 self.is_doubled = True
-                return Judgement(Action.SKIP, token.end)
+                return EndingJudgement(Action.SKIP, token.end)
             if not self._has_elements and not is_blank:
                 raise UnclearError(f"{token.found[0]} inside the value of {self._key}")
         self._has_elements = True
@@ -387,7 +387,7 @@ class AnyClosingTag:
         self._grammar = grammar
         self._is_missing = is_missing
 
-    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> Judgement:
+    def judge(self, text: str, at: int, value: OpenText, *, final: bool) -> EndingJudgement:
         """Judge a closing tag; no other tag may come before it."""
         del value
         token = self._grammar.token(text, at)
@@ -395,12 +395,12 @@ class AnyClosingTag:
             if not final and self._grammar.may_become_token(text, at):
                 return _MORE
             return _DATA
-        if token.kind is not Kind.VALUE_END:
+        if token.kind is not TagKind.VALUE_END:
             raise NoCallError("text before the first parameter")
         self.key = key_of(token.found)
         if not self._is_missing(self.key):
             raise UnclearError("a value without its parameter")
-        return Judgement(Action.END, token.end)
+        return EndingJudgement(Action.END, token.end)
 
 
 def _is_quoted(token: Token, text: str, value: OpenText, *, final: bool) -> bool | None:

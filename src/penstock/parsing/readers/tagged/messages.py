@@ -3,7 +3,7 @@
 The tags are tokens that a model does not write as data: a value ends at its closing tag, and where
 that was forgotten before an argument that is missing or the end of the call. Any other tag inside a
 value makes the call incomplete. A call is complete with its own end tag. What is in a section and
-is no call is text.
+is not a call is text.
 """
 
 from __future__ import annotations
@@ -53,23 +53,26 @@ class RawGrammar(Protocol):
     """The token that ends every tag, where there is one."""
 
     def name_of(self, attributes: Mapping[str, str]) -> str:
-        """Give the name of the tool that a call's *attributes* say; empty where there is none."""
+        """Return the name of the tool that a call's *attributes* say.
+
+        Empty where there is not one.
+        """
 
     def key_of(self, attributes: Mapping[str, str]) -> str | None:
-        """Give the key that an argument's *attributes* say."""
+        """Return the key that an argument's *attributes* say."""
 
     def is_text(self, attributes: Mapping[str, str], schema: Schema | None) -> bool:
-        """Tell whether the value of an argument is its text, as it stands."""
+        """Return whether the value of an argument is its text, as it stands."""
 
     def value_of(self, text: str, attributes: Mapping[str, str], schema: Schema | None) -> Any:
-        """Give what *text* says as the value of an argument."""
+        """Return what *text* says as the value of an argument."""
 
 
 class RawCalls:
     """Reads the calls of a section.
 
     The call of *name* has been opened already; without one the section has, or with *leads* is
-    still to come. *ends* end the message behind the section; *behind* is the channel of any other
+    still to come. *ends* end the message after the section; *after* is the channel of any other
     text.
     """
 
@@ -124,21 +127,21 @@ class RawCalls:
         if self._arguments is not None:
             self._arguments.cut(scanner)
             self.error = _CUT
-            return Verdict.GIVE_UP  # What looks like a call in it may stand in a value.
+            return Verdict.GIVE_UP  # What looks like a call in it may are in a value.
         if not self._count:
             return Verdict.NOT_A_CALL
         if begins_any((self._grammar.section_end, *self._ends), scanner.unread.lstrip()):
-            scanner.at = len(scanner.text)  # the piece of a cut marker is no content
+            scanner.at = len(scanner.text)  # the piece of a cut marker is not a content
         return Verdict.DONE
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._arguments is None else self._arguments.run()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Close the call that is open, if it is clear that the model ended inside it.
 
-        Text after its last argument is no part of it.
+        Text after its last argument is not a part of it.
         """
         arguments, grammar = self._arguments, self._grammar
         if arguments is None or self._is_unclear:
@@ -162,7 +165,7 @@ class RawCalls:
         return []
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return None if self._arguments is None else self._arguments.open_text()
 
     # --- calls ---
@@ -188,7 +191,7 @@ class RawCalls:
     # --- between calls ---
 
     def _read_between(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Pass white space, and take the mark that follows; None tells to go on."""
+        """Pass white space, and take the mark that follows; None tells to continue."""
         text, at = scanner.text, skip_gap(scanner.text, scanner.at)
         if at == len(text):
             return Verdict.MORE
@@ -237,7 +240,7 @@ class RawCalls:
         return None if self._ends else self._leave(OUTSIDE)
 
     def _leave(self, channel: Channel) -> Verdict:
-        """Go on in *channel*; behind a call the machine knows that it is in none."""
+        """Go on in *channel*; after a call the machine knows that it is in none."""
         is_known = channel is OUTSIDE and self._count > 0
         self.enters = None if is_known else channel
         return Verdict.DONE
@@ -288,15 +291,15 @@ class RawArguments:
         scanner.at = len(scanner.text)
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         return None if self._value is None else self._value.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         return None if self._value is None else self._value.gone_out()
 
     def so_far(self) -> dict[str, Any]:
-        """Give the arguments that are written, and what there is of the open one.
+        """Return the arguments that are written, and what there is of the open one.
 
         Raises `NoCallError` where that is nothing.
         """
@@ -313,7 +316,7 @@ class RawArguments:
         return written | {key: self._list_of(key, texts) for key, texts in lists.items()}
 
     def _step(self, scanner: Scanner) -> Verdict | None:
-        """Take one step; None tells to go on."""
+        """Take one step; None tells to continue."""
         if self._value is not None:
             return None if self._read_value(self._value, scanner) else Verdict.MORE
         grammar, text = self._grammar, scanner.text
@@ -363,7 +366,7 @@ class RawArguments:
         self._calls.note(f"repaired the tag of {key!r}")
 
     def _find_surplus(self, text: str, at: int) -> int:
-        """Return where a tag or a token ends that came twice; 0 where there is none."""
+        """Return where a tag or a token ends that came twice; 0 where there is not one."""
         grammar = self._grammar
         if self._follows_value and text.startswith(grammar.argument_end, at):
             self._follows_value = False
@@ -411,7 +414,7 @@ class RawArguments:
             self._value = _KeptText()
 
     def _read_value(self, value: OpenValue, scanner: Scanner, *, final: bool = False) -> bool:
-        """Read on in the open value; tell whether it has ended."""
+        """Read on in the open value; return whether it has ended."""
         self._closer.value = value
         if not read_value(value, self._closer, scanner, final=final):
             return False

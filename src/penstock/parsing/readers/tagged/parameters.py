@@ -1,8 +1,8 @@
 """Calls with raw values: a section of them, or one that stands alone, up to its own end.
 
 A call that has come to its end stands, whatever becomes of the next one, and so does a section
-whose end is missing. Behind a call without a section the end of one is dropped all the same: models
-forget how they began. What is no call is given back, and later calls are still found.
+whose end is missing. After a call without a section the end of one is dropped all the same: models
+forget how they began. What is not a call is given back, and later calls are still found.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from penstock.parsing.output import Output
 from penstock.parsing.readers.base import OpenString, Verdict
 from penstock.parsing.readers.json_calls import JSONCallReader
 from penstock.parsing.readers.plausible import LAST_TURN_END, TURN_ENDS
-from penstock.parsing.readers.tagged.arguments import Parameters
-from penstock.parsing.readers.tagged.dialect import Dialect, Opening, grammar_of
+from penstock.parsing.readers.tagged.arguments import ParameterReader
+from penstock.parsing.readers.tagged.dialect import TagDialect, TagOpening, grammar_of
 from penstock.parsing.readers.tagged.tags import MAX_TAG
 from penstock.parsing.scanner import Scanner
 from penstock.values import rjson
@@ -31,7 +31,7 @@ class ParameterCallReader:
     Without a marker it reads on in a section. With *repairs*, it reads text that was refused.
     """
 
-    def __init__(self, dialect: Dialect, marker: str, *, repairs: bool = False) -> None:
+    def __init__(self, dialect: TagDialect, marker: str, *, repairs: bool = False) -> None:
         self.error: str | ParseError = ""
         self.end = _literal(dialect, dialect.section_end or dialect.call_end)
         self._grammar = grammar_of(dialect)
@@ -41,7 +41,7 @@ class ParameterCallReader:
         self._lead = marker  # what was read of the first tag
         self._in_section = not marker
         self._calls = 0  # that have come to their end
-        self._inside: Parameters | None = None  # of the call that is open
+        self._inside: ParameterReader | None = None  # of the call that is open
         self._json: JSONCallReader | None = None  # that stands for the calls of the section
         self._schemas: Mapping[str, Schema] = {}
 
@@ -75,12 +75,12 @@ class ParameterCallReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         reader = self._inside or self._json
         return None if reader is None else reader.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         reader = self._inside or self._json
         return None if reader is None else reader.open_text()
 
@@ -158,16 +158,20 @@ class ParameterCallReader:
         self.error = "a section without a call"
         return Verdict.BROKEN
 
-    def _begin_call(self, opening: Opening, calls: CallSink) -> None:
+    def _begin_call(self, opening: TagOpening, calls: CallSink) -> None:
         calls.name = opening.name
         if opening.is_whole:
             calls.open(opening.name)
             self._end_call(calls)
         else:
             schema = calls.schemas.get(opening.name)
-            self._inside = Parameters(self._grammar, opening.name, schema, repairs=self._repairs)
+            self._inside = ParameterReader(
+                self._grammar, opening.name, schema, repairs=self._repairs
+            )
 
-    def _read_inside(self, inside: Parameters, scanner: Scanner, calls: CallSink) -> Verdict | None:
+    def _read_inside(
+        self, inside: ParameterReader, scanner: Scanner, calls: CallSink
+    ) -> Verdict | None:
         verdict = inside.read(scanner, calls)
         self.error = inside.error
         if verdict is not Verdict.DONE:
@@ -181,7 +185,7 @@ class ParameterCallReader:
         self._calls += 1
 
     def _is_call_begun(self, scanner: Scanner) -> bool:
-        """Tell whether the text ends inside the tag of another call; pass half an end."""
+        """Return whether the text ends inside the tag of another call; pass half an end."""
         grammar, text = self._grammar, scanner.text
         at = grammar.skip_gap(text, scanner.at)
         if at is None or at == len(text):
@@ -195,10 +199,10 @@ class ParameterCallReader:
         self.error = reader.error
         return verdict
 
-    # --- mending ---
+    # --- repairing ---
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Make the call of *text*: close what was left open, or mend its JSON."""
+        """Make the call of *text*: close what was left open, or repair its JSON."""
         if self._json is not None:
             return self._json.mend(text, ended=ended)
         inside = self._inside
@@ -233,7 +237,7 @@ class ParameterCallReader:
         return [RepairedCall(call.name, call.arguments, [*call.repairs, *notes], rest=rest)]
 
     def _mend_json(self, marker: str, text: str) -> list[RepairedCall]:
-        """Mend the object that stands for the parameters."""
+        """Repair the object that stands for the parameters."""
         grammar = self._grammar
         inside, call_end, _ = text.rpartition(_literal(self._dialect, self._dialect.call_end))
         whole = marker + (inside if call_end else text)
@@ -249,20 +253,20 @@ class ParameterCallReader:
         return []
 
 
-def _literal(dialect: Dialect, template: str, like: str = "") -> str:
+def _literal(dialect: TagDialect, template: str, like: str = "") -> str:
     """Write a closing tag; with the suffix that the opening tag *like* has."""
     return dialect.spelling.prefix + template.removesuffix(">") + _suffix(dialect, like) + ">"
 
 
-def _suffix(dialect: Dialect, like: str) -> str:
-    """Give the suffix that the opening tag *like* has, where tags have one."""
+def _suffix(dialect: TagDialect, like: str) -> str:
+    """Return the suffix that the opening tag *like* has, where tags have one."""
     if not dialect.spelling.suffixed or ":" not in like:
         return ""
     return like[like.index(":") :].removesuffix(">").rstrip()
 
 
 def _without_turn_end(text: str) -> str:
-    """Give *text* without the token that ends the turn, if it ends with one."""
+    """Return *text* without the token that ends the turn, if it ends with one."""
     bare = text.rstrip()
     for token in (*TURN_ENDS, LAST_TURN_END):
         if bare.endswith(token):

@@ -35,7 +35,7 @@ DATA: Final = -1
 """This ends nothing; any place is greater, the first one too."""
 
 MAX_GAP: Final = 256
-"""How much white space may stand in and behind a closing tag."""
+"""How much white space may are in and after a closing tag."""
 
 CALL_ENDS: Final = ("arguments", "tool")
 """The elements around a value, whose closing tags may follow it."""
@@ -61,7 +61,7 @@ class Closer(Protocol):
     def judge(self, text: str, at: int, *, final: bool) -> int:
         """Judge the mark at *at*: give the end of the closing, `DATA` or `MORE`.
 
-        *final* tells that no more text will come; then `MORE` is no answer.
+        *final* tells that no more text will come; then `MORE` is not an answer.
         """
 
 
@@ -177,7 +177,7 @@ class SectionCloser:
         self._strict = StrictCloser(name, known, nests=False)
 
     def judge(self, text: str, at: int, *, final: bool) -> int:
-        """Judge an end of a section by the closing tag behind it."""
+        """Judge an end of a section by the closing tag after it."""
         end = _settled(closing_behind(text, at + len(_SECTION_END), self._name), final=final)
         return self._strict.judge_end(text, end, final=final) if end > DATA else end
 
@@ -195,7 +195,7 @@ class CallCloser:
         self._tools = tools
 
     def judge(self, text: str, at: int, *, final: bool) -> int:
-        """Judge a mark as *closer* does, which waits for any tag behind it to be whole."""
+        """Judge a mark as *closer* does, which waits for any tag after it to be whole."""
         verdict = self._closer.judge(text, at, final=final)
         if verdict != DATA:
             return verdict
@@ -298,7 +298,7 @@ def _settled(verdict: int, *, final: bool) -> int:
 
 
 def _may_end_call(window: str) -> bool:
-    """Tell whether more text could make *window* the closing tag of what is around a value."""
+    """Return whether more text could make *window* the closing tag of what is around a value."""
     bare = window.rstrip().lower()
     names = [f"</{name}" for name in CALL_ENDS]
     if bare in names:
@@ -308,14 +308,14 @@ def _may_end_call(window: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _closing(name: str) -> re.Pattern[str]:
-    """Give the pattern of the closing tag of *name*, or of what it may have come to so far."""
+    """Return the pattern of the closing tag of *name*, or of what it may have come to so far."""
     return re.compile(rf"(?ai:</{re.escape(name)})\s{{0,{MAX_GAP}}}>?")
 
 
 # A string field in raw text, written as it comes, its entities decoded where it was escaped.
 #
 # Only its end tells whether a string was escaped: one that holds a ``<`` was not. So from its
-# first entity on a string waits, until a ``<`` or its end comes; behind a ``<`` nothing waits.
+# first entity on a string waits, until a ``<`` or its end comes; after a ``<`` nothing waits.
 
 
 _PLAIN: Final = re.compile(r'[<&"\\\x00-\x1f]')
@@ -326,7 +326,7 @@ _PLAIN_BEHIND_MARKUP: Final = re.compile(r'[<"\\\x00-\x1f]')
 class RawString:
     """Writes the open string of *writer*; with *trims* it loses one newline at either end.
 
-    All of the raw text goes to *pieces*, behind what is there. *tags* may end the string.
+    All of the raw text goes to *pieces*, after what is there. *tags* may end the string.
     """
 
     __slots__ = ("_begun", "_held", "_markup", "_newline", "_pieces", "_start", "_tags", "_trims",
@@ -347,7 +347,7 @@ class RawString:
         self._markup = False
 
     def run(self) -> OpenString | None:
-        """Give the string as a run, unless any of it waits."""
+        """Return the string as a run, unless any of it waits."""
         if self._waiting or self._held or self._newline or not self._begun:
             return None
         plain = _PLAIN_BEHIND_MARKUP if self._markup else _PLAIN
@@ -378,7 +378,7 @@ class RawString:
         self._writer.close_text(self.finish(at_tag=True))
 
     def finish(self, *, at_tag: bool) -> str:
-        """Write what has waited, for no more of the string will come; give all that it says.
+        """Write what has waited, for no more of the string will come; return all that it says.
 
         *at_tag* tells that a tag follows, and a newline before it may be trimmed.
         """
@@ -390,12 +390,12 @@ class RawString:
         return decode_entities(raw)
 
     def gone_out(self) -> str:
-        """Give what the string says as far as it was written: what waits is not part of it."""
+        """Return what the string says as far as it was written: what waits is not part of it."""
         raw = self._raw()
         return raw[: len(raw) - len(self._rest())]
 
     def _rest(self) -> str:
-        """Give what was taken and not written yet."""
+        """Return what was taken and not written yet."""
         return self._newline + "".join(self._waiting) + self._held
 
     def _raw(self) -> str:
@@ -451,14 +451,14 @@ class OpenValue(Protocol):
         """Write what is held back, for a value that is cut."""
 
     def gone_out(self) -> str | None:
-        """Give what was written so far of a string that streams."""
+        """Return what was written so far of a string that streams."""
 
     def run(self) -> OpenString | None:
-        """Give the value as a run, if it is a string and none of it waits."""
+        """Return the value as a run, if it is a string and none of it waits."""
 
 
 def read_value(value: OpenValue, closer: Closer, scanner: Scanner, *, final: bool = False) -> bool:
-    """Read on in *value*, up to what ends it by its *closer*; tell whether it has ended.
+    """Read on in *value*, up to what ends it by its *closer*; return whether it has ended.
 
     *final* says that no more text will come.
     """
@@ -504,7 +504,7 @@ class Tail:
         return not (self.held or self._flooded)
 
     def push(self, piece: str) -> str:
-        """Take more text; give all that is no tail."""
+        """Take more text; return all that is not a tail."""
         if self._flooded:
             if piece.isspace():
                 return piece
@@ -557,14 +557,14 @@ class TrimmedString:
         self._is_cut = True
 
     def gone_out(self) -> str:
-        """Give what was written so far."""
+        """Return what was written so far."""
         text = "".join(self._pieces)
         if self._is_cut:
             return decode_entities(text)
         return text if "<" in text else text[: find_entity(text)[0]]
 
     def run(self) -> OpenString | None:
-        """Give the string as a run, unless any of it waits."""
+        """Return the string as a run, unless any of it waits."""
         inner = self._string.run() if self._tail.is_clear else None
         if inner is None or inner.translate is None:
             return None
@@ -578,15 +578,15 @@ class TrimmedString:
             return None
         translated = self._translate_inner(shown)
         if translated is not None and translated[0][-1:].isspace():
-            return self._translate_inner(translated[0].rstrip())  # behind it may be a mark
+            return self._translate_inner(translated[0].rstrip())  # after it may be a mark
         return translated
 
 
 class PlainString:
     """A string exactly as it stands; *marks* may end it.
 
-    With *skips*, a newline at its beginning is none of it; with *drops*, neither is the white space
-    from the newline on that its last line ends with, if it ends at a tag.
+    With *skips*, a newline at its beginning is not one of it; with *drops*, neither is the white
+    space from the newline on that its last line ends with, if it ends at a tag.
     """
 
     def __init__(
@@ -617,11 +617,11 @@ class PlainString:
             self._write(self._tail.held)
 
     def gone_out(self) -> str:
-        """Give what was written so far."""
+        """Return what was written so far."""
         return "".join(self._pieces)
 
     def run(self) -> OpenString | None:
-        """Give the string as a run, unless any of it waits."""
+        """Return the string as a run, unless any of it waits."""
         if self._skips or not (self._tail is None or self._tail.is_clear):
             return None
         return OpenString(_plain(self._marks.literals), self._pieces, self._translate)
@@ -660,6 +660,6 @@ def _with_blank_end(gate: re.Pattern[str]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=512)
 def _plain(marks: tuple[str, ...]) -> re.Pattern[str]:
-    """Give what is not plain: what may begin one of *marks*, or strict JSON escapes."""
+    """Return what is not plain: what may begin one of *marks*, or strict JSON escapes."""
     firsts = "".join(sorted({mark[0] for mark in marks}))
     return re.compile(rf'[{re.escape(firsts)}"\\\x00-\x1f]')

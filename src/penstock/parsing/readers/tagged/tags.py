@@ -1,9 +1,9 @@
 r"""Tags of calls, written as they look and compiled once: whole, or begun where the text ends.
 
 A template is a tag as models write it: ``NAME`` stands for the tool, ``KEY`` for a parameter, and
-``name="NAME"`` for attributes in any order and with any quotes. A `Tag` tells two things of a
-place in a text: that the tag stands there, and that more text may make it stand there. So a reader
-never guesses, and what is held back is at most `MAX_TAG` characters.
+``name="NAME"`` for attributes in any order and with any quotes. A `ParameterTag` tells two things
+of a place in a text: that the tag stands there, and that more text may make it stand there. So a
+reader never guesses, and what is held back is at most `MAX_TAG` characters.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 from penstock.parsing.readers.base import Verdict
 from penstock.parsing.scanner import Scanner
 from penstock.values.coercion import decode_entities
-from penstock.values.rxml.markup import Tag as MarkupTag
-from penstock.values.rxml.markup import may_become_opening, opening_at
+from penstock.values.rxml.markup import MarkupTag, may_become_opening, opening_at
 
 # Tags with attributes: whole, or begun where the text ends.
 #
@@ -54,7 +53,7 @@ class RawTag:
         self._loose_begun = re.compile(f"{inside}(?:{pieces})?") if loose else None
 
     def match(self, text: str, at: int = 0) -> re.Match[str] | None:
-        """Give the tag that stands at *at*."""
+        """Return the tag that is at *at*."""
         found = self._whole.match(text, at, at + MAX_TAG)
         if found is None and self._loose is not None:
             found = self._loose.match(text, at, at + MAX_TAG)
@@ -65,7 +64,7 @@ class RawTag:
         return tag.re is self._loose
 
     def is_begun(self, text: str, at: int = 0) -> bool:
-        """Tell whether more text may make a tag of what stands at *at*, up to the end."""
+        """Return whether more text may make a tag of what is at *at*, up to the end."""
         rest = text[at : at + MAX_TAG]
         if len(rest) == MAX_TAG:
             return False
@@ -75,7 +74,7 @@ class RawTag:
 
 
 def attributes_of_raw_tags(tag: re.Match[str]) -> dict[str, str]:
-    """Give the attributes of *tag*, as they are written; the first of equal ones counts."""
+    """Return the attributes of *tag*, as they are written; the first of equal ones counts."""
     attributes: dict[str, str] = {}
     if _STRICT.fullmatch(tag[1]) is None:
         for name, value in _LOOSE.findall(tag[1]):
@@ -88,7 +87,7 @@ def attributes_of_raw_tags(tag: re.Match[str]) -> dict[str, str]:
 
 
 def is_self_closing_raw_tags(tag: re.Match[str]) -> bool:
-    """Tell whether *tag* ends what it opens."""
+    """Return whether *tag* ends what it opens."""
     return bool(tag[2])
 
 
@@ -96,7 +95,7 @@ def is_self_closing_raw_tags(tag: re.Match[str]) -> bool:
 #
 # The name of a tag and those of its attributes count in any case; attributes come in any order,
 # with white space around ``=``, and a quoted value may hold ``>``. An attribute without quotes
-# is passed over. A tag is decided within `MAX_TAG` characters: what is none by then is prose.
+# is passed over. A tag is decided within `MAX_TAG` characters: what is not one by then is prose.
 
 
 _NAME_ENDS: Final = re.compile(r"[\s/>]")
@@ -123,7 +122,7 @@ def take_opening(marker: str, scanner: Scanner) -> MarkupTag | Verdict:
 
 
 def attributes_of_opening_tags(tag: MarkupTag) -> dict[str, str]:
-    """Give the quoted attributes of *tag*, names in lower case, the first of equal ones."""
+    """Return the quoted attributes of *tag*, names in lower case, the first of equal ones."""
     attributes: dict[str, str] = {}
     for found in _LOOSE_ATTRIBUTE.finditer(tag.attributes):
         name, double, single = found.groups()
@@ -134,7 +133,7 @@ def attributes_of_opening_tags(tag: MarkupTag) -> dict[str, str]:
 
 
 def known_name(name: str, known: Iterable[str]) -> str | None:
-    """Give the name among *known* that *name* is, exactly or but for case."""
+    """Return the name among *known* that *name* is, exactly or but for case."""
     folded, found = name.lower(), None
     for candidate in known:
         if candidate == name:
@@ -148,7 +147,7 @@ MAX_TAG: Final = 1024
 """How many characters a tag may have, with the name, the key and the blanks in it."""
 
 MAX_GAP: Final = 256
-"""How much white space may stand between two tags, and behind the closing tag of a value."""
+"""How much white space may stand between two tags, and after the closing tag of a value."""
 
 MAX_NAME: Final = 256
 """How many characters the name of a tool or of a parameter may have."""
@@ -157,7 +156,7 @@ _NAME: Final = rf"(?=[.:-]{{0,{MAX_NAME}}}+\w)[\w.:-]{{1,{MAX_NAME}}}+"
 NAME: Final = re.compile(_NAME)
 """What may be the name of a tool: letters, digits and ``_ - . :``.
 
-One of signs alone is an ellipsis: ``<function=...>`` stands in many a text about calls.
+One of signs alone is an ellipsis: ``<function=...>`` is in many a text about calls.
 """
 
 _BAR: Final = "[｜|]{1,2}"  # noqa: RUF001 - the token is spelled so
@@ -173,7 +172,7 @@ class Spelling(NamedTuple):
 
     *spaced*: blanks may stand inside. *suffixed*: every tag may end in ``:suffix``. *glued*: no
     blank has to stand before attributes. *escaped*: a newline between tags may be a backslash and
-    an n. *prefix* stands before every tag, *strict_keys* says that a key is one word. *longer* is a
+    an n. *prefix* comes before every tag, *strict_keys* says that a key is one word. *longer* is a
     name that a tag may have instead of its own, which it begins with.
     """
 
@@ -200,7 +199,7 @@ class _Part(NamedTuple):
     begun: str
 
 
-class Tag:
+class ParameterTag:
     """A tag that text may hold; see `tag`."""
 
     __slots__ = ("_begun", "_whole")
@@ -213,16 +212,16 @@ class Tag:
         self._begun = re.compile(begun)
 
     def match(self, text: str, at: int = 0) -> re.Match[str] | None:
-        """Give the tag that stands at *at*."""
+        """Return the tag that is at *at*."""
         return self._whole.match(text, at, at + MAX_TAG)
 
     def is_begun(self, text: str, at: int = 0) -> bool:
-        """Tell whether *text* ends inside what may become the tag, from *at* on."""
+        """Return whether *text* ends inside what may become the tag, from *at* on."""
         return len(text) - at < MAX_TAG and self._begun.fullmatch(text, at) is not None
 
 
 @lru_cache(maxsize=1024)
-def tag(template: str, spelling: Spelling, lead: tuple[str, ...] = ()) -> Tag:
+def tag(template: str, spelling: Spelling, lead: tuple[str, ...] = ()) -> ParameterTag:
     """Compile *template*; each piece of *lead* may stand before it, or not."""
     gap = spelling.gap
     parts: list[_Part] = []
@@ -232,11 +231,11 @@ def tag(template: str, spelling: Spelling, lead: tuple[str, ...] = ()) -> Tag:
     if spelling.prefix:
         parts += [_literal(spelling.prefix), gap]
     parts += _parts_of(template, spelling)
-    return Tag(parts)
+    return ParameterTag(parts)
 
 
 def attributes_of(found: re.Match[str]) -> dict[str, str]:
-    """Give the attributes of a tag as they stand, the first of equal names."""
+    """Return the attributes of a tag as they stand, the first of equal names."""
     attributes: dict[str, str] = {}
     for name, double, single, bare in _ATTRIBUTE.findall(found["attributes"].rstrip("/ \t\n")):
         attributes.setdefault(name, double or single or bare)
@@ -251,7 +250,7 @@ def key_of(found: re.Match[str]) -> str:
 
 
 def is_self_closing(found: re.Match[str]) -> bool:
-    """Tell whether the opening tag closes itself: nothing follows that belongs to it."""
+    """Return whether the opening tag closes itself: nothing follows that belongs to it."""
     groups = found.groupdict()
     return bool(groups.get("empty")) or (groups.get("attributes") or "").rstrip().endswith("/")
 
@@ -276,7 +275,7 @@ def _name(pieces: list[str], at: int, spelling: Spelling) -> list[_Part]:
     name = _Part(rf"(?P<name>{_NAME})", rf"[\w.:-]{{0,{MAX_NAME}}}+")
     if pieces[at - 1] == "=":
         return [name, *([_Part(_BLANK, _BLANK)] if spelling.spaced else ()), _EMPTY]
-    # The name stands bare behind a tag: another tag ends it, or white space does.
+    # The name stands bare after a tag: another tag ends it, or white space does.
     follows = [spelling.gap] if pieces[at + 1 :] else [_Part(r"(?=[\s\\<])", "")]
     return [spelling.gap, name, *follows]
 
@@ -305,7 +304,7 @@ def _attributes(*, glued: bool) -> _Part:
 
 
 def _mark(piece: str, pieces: list[str], at: int, spelling: Spelling) -> list[_Part]:
-    """Give a literal piece; blanks and a suffix may stand beside the signs of a tag."""
+    """Return a literal piece; blanks and a suffix may stand beside the signs of a tag."""
     parts: list[_Part] = []
     blank = [_Part(_BLANK, _BLANK)] if spelling.spaced else []
     if piece == ">":

@@ -1,7 +1,7 @@
 """Calls as ``<tool name="…"> … </tool>``: the tag, its tool, and who reads what is inside.
 
 The tag counts only with the name of a known tool on it, exactly or but for case; anything else is
-prose. The call begins with the first character behind the tag. A reader of one's own, registered
+prose. The call begins with the first character after the tag. A reader of one's own, registered
 for a tool, may take over there.
 """
 
@@ -42,8 +42,8 @@ from penstock.parsing.readers.tagged.tags import (
 )
 from penstock.parsing.readers.tagged.tool_tag_values import (
     GENERIC,
-    Argument,
     PipedTool,
+    TagArgument,
     Value,
     begin,
     key_of,
@@ -52,7 +52,7 @@ from penstock.parsing.scanner import Scanner, markers
 from penstock.values import rjson
 from penstock.values.rxml.markup import (
     COMMENT,
-    Tag,
+    MarkupTag,
     closing_at,
     may_become_markup,
     opening_at,
@@ -63,11 +63,11 @@ from penstock.values.schema import Schema
 # Arguments between tags: ``<arg name="k">v</arg>`` or ``<k>v</k>``, or one JSON object.
 #
 # Between values stand tags, white space, comments and what else a model writes there, which
-# says nothing; but where nothing else stands it was meant as the arguments, and is none. How a
+# says nothing; but where nothing else stands it was meant as the arguments, and is not one. How a
 # value begins tells how it is read: a CDATA section, elements, or text. A string goes out as it
 # comes; any other value is written when it is closed. Children without ``arg``, and any
 # argument that is a list, may come again and are one list then, so all of them but strings wait
-# until the call ends. Behind the arguments everything up to the end of the call is passed over.
+# until the call ends. After the arguments everything up to the end of the call is passed over.
 
 
 _COMMENT_END: Final = "-->"
@@ -103,7 +103,7 @@ class TaggedArguments:
         self._json: JSONArgumentReader | None = None
         self._whole: JSONArgumentReader | None = None  # has read all of its value
         self._tools: Collection[str] = ()  # whose calls may follow
-        self._argument: Argument | None = None  # opened; how its value begins is not known
+        self._argument: TagArgument | None = None  # opened; how its value begins is not known
         self._value: Value | None = None  # that is open
         self._children: dict[str, list[Any]] = {}
 
@@ -149,19 +149,19 @@ class TaggedArguments:
             scanner.at = len(scanner.text)
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         if self._json is not None:
             return self._json.run()
         return None if self._value is None else self._value.string.run()
 
     def gone_out(self) -> str | None:
-        """Give what has gone out of the string that streams just now."""
+        """Return what has gone out of the string that streams just now."""
         if self._json is not None:
             return self._json.open_text()
         return None if self._value is None else self._value.string.gone_out()
 
     def _step(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Take one step; None tells to go on."""
+        """Take one step; None tells to continue."""
         if self._value is not None:
             return None if self._read_value(self._value, scanner) else Verdict.MORE
         if self._argument is not None:
@@ -236,7 +236,7 @@ class TaggedArguments:
         self._passes = self._passes or name == "arguments"
         return None
 
-    def _enter(self, tag: Tag, scanner: Scanner) -> Verdict | None:
+    def _enter(self, tag: MarkupTag, scanner: Scanner) -> Verdict | None:
         name = tag.name.lower()
         if name == "tool" and "name" in attributes_of_opening_tags(tag):
             self.error = "another call begins inside"
@@ -250,13 +250,13 @@ class TaggedArguments:
         self._open(tag)
         return None
 
-    def _open(self, tag: Tag) -> None:
+    def _open(self, tag: MarkupTag) -> None:
         """Open the argument that *tag* names."""
         owner, key = self._owner, key_of(tag)
         known = set(owner.schema.properties) if owner.schema is not None else set()
         known |= {*owner.tool.metadata, owner.tool.content} - {""}
         repeats = tag.name.lower() != "arg" or "name" not in attributes_of_opening_tags(tag)
-        argument = Argument(
+        argument = TagArgument(
             key=key,
             tag=tag.name,
             schema=self._writer.child(key),
@@ -271,15 +271,15 @@ class TaggedArguments:
 
     # --- inside ---
 
-    def _begin_value(self, argument: Argument, scanner: Scanner, *, final: bool = False) -> bool:
-        """Look how the value begins and open it; tell whether that is known."""
+    def _begin_value(self, argument: TagArgument, scanner: Scanner, *, final: bool = False) -> bool:
+        """Look how the value begins and open it; return whether that is known."""
         value = begin(argument, scanner, self._writer, final=final)
         if value is not None:
             self._value, self._argument = value, None
         return value is not None
 
     def _read_value(self, value: Value, scanner: Scanner, *, final: bool = False) -> bool:
-        """Read on in the open value; tell whether it has ended."""
+        """Read on in the open value; return whether it has ended."""
         closer = value.closer
         if not isinstance(closer, MarkerCloser):
             closer = CallCloser(closer, value.argument.tag, self._tools)
@@ -301,7 +301,7 @@ class TaggedArguments:
             return False
         return isinstance(value.collected.value, str) and not fits(text, argument.schema)
 
-    def _put(self, argument: Argument, value: Any) -> None:
+    def _put(self, argument: TagArgument, value: Any) -> None:
         """Write a value that is whole, or keep it where another one may follow."""
         name = argument.tool.metadata_name(argument.key)
         if name is not None:
@@ -389,18 +389,18 @@ class ToolTagReader:
         return Verdict.GIVE_UP
 
     def run(self) -> OpenString | None:
-        """Give the string that streams just now, if there is one."""
+        """Return the string that streams just now, if there is one."""
         reader = self._body or self._arguments
         return None if reader is None else reader.run()
 
     def open_text(self) -> str | None:
-        """Give what has gone out of the string that streams just now, decoded."""
+        """Return what has gone out of the string that streams just now, decoded."""
         if self._body is not None:
             return self._body.open_text() if isinstance(self._body, Repairable) else None
         return None if self._arguments is None else self._arguments.gone_out()
 
     def mend(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Make the call of *text*: close what was left open, or mend its JSON."""
+        """Make the call of *text*: close what was left open, or repair its JSON."""
         if self._body is not None:
             if not isinstance(self._body, Repairable):
                 return []
@@ -455,7 +455,7 @@ class ToolTagReader:
         self.error, self.end = body.error, body.end
         return verdict
 
-    # --- mending ---
+    # --- repairing ---
 
     def _tag_end(self, text: str) -> int:
         tag = opening_at(self._marker + text, 0)
@@ -477,7 +477,7 @@ class ToolTagReader:
         return []
 
     def _mend_json(self, text: str) -> list[RepairedCall]:
-        """Mend the object that the arguments are, if they are one."""
+        """Repair the object that the arguments are, if they are one."""
         head = self._tag_end(text)
         tag = opening_at(text, skip_space(text, head))
         if tag is not None and tag.name.lower() == "arguments":

@@ -35,7 +35,7 @@ from penstock.values.rxml.elements import empty_value, is_list, is_string_field
 from penstock.values.rxml.markup import (
     CDATA,
     COMMENT,
-    Tag,
+    MarkupTag,
     closing_at,
     may_become_opening,
     opening_at,
@@ -62,12 +62,12 @@ class PipedTool(Struct, frozen=True):
     metadata: tuple[str, ...] = ()
 
     def metadata_name(self, name: str) -> str | None:
-        """Give the metadata that *name* is, by itself or as an alias."""
+        """Return the metadata that *name* is, by itself or as an alias."""
         name = _ALIASES.get(name.lower(), name)
         return name if name in self.metadata else None
 
     def read_attributes(self, attributes: dict[str, str]) -> dict[str, str | bool | int]:
-        """Read the metadata that stands on a tag; what cannot be read is left out."""
+        """Read the metadata that stands on a tag; what cannot be read is omitted."""
         found: dict[str, str | bool | int] = {}
         for name, text in attributes.items():
             known = self.metadata_name(name)
@@ -108,7 +108,7 @@ def read_metadata(name: str, text: str) -> str | bool | int | None:
 # Text between tags is trimmed; its entities are decoded once, unless it holds a ``<`` and so
 # was never escaped; a text that is one CDATA section is what stands inside. Elements make an
 # object, equal ones a list under their name, ``<item>`` elements a list. Where text stands
-# beside elements, or tags do not match, the value is no tree of elements but text.
+# beside elements, or tags do not match, the value is not a tree of elements but text.
 
 
 SECTION_END: Final = "]]>"
@@ -117,7 +117,7 @@ _ITEM: Final = "item"
 
 
 def value_of(text: str, schema: Schema | None) -> Any:
-    """Give the value that *text*, all that stands between an argument's tags, says."""
+    """Return the value that *text*, all that is between an argument's tags, says."""
     if not text.strip():
         return empty_value(schema)
     if not is_string_field(schema) and opening_at(text, skip_space(text, 0)) is not None:
@@ -128,7 +128,7 @@ def value_of(text: str, schema: Schema | None) -> Any:
 
 
 def text_of(text: str) -> str:
-    """Give the text that stands between two tags."""
+    """Return the text that is between two tags."""
     text = text.strip()
     if text.startswith(CDATA) and text.endswith(SECTION_END):
         return text[len(CDATA) : -len(SECTION_END)]
@@ -152,8 +152,8 @@ def _read_beside_string(text: str, schema: Schema | None) -> Any:
     return text
 
 
-def key_of(tag: Tag) -> str:
-    """Give the name of what *tag* opens: ``<arg name="k">`` is the same as ``<k>``."""
+def key_of(tag: MarkupTag) -> str:
+    """Return the name of what *tag* opens: ``<arg name="k">`` is the same as ``<k>``."""
     return (
         attributes_of_opening_tags(tag).get("name", tag.name)
         if tag.name.lower() == "arg"
@@ -206,7 +206,7 @@ class _Tree:
         self._far_ends = {CDATA: SECTION_END, COMMENT: "-->"}
 
     def read(self) -> Any:
-        """Give the value of all elements, or say that this is no tree."""
+        """Return the value of all elements, or say that this is not a tree."""
         text, at = self._text, 0
         while (found := text.find("<", at)) != -1:
             if text[at:found].strip():
@@ -229,7 +229,7 @@ class _Tree:
             return self._enter(tag)
         return self._skip(at)
 
-    def _enter(self, tag: Tag) -> int:
+    def _enter(self, tag: MarkupTag) -> int:
         """Open an element; a string, whatever markup it holds, reaches to its closing tag."""
         parent, key = self._open[-1], key_of(tag)
         if tag.empty:
@@ -268,7 +268,7 @@ MAX_LEAD: Final = 256
 """How much white space may stand before a start marker."""
 
 
-class Argument(Struct, frozen=True):
+class TagArgument(Struct, frozen=True):
     """An argument whose opening tag was read.
 
     *tag* is its name as it stands, *known* are the arguments that the tool is known to have, and
@@ -308,7 +308,7 @@ class Argument(Struct, frozen=True):
         return self.is_string or (is_free and not self.repeats)
 
     def value_of(self, text: str, *, is_section: bool = False) -> Any:
-        """Give the value that *text* says: all between the tags, or all of a CDATA section."""
+        """Return the value that *text* says: all between the tags, or all of a CDATA section."""
         metadata = self.tool.metadata_name(self.key)
         if metadata is not None:
             return read_metadata(metadata, text)
@@ -318,7 +318,7 @@ class Argument(Struct, frozen=True):
 class Collected:
     """A value that is written when it is closed; *is_section* says that it began as a section."""
 
-    def __init__(self, argument: Argument, *, is_section: bool = False) -> None:
+    def __init__(self, argument: TagArgument, *, is_section: bool = False) -> None:
         self.value: Any = None
         self._is_section = is_section
         self._argument = argument
@@ -342,18 +342,18 @@ class Collected:
         """Write nothing: what a value says is not known before its end."""
 
     def gone_out(self) -> str | None:
-        """Give nothing: it is no string that streams."""
+        """Return nothing: it is not a string that streams."""
         return None
 
     def run(self) -> OpenString | None:
-        """Give nothing: it is no string that streams."""
+        """Return nothing: it is not a string that streams."""
         return None
 
 
 class Value(Struct, frozen=True):
     """A value that is open: who takes its text, and what ends it."""
 
-    argument: Argument
+    argument: TagArgument
     string: OpenValue
     closer: Closer
     ending: str
@@ -366,7 +366,7 @@ class Value(Struct, frozen=True):
 
 
 def begin(
-    argument: Argument, scanner: Scanner, writer: ArgumentWriter, *, final: bool
+    argument: TagArgument, scanner: Scanner, writer: ArgumentWriter, *, final: bool
 ) -> Value | None:
     """Open the value that begins here; None tells that only more text says how it is read."""
     if scanner.at == len(scanner.text):
@@ -390,7 +390,7 @@ def begin(
 
 
 def _begin_piped(
-    argument: Argument, scanner: Scanner, writer: ArgumentWriter, *, final: bool
+    argument: TagArgument, scanner: Scanner, writer: ArgumentWriter, *, final: bool
 ) -> Value | None:
     start, end = argument.tool.start_marker, argument.tool.end_marker
     window = scanner.text[scanner.at : scanner.at + MAX_LEAD + len(start)]
@@ -410,7 +410,7 @@ def _begin_piped(
     return Value(argument, string, closer, ending)
 
 
-def _begin_section(argument: Argument, writer: ArgumentWriter) -> Value:
+def _begin_section(argument: TagArgument, writer: ArgumentWriter) -> Value:
     closer = SectionCloser(argument.tag, argument.known)
     ending = f"{SECTION_END}</{argument.tag}>"
     if argument.streams:
@@ -420,7 +420,7 @@ def _begin_section(argument: Argument, writer: ArgumentWriter) -> Value:
     return Value(argument, collected, closer, ending, collected)
 
 
-def _begin_text(argument: Argument, writer: ArgumentWriter) -> Value:
+def _begin_text(argument: TagArgument, writer: ArgumentWriter) -> Value:
     if not argument.streams:
         return _begin_collected(argument, nests=argument.repeats)
     closer = StrictCloser(argument.tag, argument.known, nests=argument.repeats)
@@ -429,7 +429,7 @@ def _begin_text(argument: Argument, writer: ArgumentWriter) -> Value:
     return Value(argument, string, closer, f"</{argument.tag}>")
 
 
-def _begin_collected(argument: Argument, *, nests: bool = True) -> Value:
+def _begin_collected(argument: TagArgument, *, nests: bool = True) -> Value:
     """Open a value that is read when it is whole."""
     closer = StrictCloser(argument.tag, argument.known, nests=nests)
     collected = Collected(argument)

@@ -1,9 +1,9 @@
 """What the raw text of a value says, once it is whole: by its schema, or as the wire declares it.
 
 A text is trimmed before it is read as anything but a string. Where a string stands beside other
-types, only what can hardly be meant otherwise is no string: null, and whole JSON. What cannot be
+types, only what can hardly be meant otherwise is not a string: null, and whole JSON. What cannot be
 read as the schema wants stays the text that it was, except for a list or an object: text that has
-brackets or quotes and is not JSON was damaged, and is no value.
+brackets or quotes and is not JSON was damaged, and is not a value.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _CONTAINERS: Final = ("{", "[")
 _SIGNS: Final = frozenset('[]{}"')
 
 
-class UnreadableError(NoCallError):
-    """The text of a value was meant to be a list or an object, and is none."""
+class UnreadableValueError(NoCallError):
+    """The text of a value was meant to be a list or an object, and is not one."""
 
 
 def typed(text: str, schema: Schema | None) -> Any:
-    """Give what *text* says where *schema* speaks of it; without one it is text.
+    """Return what *text* says where *schema* speaks of it; without one it is text.
 
-    One value where a list is wanted is a list of it. Raises `UnreadableError` for a damaged list or
-    object.
+    One value where a list is wanted is a list of it. Raises `UnreadableValueError` for a damaged
+    list or object.
     """
     if schema is None or schema.free or schema.is_string:
         return text
@@ -59,7 +59,7 @@ def typed(text: str, schema: Schema | None) -> Any:
     if not wanted or "string" in schema.types:
         return text
     if not _SIGNS.isdisjoint(bare):
-        raise UnreadableError(f"the text of a value is not {' or '.join(sorted(wanted))}")
+        raise UnreadableValueError(f"the text of a value is not {' or '.join(sorted(wanted))}")
     return coerce(text, schema, typed=True) if is_list(schema) else text
 
 
@@ -76,13 +76,13 @@ def repaired_list(text: str, schema: Schema | None) -> Any:
 
 
 def declared(text: str) -> Any:
-    """Give what *text* says that the wire declares to be no string: JSON, or else itself."""
+    """Return what *text* says that the wire declares to be no string: JSON, or else itself."""
     found = _relaxed(text)
     return text if found is UNREAD else found
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """Give the object that *text* is, if it is one."""
+    """Return the object that *text* is, if it is one."""
     found = _relaxed(text) if text.lstrip().startswith("{") else None
     return found if isinstance(found, dict) else None
 
@@ -116,7 +116,7 @@ def _relaxed(text: str) -> Any:
 
 
 def _writable(value: Any) -> Any:
-    """Give *value* if JSON can write it; raise `PenstockError` otherwise."""
+    """Return *value* if JSON can write it; raise `PenstockError` otherwise."""
     _json.encode_strict(value)
     return value
 
@@ -126,8 +126,8 @@ def _writable(value: Any) -> Any:
 #
 # Only tags with the prefix of the dialect are elements; any other tag is text. Child elements
 # make an object, ``item`` elements a list, and an element that comes again a list under its
-# name. Where text is beside elements, or tags do not match, there is no value:
-# `UnreadableError`. The elements that are open are in a list: no depth of the text is a depth
+# name. Where text is beside elements, or tags do not match, there is not a value:
+# `UnreadableValueError`. The elements that are open are in a list: no depth of the text is a depth
 # of the reader.
 
 
@@ -136,19 +136,19 @@ ITEM: Final = "item"
 
 
 def nested_value(text: str, schema: Schema | None, prefix: str) -> Any:
-    """Give what *text*, all that stands between the tags of a parameter, says."""
+    """Return what *text*, all that is between the tags of a parameter, says."""
     if not text:
         return empty_value(schema)
     if prefix in text and not is_string_field(schema):
         root = _read_tree(text, schema, _tag(prefix))
         if root is None:
-            raise UnreadableError("text beside elements, or elements that do not match")
+            raise UnreadableValueError("text beside elements, or elements that do not match")
         return root.value("")
     return typed(text, schema)
 
 
 def list_of(texts: list[str], schema: Schema | None, prefix: str) -> list[Any]:
-    """Give the values of a parameter that came several times."""
+    """Return the values of a parameter that came several times."""
     if is_list(schema) and schema is not None:
         schemas = [schema.item(at) for at in range(len(texts))]
     else:
@@ -168,7 +168,7 @@ class _Element:
         self.children: list[tuple[str, str | None, Any]] = []  # key, text of a leaf, value
 
     def child(self, key: str) -> Schema | None:
-        """Give the schema of the next child."""
+        """Return the schema of the next child."""
         if self.schema is None:
             return None
         if key == ITEM and "array" in self.schema.types and ITEM not in self.schema.properties:
@@ -176,7 +176,7 @@ class _Element:
         return self.schema.property(key)
 
     def value(self, inside: str) -> Any:
-        """Give what the element says; *inside* is its text, if it is a leaf."""
+        """Return what the element says; *inside* is its text, if it is a leaf."""
         if not self.children:
             return typed(inside, self.schema) if inside else empty_value(self.schema)
         if self._is_list:
@@ -204,7 +204,7 @@ class _Element:
 
 
 def _read_tree(text: str, schema: Schema | None, tag: re.Pattern[str]) -> _Element | None:
-    """Read the elements in *text*; None where it is no tree."""
+    """Read the elements in *text*; None where it is not a tree."""
     root = _Element("", schema, 0)
     path = [root]
     at = 0
@@ -233,7 +233,7 @@ def _read_tree(text: str, schema: Schema | None, tag: re.Pattern[str]) -> _Eleme
 
 @lru_cache(maxsize=16)
 def _tag(prefix: str) -> re.Pattern[str]:
-    """Give the pattern of any tag with *prefix*."""
+    """Return the pattern of any tag with *prefix*."""
     key = rf"(?P<key>[^\s<>/=\"']{{1,{MAX_NAME}}}+)"
     return re.compile(rf"{re.escape(prefix)}\s{{0,{MAX_GAP}}}+<(?P<closing>/?){key}>")
 
@@ -276,10 +276,10 @@ class OpenText(Protocol):
         """End the value: a tag follows. A newline before a *forgotten* one was not its own."""
 
     def gone_out(self) -> str | None:
-        """Give what was written so far of a string that streams."""
+        """Return what was written so far of a string that streams."""
 
     def run(self) -> OpenString | None:
-        """Give the text as a run, if it streams and none of it waits."""
+        """Return the text as a run, if it streams and none of it waits."""
 
 
 class StreamedText:
@@ -333,11 +333,11 @@ class StreamedText:
         self._writer.close_text("".join(self._pieces))
 
     def gone_out(self) -> str:
-        """Give what was written so far."""
+        """Return what was written so far."""
         return "".join(self._pieces)
 
     def run(self) -> OpenString | None:
-        """Give the string as a run, unless any of it waits."""
+        """Return the string as a run, unless any of it waits."""
         if not self._edges.is_clear:
             return None
         return OpenString(
@@ -451,10 +451,10 @@ class _Nothing:
 
 
 class _Newlines:
-    """One newline at either end is no part of the value."""
+    """One newline at either end is not a part of the value."""
 
     gate = ""
-    held_text = ""  # what waits is no part of the value
+    held_text = ""  # what waits is not a part of the value
 
     def __init__(self) -> None:
         self._begun = False
@@ -517,7 +517,7 @@ _EDGES: dict[Trim, type[_Nothing | _Newlines | _Blanks]] = {
 
 @lru_cache(maxsize=512)
 def _special(marks: tuple[str, ...], at_end: str) -> re.Pattern[str]:
-    """Give what is not plain: what may begin one of *marks*, strict JSON escapes, or ends the text.
+    """Match what is not plain: the start of one of *marks*, strict JSON escapes, the end of text.
 
     One set is found much faster than either of two patterns; what is only special at the end, and
     does not stand there, is then let pass.

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.call_sink import NoCallError
-from penstock.parsing.readers.tagged.dialect import Dialect
+from penstock.parsing.readers.tagged.dialect import TagDialect
 from penstock.parsing.readers.tagged.endings import UnclearError
 from penstock.parsing.readers.tagged.values import (
-    UnreadableError,
+    UnreadableValueError,
     declared,
     list_of,
     nested_value,
@@ -47,7 +47,7 @@ class ParameterWriter:
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialect: TagDialect,
         writer: ArgumentWriter,
         schema: Schema | None,
         note: Callable[[str], None],
@@ -70,7 +70,7 @@ class ParameterWriter:
     def open_text(
         self, parameter: Parameter, *, holds_elements: bool = False
     ) -> ArgumentWriter | None:
-        """Begin *parameter*; give what writes its text, if it is a string that streams.
+        """Begin *parameter*; return what writes its text, if it is a string that streams.
 
         What begins with an element is one only if its schema says so.
         """
@@ -126,7 +126,7 @@ class ParameterWriter:
         self._waiting = {}
 
     def is_missing(self, key: str, open_parameter: Parameter) -> bool:
-        """Tell whether *key* is a parameter that was not given.
+        """Return whether *key* is a parameter that was not given.
 
         Of a tool that nobody knows, or whose schema names none, any is one.
         """
@@ -182,7 +182,7 @@ class ParameterWriter:
     def _typed(self, text: str, schema: Schema | None) -> Any:
         try:
             return typed(text, schema)
-        except UnreadableError as exc:
+        except UnreadableValueError as exc:
             found = repaired_list(text, schema) if self._repairs else None
             if found is None:
                 raise NoCallError(str(exc)) from exc
