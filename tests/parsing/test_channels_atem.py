@@ -154,3 +154,23 @@ def test_an_answer_without_any_header_leaves_soon(text: str) -> None:
     machine = Engine(MUSE, TOOLS)
     shown = [event.text for event in machine.feed(text) if isinstance(event, TextDelta)]
     assert "".join(shown) == text
+
+
+NOTED = {
+    "forgotten": ('a<atem:parameter name="size">5</atem:parameter>', "closed the value of 'text'"),
+    "doubled": (
+        'a</atem:parameter></atem:parameter><atem:parameter name="size">5</atem:parameter>',
+        "dropped a closing tag that came twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("inside", "note"), NOTED.values(), ids=NOTED)
+def test_a_closing_tag_that_was_forgotten_or_came_twice_is_noted(
+    inside: str, note: str, mode: Mode
+) -> None:
+    text = to("note", SECTION.replace("a</atem:parameter>", inside))
+    message = parse(MUSE, text, tools=TOOLS, mode=mode)
+    assert parts(message) == [("note", {"text": "a", "size": 5})]
+    assert message.tool_calls[0].repairs == [note]

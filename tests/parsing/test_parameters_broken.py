@@ -189,3 +189,64 @@ def test_a_forgotten_end_is_seen_though_the_schema_names_no_parameter(
     parser = partial(FORMATS["qwen3_coder"].parser, [Tool("note", "", schema)])
     message = message_of(read_at_every_cut(parser, text))
     assert complete_calls(message) == [("note", {"path": "a.txt", "content": "Hello"})]
+
+
+MODES = pytest.mark.parametrize("mode", ["whole", "live"])
+REPAIR = pytest.mark.parametrize("repair", [False, True], ids=["as it is", "repaired"])
+
+
+def closing_tag(name: str, key: str) -> str:
+    return parameter(name, key, "").removeprefix(parameter(name, key))
+
+
+@EVERY
+@MODES
+@REPAIR
+def test_a_closing_tag_that_was_forgotten_is_noted(name: str, mode: Any, *, repair: bool) -> None:
+    forgotten = parameter(name, "path", "a b").removesuffix(closing_tag(name, "path"))
+    text = opened(name) + forgotten + parameter(name, "mode", "5") + closed(name)
+    make = partial(FORMATS[name].parser, TOOLS, arguments=mode, repair=repair)
+    message = message_of(read_at_every_cut(make, text, every=1 if mode == "live" else 7))
+    assert complete_calls(message) == [("write", {"path": "a b", "mode": 5})]
+    assert message.tool_calls[0].repairs == ["closed the value of 'path'"]
+
+
+@EVERY
+@MODES
+@REPAIR
+@pytest.mark.parametrize("key", ["path", "mode"], ids=["between parameters", "at the end"])
+def test_a_closing_tag_that_came_twice_is_noted(
+    name: str, mode: Any, key: str, *, repair: bool
+) -> None:
+    text = written(name, ("path", "a b"), ("mode", "5"))
+    whole = parameter(name, key, "a b" if key == "path" else "5")
+    text = text.replace(whole, whole + closing_tag(name, key))
+    make = partial(FORMATS[name].parser, TOOLS, arguments=mode, repair=repair)
+    message = message_of(read_at_every_cut(make, text, every=1 if mode == "live" else 7))
+    assert complete_calls(message) == [("write", {"path": "a b", "mode": 5})]
+    assert message.tool_calls[0].repairs == ["dropped a closing tag that came twice"]
+
+
+@EVERY
+def test_a_call_as_it_should_be_has_no_notes(name: str) -> None:
+    message = parse(name, written(name, ("path", "a b"), ("mode", "5")))
+    assert message.tool_calls[0].repairs == []
+
+
+def test_the_end_of_a_value_that_was_in_its_tag_came_once() -> None:
+    text = "<tool_call><function=write><parameter=path=a></parameter></function></tool_call>"
+    message = message_of(read_at_every_cut(partial(FORMATS["qwen3_coder"].parser, TOOLS), text))
+    assert message.tool_calls[0].repairs == ["took the value of 'path' out of its tag"]
+
+
+SECTIONED = [name for name in DISTINCT if dialect_of(name).cdata]
+
+
+@pytest.mark.parametrize("name", SECTIONED)
+def test_a_section_of_text_without_the_closing_tag_is_noted(name: str) -> None:
+    section = "<![CDATA[a </parameter> b]]>"
+    whole = written(name, ("path", section), ("mode", "5"))
+    text = whole.replace(section + closing_tag(name, "path"), section)
+    call = message_of(read_at_every_cut(partial(FORMATS[name].parser, TOOLS), text)).tool_calls[0]
+    assert call.arguments == {"path": "a </parameter> b", "mode": 5}
+    assert call.repairs == ["closed the value of 'path'"]

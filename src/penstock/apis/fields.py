@@ -97,6 +97,9 @@ def estimate_mark(usage: Usage) -> dict[str, bool]:
     return {ESTIMATED: True} if usage.raw == {ESTIMATED: True} else {}
 
 
+MAX_SHOWN: Final = 64
+"""How many characters of a value are shown in an error message."""
+
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -153,6 +156,24 @@ def list_at(data: Mapping[str, Any], key: str) -> list[Any]:
     """Return the list at *key*, and an empty one for what is not one."""
     value = data.get(key)
     return value if isinstance(value, list) else []
+
+
+def check_list(data: Mapping[str, Any], key: str) -> None:
+    """Raise `UsageError` for anything but a list, or nothing, at *key*."""
+    if not isinstance(data.get(key), list | None):
+        raise UsageError(f"`{key}` must be a list")
+
+
+def check_content(content: object) -> None:
+    """Raise `UsageError` for content of a user that would be lost: not text, and not a list."""
+    if not isinstance(content, str | list | None):
+        raise UsageError("`content` must be text or a list of parts")
+
+
+def shown(value: object) -> str:
+    """Show *value* in an error message, cut to a length: clients choose it."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def flag(value: object) -> bool | None:

@@ -50,6 +50,9 @@ MAX_NAMES: Final = 24
 MAX_TOOL_NAME: Final = 256
 """How many characters the name of a tool, or of a property of its schema, may have."""
 
+MAX_MODEL_NAME: Final = 1_024
+"""How many characters the name of a model may have: some are paths of files."""
+
 _NOT_IN_HEADERS: Final = re.compile(r"[^ -:<-~]")
 _COUNT: Final = re.compile(r"\d+ ")  # what differs from one request to the next
 _SEALED: Final = "reasoning.encrypted_content"  # which every response has here
@@ -171,6 +174,9 @@ class CompletionHandler:
 
     def _check(self, request: Request) -> None:
         limits = self._gateway.limits
+        if len(request.model) > MAX_MODEL_NAME:
+            limit = f"names have at most {MAX_MODEL_NAME:,} characters here"
+            raise HTTPError(400, f"`model` is too long: {limit}.")
         if len(request.tools) > limits.tools:
             raise HTTPError(400, f"a request has at most {limits.tools} tools here")
         for tool in request.tools:

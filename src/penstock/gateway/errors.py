@@ -30,6 +30,9 @@ BAD_GATEWAY: Final = 502
 PLAIN: Final = "openai-chat"
 """Whose words are used where a path belongs to no API."""
 
+MAX_MESSAGE: Final = 1_500
+"""How many characters a reason has at most: clients choose some of the words in it."""
+
 
 class HTTPError(Exception):
     """A request that is refused with *status*, for the reason *message*.
@@ -41,7 +44,8 @@ class HTTPError(Exception):
     def __init__(
         self, status: int, message: str, *, retry_after: float | None = None, close: bool = False
     ) -> None:
-        super().__init__(message)
+        cut = len(message) > MAX_MESSAGE
+        super().__init__(f"{message[:MAX_MESSAGE]}…" if cut else message)
         self.status = status
         self.retry_after = retry_after
         self.close = close

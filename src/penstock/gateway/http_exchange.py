@@ -43,6 +43,8 @@ def read_object(data: bytes, max_depth: int) -> dict[str, Any]:
 
 
 def _read(data: bytes, max_depth: int) -> Any:
+    if b"\0" in data:  # as in UTF-16 and UTF-32, which Python's own reader would take
+        raise HTTPError(400, "the body is not JSON in UTF-8")
     try:
         value = _json.decode(data)
     except JSONParseError as exc:
@@ -87,6 +89,8 @@ _STREAM: Final = [
 ]
 """The headers of a stream: nobody on the way keeps it or waits for more of it."""
 
+_MAX_DIGITS: Final = 18
+"""How many digits the length of a body has at most: no machine holds one with more."""
 
 HANGUP: Final = "penstock.hangup"
 """Where in the scope of a request its `DisconnectSignal` is, if the server is the gateway's own."""
@@ -177,7 +181,8 @@ class HTTPExchange:
         Raises `HTTPError` for a body that is too long, which is not read to its end, or too slow.
         """
         announced = self.header("content-length")
-        if announced.isdecimal() and int(announced) > limit:
+        # Python refuses to read a number of more than 4,300 digits.
+        if announced.isdecimal() and (len(announced) > _MAX_DIGITS or int(announced) > limit):
             raise _too_long(limit)
         try:
             async with asyncio.timeout(seconds):

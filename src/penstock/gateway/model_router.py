@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, structs
 
-from penstock.apis.fields import tool_names
+from penstock.apis.fields import shown, tool_names
 from penstock.apis.text_forms import count_later, usual_placement
 from penstock.errors import PenstockError
 from penstock.gateway import tool_adapter
@@ -163,7 +163,7 @@ class ModelRouter:
         route = self._settings.route(name)
         if route is None:
             known = ", ".join(self._named()) or "none"
-            raise HTTPError(404, f"there is no model {name!r} here; there are: {known}")
+            raise HTTPError(404, f"there is no model {shown(name)} here; there are: {known}")
         model = self._models[route.upstream]
         scoped: Callable[[str], Model] | None = getattr(model, "scoped", None)
         if scoped is not None:  # A model that keeps conversations, which are not everybody's.

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from penstock import _json
+from penstock.apis.fields import shown
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.redaction import LogRedactor
 from penstock.store import ResponseRow, Store, StoreError
@@ -99,7 +100,7 @@ class Conversations:
         if previous and isinstance(previous, str):
             kept = await self.find(previous, scope)
             if kept is None:
-                raise HTTPError(404, f"there is no response {previous!r} to go on from")
+                raise HTTPError(404, f"there is no response {shown(previous)} to go on from")
             before = kept.said
             known = kept.by_id() if refers else {}
         rest = {name: value for name, value in data.items() if name != PREVIOUS}
@@ -122,7 +123,7 @@ class Conversations:
             kept = await self.find(owner, scope) if owner else None
             known |= kept.by_id() if kept is not None else {}
         if id_ not in known:
-            raise HTTPError(404, f"Item with id {id_!r} not found.")
+            raise HTTPError(404, f"Item with id {shown(id_)} not found.")
         return known[id_]
 
     async def find(self, id_: str, scope: str) -> Kept | None:

@@ -21,9 +21,13 @@ from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.client_tools import read_client_tool
 from penstock.apis.anthropic.thinking import read_reasoning, thinking_aside
 from penstock.apis.fields import (
+    check_content,
+    check_list,
     integer,
+    list_at,
     number,
     object_at,
+    shown,
     sorted_tools,
     strings,
     text_at,
@@ -87,11 +91,12 @@ class MessagesReader:
         if role in _SYSTEM:
             self._read_system(text_of_blocks(content), data)
         elif role == "user":
+            check_content(content)
             self._read_user(blocks)
         elif role == "assistant":
             self._read_assistant(blocks)
         else:
-            raise UsageError(f"a message has the role {role!r}")
+            raise UsageError(f"`role` must be user, assistant or system, not {shown(role)}")
 
     def _read_system(self, text: str, data: Mapping[str, Any]) -> None:
         """Read instructions; Claude Code sends some among the messages."""
@@ -207,10 +212,13 @@ def read_request(data: Mapping[str, Any]) -> Request:
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
     reader = MessagesReader(text_of_blocks(data.get("system")))
-    for message in messages:
-        reader.read(message)
-    given = data.get("tools")
-    tools, foreign = sorted_tools(given if isinstance(given, list) else [], read_tool)
+    for position, message in enumerate(messages):
+        try:
+            reader.read(message)
+        except UsageError as exc:
+            raise UsageError(f"`messages[{position}]`: {exc}") from None
+    check_list(data, "tools")
+    tools, foreign = sorted_tools(list_at(data, "tools"), read_tool)
     choice = _fields(data.get("tool_choice"))
     is_stream = data.get("stream") is True
     return Request(

@@ -14,6 +14,7 @@ from penstock.apis.fields import (
     integer,
     number,
     object_at,
+    shown,
     sorted_tools,
     strings,
     text_at,
@@ -104,7 +105,7 @@ class ContentsReader:
         elif role in _USERS:
             self._read_user(parts)
         else:
-            raise UsageError(f"a content has the role {role!r}")
+            raise UsageError(f"a content has the role {shown(role)}")
 
     # --- the model ---
 

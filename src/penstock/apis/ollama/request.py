@@ -17,6 +17,7 @@ from penstock.apis.fields import (
     number,
     object_at,
     only_set,
+    shown,
     sorted_tools,
     strings,
     text_at,
@@ -125,7 +126,7 @@ class _Conversation:
         elif role == "tool":
             self.messages.append(self._result(text, data))
         else:
-            raise UsageError(f"a message has the role {role!r}")
+            raise UsageError(f"a message has the role {shown(role)}")
 
     def _blocks(self, text: str, data: Mapping[str, Any]) -> list[Content]:
         thoughts = text_at(data, "thinking")

@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.fields import (
+    check_content,
+    check_list,
     clean,
     flag,
     integer,
     list_at,
     number,
     object_at,
+    shown,
     sorted_tools,
     strings,
     text_at,
@@ -69,8 +72,13 @@ def read_request(data: Mapping[str, Any]) -> Request:
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
     reader = _Conversation()
-    for message in messages:
-        reader.read(message)
+    for position, message in enumerate(messages):
+        try:
+            reader.read(message)
+        except UsageError as exc:
+            raise UsageError(f"`messages[{position}]`: {exc}") from None
+    check_list(data, "tools")
+    check_list(data, "functions")
     tools, foreign = sorted_tools([*list_at(data, "tools"), *list_at(data, "functions")])
     return Request(
         model=text_at(data, "model"),
@@ -127,13 +135,15 @@ class _Conversation:
         if role in SYSTEM:
             self._read_system(text_of_content(data.get("content")))
         elif role == "user":
+            check_content(data.get("content"))
             self.messages.append(UserMessage(read_content(data.get("content"))))
         elif role == "assistant":
             self._read_assistant(data)
         elif role in ("tool", "function"):
             self._read_result(data)
         else:
-            raise UsageError(f"a message has the role {role!r}")
+            known = "system, developer, user, assistant, tool or function"
+            raise UsageError(f"`role` must be {known}, not {shown(role)}")
 
     def _read_system(self, text: str) -> None:
         if self.messages:
@@ -225,6 +235,8 @@ def _calls_of(data: Mapping[str, Any]) -> list[ToolCall]:
 
 def _read_call(function: Mapping[str, Any], id_: str, call: Mapping[str, Any]) -> ToolCall:
     name, arguments = text_at(function, "name"), function.get("arguments")
+    if not name:
+        raise UsageError("a tool call needs a `name`")
     signature = text_at(object_at(object_at(call, "extra_content"), "google"), "thought_signature")
     if isinstance(function.get("input"), str):
         arguments = _json.encode({"input": function["input"]}).decode()

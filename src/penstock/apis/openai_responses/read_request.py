@@ -11,11 +11,15 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.fields import (
+    check_content,
+    check_list,
     clean,
     flag,
     integer,
+    list_at,
     number,
     object_at,
+    shown,
     sorted_tools,
     strings,
     text_at,
@@ -111,11 +115,13 @@ class InputReader:
         if role in _SYSTEM:
             self._read_system(text_of(content))
         elif role == "user":
+            check_content(content)
             self.messages.append(UserMessage(read_content(content)))
         elif role == "assistant":
             self._read_answer(item)
         else:
-            raise UsageError(f"a message has the role {role!r}")
+            known = "system, developer, user or assistant"
+            raise UsageError(f"`role` of a message must be {known}, not {shown(role)}")
 
     def _read_system(self, text: str) -> None:
         if self.messages:
@@ -163,6 +169,8 @@ class InputReader:
 def _read_call(item: Mapping[str, Any]) -> ToolCall:
     id_, name = item_id(text_at(item, "call_id"), text_at(item, "id")), text_at(item, "name")
     complete = item.get("status") != "incomplete"
+    if not name:
+        raise UsageError("a function_call needs a `name`")
     if isinstance(item.get("input"), str):
         return ToolCall(id_, name, {"input": clean(item["input"])}, complete=complete)
     return ToolCall.from_text(id_, name, arguments_of(item), complete=complete)
@@ -224,10 +232,12 @@ _CHOICE: Final = frozenset({"type", "name"})
 def read_request(data: Mapping[str, Any]) -> Request:
     """Read what a client sent; raise `UsageError` for what is not a request."""
     reader = InputReader(text_at(data, "instructions"))
+    if not isinstance(data.get("input"), str | list | None):
+        raise UsageError("`input` must be text or a list of items")
     for item in items_of(data.get("input")):
         reader.read(item)
-    tools = data.get("tools")
-    own, foreign = sorted_tools(tools if isinstance(tools, list) else [])
+    check_list(data, "tools")
+    own, foreign = sorted_tools(list_at(data, "tools"))
     stream = data.get("stream") is True
     return Request(
         model=text_at(data, "model"),

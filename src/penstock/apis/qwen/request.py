@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from penstock._json import without_lone_surrogates
-from penstock.apis.fields import effort_of, integer, object_at, text_at
+from penstock.apis.fields import effort_of, integer, object_at, shown, text_at
 from penstock.apis.history import lost_content, result_text
 from penstock.apis.qwen import tables
 from penstock.apis.text_forms import with_fit_content
@@ -120,7 +120,7 @@ def _read_message(data: object) -> Message:
         return AssistantMessage(content=[Text(text)])
     if role == "system":
         return SystemMessage(text)
-    raise UsageError(f"a message has the role {role!r}")
+    raise UsageError(f"a message has the role {shown(role)}")
 
 
 def _read_session(data: Mapping[str, Any]) -> dict[str, Any]:

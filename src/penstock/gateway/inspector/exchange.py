@@ -50,6 +50,8 @@ def read_as(data: bytes, kind: type[Asked], depth: int) -> Asked:
         return msgspec.convert(http_exchange.read_object(data, depth), kind)
     except msgspec.ValidationError as exc:
         raise HTTPError(400, str(exc)) from None
+    except UnicodeEncodeError:  # the name of a field, or a word of which there are a few
+        raise HTTPError(400, "the body has a lone surrogate where none can be") from None
 
 
 async def answer(

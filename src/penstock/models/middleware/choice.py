@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
 
+from penstock.apis.fields import shown
 from penstock.errors import UsageError
 from penstock.formats import AnyFormat, Format
 from penstock.formats.grammar import Count
@@ -69,7 +70,7 @@ def demand_of(request: Request) -> Demand:
     if mode == "tool" and choice is not None:
         found = [tool for tool in tools if tool.name == choice.name]
         if not found:
-            raise UsageError(f"the tool {choice.name!r} is chosen, but is not among the tools")
+            raise UsageError(f"the tool {shown(choice.name)} is chosen, but is not among the tools")
         rule = _NAMED.format(name=choice.name)
         return Demand(found, forced=True, named=True, single=single, rule=rule)
     if mode == "required":

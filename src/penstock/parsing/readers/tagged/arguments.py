@@ -18,6 +18,7 @@ from penstock.parsing.readers.base import OpenString, Verdict
 from penstock.parsing.readers.envelope import JSONArgumentReader
 from penstock.parsing.readers.tagged.dialect import Grammar, TagKind, Token
 from penstock.parsing.readers.tagged.endings import (
+    DOUBLED_NOTE,
     MAX_SKIPPED,
     SECTION,
     AnyClosingTag,
@@ -26,6 +27,7 @@ from penstock.parsing.readers.tagged.endings import (
     TreeEnding,
     UnclearError,
     ValueEnding,
+    closed_note,
     is_prose,
     read_text,
     skipped_note,
@@ -79,6 +81,7 @@ class ParameterReader:
         self._json: JSONArgumentReader | None = None
         self._follows_value = False  # nothing but white space came since the last value
         self._is_doubled = False  # the opening tag of a value came twice
+        self._is_assigned = False  # the value was in its tag, whose end may follow
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Read on; `DONE` tells that the end of the call has come, and that the call is open."""
@@ -317,7 +320,7 @@ class ParameterReader:
         ):
             raise UnclearError("text before a parameter that is not missing")
         self._note(step, calls)
-        self._follows_value = False
+        self._follows_value = self._is_assigned = False
         scanner.at = token.end
         if grammar.value is not None:
             if self._key is not None and self._key != parameter.key:
@@ -340,7 +343,7 @@ class ParameterReader:
             return
         calls.note(f"took the value of {key!r} out of its tag")
         writer.put_whole(Parameter(key), text.strip().strip("\"'"))
-        self._follows_value = True  # Its end follows, or was forgotten.
+        self._follows_value = self._is_assigned = True  # Its end follows, or was forgotten.
 
     def _take_surplus_end(self, step: _Step, scanner: Scanner, calls: CallSink) -> None:
         """Take the end of a value that is not open: it came twice, or its beginning is missing."""
@@ -349,6 +352,8 @@ class ParameterReader:
         if self._follows_value and is_same and not step.has_text and not self._is_doubled:
             self._follows_value = False
             scanner.at = step.token.end
+            if not self._is_assigned:
+                calls.note(DOUBLED_NOTE)
             return
         key = self._key
         if nests:
@@ -510,6 +515,12 @@ class ParameterReader:
         self._is_doubled = ending.is_doubled
         self._follows_value = not ending.is_forgotten
         self._take_value(value, calls)
+        if ending.is_forgotten or (isinstance(ending, SectionEnd) and ending.lacks_tag):
+            follows = self._grammar.token(scanner.text, scanner.at)
+            if (
+                follows is None or follows.kind is not TagKind.TURN_END
+            ):  # else the call is closed too
+                calls.note(closed_note(self._parameter.key))
         return None
 
     def _take_value(self, value: OpenText, calls: CallSink) -> None:

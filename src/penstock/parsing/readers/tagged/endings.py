@@ -265,6 +265,7 @@ class SectionEnd:
     is_doubled = False
 
     def __init__(self, grammar: Grammar, key: str, is_missing: Callable[[str], bool]) -> None:
+        self.lacks_tag = False  # the section has ended, and no closing tag follows
         self.marks = markers(SECTION_END)
         self.is_forgotten = False
         self._grammar = grammar
@@ -285,12 +286,14 @@ class SectionEnd:
         if token.kind is TagKind.VALUE_END:
             return EndingJudgement(Action.END, token.end)
         if token.kind is TagKind.PARAMETER and self._is_missing(key_of(token.found)):
+            self.lacks_tag = True
             return EndingJudgement(Action.END, end)
         if token.kind is not TagKind.CALL_END:
             return _DATA
         follows = self._grammar.ends_call(text, token.end, final=final)
         if follows is None:
             return _MORE
+        self.lacks_tag = follows
         return EndingJudgement(Action.END, end) if follows else _DATA
 
 
@@ -411,6 +414,14 @@ def _is_quoted(token: Token, text: str, value: OpenText, *, final: bool) -> bool
     if token.end == len(text):
         return False if final else None
     return text[token.end] in "\"'`\\"
+
+
+def closed_note(key: str) -> str:
+    """Say that the closing tag of the value of *key* was forgotten."""
+    return f"closed the value of {key!r}"
+
+
+DOUBLED_NOTE: Final = "dropped a closing tag that came twice"
 
 
 def is_prose(text: str) -> bool:

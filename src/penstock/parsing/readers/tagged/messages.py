@@ -18,8 +18,10 @@ from penstock.parsing.readers.base import OpenString, Verdict
 from penstock.parsing.readers.channels import OUTSIDE, begins_any, skip_gap
 from penstock.parsing.readers.plausible import TURN_ENDS
 from penstock.parsing.readers.tagged.endings import (
+    DOUBLED_NOTE,
     MAX_SKIPPED,
     UnclearError,
+    closed_note,
     is_prose,
     skipped_note,
 )
@@ -371,6 +373,7 @@ class RawArguments:
         if self._follows_value and text.startswith(grammar.argument_end, at):
             self._follows_value = False
             self.closings += 1
+            self._calls.note(DOUBLED_NOTE)
             return at + len(grammar.argument_end)
         for token in grammar.tokens:
             if text.startswith(token, at):
@@ -420,6 +423,8 @@ class RawArguments:
             return False
         self._value = None
         self._follows_value = not self._closer.is_forgotten
+        if self._closer.is_forgotten:
+            self._calls.note(closed_note(self._key))
         self.closings += self._follows_value
         self.given.add(self._key)
         if isinstance(value, _KeptText):
