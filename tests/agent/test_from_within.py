@@ -34,7 +34,7 @@ from penstock.agent.events import (
 from penstock.apis.replay import events_of
 from penstock.events import TextDelta
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
-from penstock.models.base import Batches, Tap
+from penstock.models.base import Batches, Model, Tap
 from penstock.request import Message, ToolChoice, UserMessage
 
 
@@ -419,7 +419,7 @@ def test_a_cancellation_of_something_else_does_not_end_the_run_untold() -> None:
 # --- cost ---
 
 
-class Babbling:
+class Babbling(Model):
     """Says one word very often."""
 
     name = "babbling"

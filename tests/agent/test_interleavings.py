@@ -43,8 +43,15 @@ from penstock.agent import (
 from penstock.apis.replay import events_of
 from penstock.errors import ToolError
 from penstock.events import Event, Failed
-from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, ToolCall, ToolResult
-from penstock.models.base import Batches, Tap
+from penstock.messages import (
+    AssistantMessage,
+    Content,
+    ErrorInfo,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from penstock.models.base import Batches, Model, Tap
 from penstock.request import Message, UserMessage
 
 EXAMPLES = int(os.environ.get("INTERLEAVINGS", "100"))
@@ -86,7 +93,7 @@ class Slow:
         await asyncio.sleep(0)
 
 
-class HeldModel:
+class HeldModel(Model):
     """Says what it is told to, one event for each that is let go."""
 
     name = "held"

@@ -23,7 +23,7 @@ from e2e.run import ASKED, WEATHER, check
 from e2e.upstream import Upstream
 from penstock import HTTPModel, Model, Request, ToolMiddleware
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
-from penstock.models.local.template import write_prompt
+from penstock.models.local import render_prompt
 from penstock.request import Message, SystemMessage, ToolChoice
 
 APIS = {"openai-chat": "/v1", "openai-responses": "/v1", "anthropic": ""}
@@ -52,7 +52,7 @@ def compare_templates(address: str) -> None:
         post = Post(f"{address}/apply-template", body, {"Content-Type": "application/json"})  # noqa: S310 - http
         with urlopen(post, timeout=60) as answer:  # noqa: S310 - our own server
             theirs = json.load(answer)["prompt"]
-        ours = write_prompt(Request(system=system, messages=[message(*turn) for turn in said]))
+        ours = render_prompt(Request(system=system, messages=[message(*turn) for turn in said]))
         assert ours == theirs, f"{ours!r} is not {theirs!r}"
 
 

@@ -14,7 +14,7 @@ from models.loopback_servers import NEW_CHAT, Reply, Seen, Step, refusal, stream
 from penstock import _json
 from penstock.messages import AssistantMessage, Content, Text, Thinking, ToolCall, Usage
 from penstock.models.http.endpoints import ENDPOINTS
-from penstock.models.http.listing import LISTINGS
+from penstock.models.http.list_models import LIST_ENDPOINTS
 
 MARK = "zqx-7391-vlk"
 CALL = ToolCall("call_1", "get_tide", {"port": "Leith"})
@@ -54,7 +54,7 @@ class Pretender:
     names: object = None
 
     def __call__(self, seen: Seen) -> Reply:
-        if seen.path == LISTINGS[self.api].path:
+        if seen.path == LIST_ENDPOINTS[self.api].path:
             return _json_reply(LISTS[self.api] if self.names is None else self.names)
         if self.api == "qwen" and seen.path == "/api/v2/chats/new":
             return NEW_CHAT

@@ -23,7 +23,7 @@ from penstock.gateway.config import (
 )
 from penstock.gateway.config.addresses import api_of, masked, usual_key_names
 from penstock.models import DemoModel
-from penstock.models.demo.model import NATIVE
+from penstock.models.demo import NATIVE
 from penstock.models.http import Timeouts
 
 TWO = """

@@ -147,7 +147,10 @@ def test_a_usual_key_goes_to_its_provider_and_to_nobody_else() -> None:
         ("key_env = 5", "key_env: the name of an environment variable"),
         ("key = 5", "key: a text"),
         (f'key = "{CANARY}\\n{CANARY}"', "key: it holds characters that no header may have"),
-        ("key_env = 'BROKEN'", "key_env: the key holds characters that no header may have"),
+        (
+            "key_env = 'BROKEN'",
+            "key_env: the API key contains characters that are not allowed in an HTTP header",
+        ),
         (
             f"key = '{CANARY}'\nkey_env = 'A_KEY'",
             "key_env: key is there too, and only one of them can count",
@@ -176,7 +179,7 @@ def test_a_secret_that_is_not_there_is_told_without_showing_any(
 
 
 def test_a_usual_key_that_cannot_be_one_is_told_by_its_variable() -> None:
-    with pytest.raises(PenstockError, match=r"^OPENAI_API_KEY: the key holds characters"):
+    with pytest.raises(PenstockError, match=r"^OPENAI_API_KEY: the API key contains characters"):
         load(None, {"OPENAI_API_KEY": "a\nb"}, api="openai")
 
 

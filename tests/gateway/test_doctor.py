@@ -217,7 +217,7 @@ def test_where_nobody_listens_is_told() -> None:
 
     found = run(main())
     assert not found.answered
-    assert "no connection" in words(found, "reach")
+    assert "cannot connect" in words(found, "reach")
 
 
 def test_a_server_that_hangs_is_left_in_time() -> None:

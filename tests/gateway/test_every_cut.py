@@ -22,7 +22,7 @@ from penstock.gateway.app import Gateway
 from penstock.gateway.config import load
 from penstock.gateway.model_router import ModelRouter
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
-from penstock.models.http.retry import Retry
+from penstock.models.http.retry import RetryPolicy
 from penstock.models.http.transport import HTTPCall
 
 PARIS = {"city": "Paris 🌊"}
@@ -117,7 +117,7 @@ def gateway_of(folder: Path, api: str, network: Cut) -> Gateway:
     file = folder / "penstock.toml"
     file.write_text(f'[upstreams.one]\napi = "{api}"\nbase_url = "http://here"\nretries = 0\n')
     settings = load(file, {}, no_store=True)
-    once = Retry(attempts=1)
+    once = RetryPolicy(attempts=1)
     model = HTTPModel(api, "http://here", transport=network, environ={}, interval=0.0, retry=once)
     return Gateway(ModelRouter(settings, {"one": model}))
 

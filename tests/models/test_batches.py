@@ -39,9 +39,9 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage, Text, ToolCall
 from penstock.models import Model
-from penstock.models.base import Batches, Tap, batches, message_of, unfailing
-from penstock.models.http import Report, Retry
-from penstock.models.middleware.choice import Constraint
+from penstock.models.base import Batches, Tap, collect_message, ensure_end
+from penstock.models.http import Report, RetryPolicy
+from penstock.models.middleware.tool_choice import Constraint
 from penstock.request import ToolChoice, UserMessage
 
 APIS = apis.names()
@@ -69,7 +69,7 @@ class Wire(Tap):
 
 
 async def lists_of(model: Model, request: Request, tap: Tap | None = None) -> list[list[Event]]:
-    lists = [batch async for batch in batches(model, request, tap)]
+    lists = [batch async for batch in model.batches(request, tap)]
     assert all(lists), "a list is never empty"
     events = [event for batch in lists for event in batch]
     check_monotone(events)
@@ -141,7 +141,7 @@ def test_nothing_is_sent_before_the_first_read() -> None:
             serving(streamed("openai-chat")) as upstream,
             HTTPModel("openai-chat", upstream.url, "m") as model,
         ):
-            answer = batches(model, ASKED)
+            answer = model.batches(ASKED)
             await answer.aclose()
             assert upstream.connections == 0
 
@@ -158,7 +158,7 @@ class Foreign(Scripted):
         super().__init__()
         self._lists, self._fault = lists, fault
 
-    async def batches(self, request: Request, tap: Tap | None) -> Batches:
+    async def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         del request, tap
         for batch in self._lists:
             yield batch
@@ -191,7 +191,7 @@ def test_a_list_that_goes_wrong_in_its_middle_keeps_its_beginning() -> None:
         yield [*BEGUN, TextStart(7)]
 
     async def main() -> list[list[Event]]:
-        return [batch async for batch in unfailing(lists())]
+        return [batch async for batch in ensure_end(lists())]
 
     (events,) = run(main())
     assert events[: len(BEGUN)] == BEGUN
@@ -203,7 +203,7 @@ def test_what_follows_the_end_is_dropped() -> None:
         yield [*spoken("Hi"), TextStart(1)]
 
     async def main() -> list[list[Event]]:
-        return [batch async for batch in unfailing(lists())]
+        return [batch async for batch in ensure_end(lists())]
 
     assert run(main()) == [spoken("Hi")]
 
@@ -212,7 +212,7 @@ def test_a_message_without_an_end_says_so() -> None:
     async def lists() -> Batches:
         yield BEGUN
 
-    message = run(message_of(lists()))
+    message = run(collect_message(lists()))
     assert message.text == "Hi"
     assert message.error is not None
     assert message.error.kind == "truncated"
@@ -257,7 +257,7 @@ def test_a_tap_sees_refusals_and_every_try() -> None:
         cut = Reply([b": nothing yet\n\n", CUT])
         async with (
             serving(busy, cut, streamed("openai-chat")) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m", retry=Retry(base=0.001)) as model,
+            HTTPModel("openai-chat", upstream.url, "m", retry=RetryPolicy(base=0.001)) as model,
         ):
             tap = Wire()
             assert isinstance((await events_of(model, ASKED, tap))[-1], Done)
@@ -363,7 +363,7 @@ def test_closing_batches_closes_the_socket_at_once(api: str, *, tools: bool) -> 
             HTTPModel(api, upstream.url, "m") as http,
         ):
             model: Model = ToolMiddleware(http, "hermes") if tools else http
-            answer = batches(model, asking())
+            answer = model.batches(asking())
             await anext(answer)
             await upstream.stalls.wait()
             before = asyncio.get_running_loop().time()
@@ -423,7 +423,7 @@ def test_who_reads_slowly_slows_the_server_down(*, tools: bool) -> None:
             HTTPModel("openai-chat", upstream.url, "m") as http,
         ):
             model: Model = ToolMiddleware(http, "hermes") if tools else http
-            answer = batches(model, asking())
+            answer = model.batches(asking())
             await anext(answer)
             still, before = 0, -1
             while still < 5:  # until the server has not got rid of anything for a while

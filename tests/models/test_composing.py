@@ -23,7 +23,7 @@ from penstock import (
 )
 from penstock.events import Event
 from penstock.messages import AssistantMessage, Text
-from penstock.models.base import batches, one_by_one
+from penstock.models.base import iter_events
 from penstock.request import ToolChoice, UserMessage
 from penstock.views import ai_sdk
 
@@ -62,7 +62,7 @@ def test_a_script_an_agent_and_a_gateway_read_the_same_answer(api: str, mode: st
         ):
             model = ToolMiddleware(http, "hermes")
             agent = said(await model.complete(ASKED))
-            by_hand = EventStream(read(one_by_one(batches(http, ASKED))))
+            by_hand = EventStream(read(iter_events(http.batches(ASKED))))
             assert said(await by_hand.result()) == agent
             events = [event async for event in http.stream(ASKED)]
             script_ = parse_events(events, "hermes", [READ], trim=True, repair=True)
@@ -72,7 +72,7 @@ def test_a_script_an_agent_and_a_gateway_read_the_same_answer(api: str, mode: st
                 apis.get("messages").decoder(),
             )
             passed: list[Event] = []
-            async for batch in batches(model, ASKED):
+            async for batch in model.batches(ASKED):
                 passed += decoder.feed(b"".join(map(encoder.encode, batch)))
             passed += decoder.feed(encoder.finish())
             assert said(folded(passed)) == agent

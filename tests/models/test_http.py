@@ -244,7 +244,7 @@ def test_options_are_mapped_and_what_an_api_lacks_is_said(
         assert "seed" not in body
         assert report.left_out == ["seed"]
         assert [record.getMessage() for record in caplog.records] == [
-            "openai-responses has no word for 'seed': left out"
+            "openai-responses cannot express 'seed': omitted"
         ]
 
 

@@ -25,8 +25,7 @@ from penstock import EventStream, HTTPModel, Request, ToolMiddleware, apis
 from penstock.events import Done, TextDelta
 from penstock.messages import Text
 from penstock.models import Model
-from penstock.models.base import batches
-from penstock.models.http import HTTPStream, Retry
+from penstock.models.http import HTTPStream, RetryPolicy
 from penstock.models.http.attempt import GRACE
 from penstock.request import Image, UserMessage
 
@@ -162,7 +161,7 @@ def test_closing_batches_behind_their_last_event_gives_the_connection_back(*, to
             HTTPModel("openai-chat", upstream.url, "m") as http,
         ):
             model = with_tools(http, tools=tools)
-            answer = batches(model, ASKED)
+            answer = model.batches(ASKED)
             async for batch in answer:
                 if isinstance(batch[-1], Done):
                     break
@@ -278,14 +277,14 @@ def test_cancelling_who_waits_for_a_whole_answer_is_an_abort(*, tools: bool) -> 
 @BOTH
 def test_an_answer_that_is_cancelled_at_any_moment_leaves_nothing(*, tools: bool) -> None:
     async def read(model: Model) -> None:
-        async for _ in batches(model, ASKED):
+        async for _ in model.batches(ASKED):
             pass
 
     async def main() -> None:
         busy = refusal(503, {})
         script = [busy, streamed("openai-chat"), Reply([stream_of("openai-chat")[:300], STALL])]
         async with serving(*script * 12, Reply([STALL], status=0)) as upstream:
-            retry = Retry(base=0.0)
+            retry = RetryPolicy(base=0.0)
             async with HTTPModel("openai-chat", upstream.url, "m", retry=retry) as http:
                 model = with_tools(http, tools=tools)
                 for turns in range(0, 80, 2):

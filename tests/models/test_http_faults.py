@@ -31,13 +31,13 @@ from models.loopback_servers import (
 from penstock import HTTPModel, Request, _json, apis
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, ErrorInfo, Text
-from penstock.models.http import NO_RETRY, Report, Retry, Timeouts
+from penstock.models.http import NO_RETRY, Report, RetryPolicy, Timeouts
 from penstock.models.http.attempt import MAX_ERROR_BODY
 from penstock.request import UserMessage
 
 APIS = apis.names()
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
-SOON = Retry(base=0.001)
+SOON = RetryPolicy(base=0.001)
 HTML = b"<!doctype html><title>Bad gateway</title>"
 
 
@@ -61,7 +61,7 @@ class Outcome:
         return self.last.error
 
 
-def ask(api: str, *script: Script, retry: Retry = NO_RETRY, **options: Any) -> Outcome:
+def ask(api: str, *script: Script, retry: RetryPolicy = NO_RETRY, **options: Any) -> Outcome:
     """Ask a server that answers by *script*."""
 
     async def main() -> Outcome:
@@ -352,14 +352,14 @@ def test_what_will_not_pass_is_not_tried_again(fault: Reply) -> None:
 
 
 def test_the_last_failure_is_what_consumers_see() -> None:
-    outcome = ask("openai-chat", refusal(500, {}), refusal(503, {}), retry=Retry(2, 0.001))
+    outcome = ask("openai-chat", refusal(500, {}), refusal(503, {}), retry=RetryPolicy(2, 0.001))
     assert outcome.error.status == 503
     assert [error.status for error in outcome.report.failures] == [500]
 
 
 def test_no_try_begins_that_could_not_end_in_time() -> None:
     outcome = ask(
-        "openai-chat", refusal(500, {}), retry=Retry(base=5), timeouts=Timeouts(total=0.5)
+        "openai-chat", refusal(500, {}), retry=RetryPolicy(base=5), timeouts=Timeouts(total=0.5)
     )
     assert outcome.error.status == 500
 
@@ -368,7 +368,7 @@ def test_an_abort_ends_the_wait_for_another_try() -> None:
     async def main() -> None:
         async with (
             serving(refusal(500, {})) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m", retry=Retry(base=8)) as model,
+            HTTPModel("openai-chat", upstream.url, "m", retry=RetryPolicy(base=8)) as model,
         ):
             stream = model.stream(ASKED)
             waiting = asyncio.create_task(stream.result())

@@ -22,9 +22,9 @@ from penstock.framing import sse
 from penstock.framing.base import MAX_LINE
 from penstock.messages import Text
 from penstock.models.http import HTTPCall, decompression
-from penstock.models.http.attempt import MAX_PART, MAX_TURN, parts_of
+from penstock.models.http.attempt import MAX_PART, MAX_TURN, split_events
 from penstock.models.http.decompression import decompressor_for
-from penstock.models.http.transport import UnreadableError
+from penstock.models.http.transport import UnreadableBodyError
 from penstock.request import UserMessage
 
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
@@ -160,7 +160,7 @@ def test_a_whole_body_of_one_long_line_is_read() -> None:
 
 def test_events_are_cut_where_they_say_too_much() -> None:
     events: list[Event] = [TextDelta(0, "a" * 25), ToolCallDelta(1, "b" * 7), TextDelta(2, "c")]
-    parts = [*parts_of(events, 10)]
+    parts = [*split_events(events, 10)]
     assert [[_said(event) for event in part] for part in parts] == [
         ["a" * 10], ["a" * 10], ["a" * 5, "b" * 7], ["c"]
     ]  # fmt: skip
@@ -209,7 +209,7 @@ def test_a_bomb_is_unpacked_piece_by_piece_and_refused(
     assert unpacker is not None
     unpacker.feed(pack(bytes(8_000_000)))
     sizes: list[int] = []
-    with pytest.raises(UnreadableError, match="unpacks to more than"):
+    with pytest.raises(UnreadableBodyError, match="unpacks to more than"):
         sizes.extend(map(len, iter(partial(unpacker.take, PIECE), b"")))
     assert max(sizes) <= 4 * PIECE
     assert sum(sizes) <= decompression.MIN_BOMB
@@ -223,7 +223,7 @@ def test_what_is_not_packed_as_it_says_is_refused(
     unpacker = decompressor_for(encoding)
     assert unpacker is not None
     unpacker.feed(b"\xfe\x00 no compression at all \xff" * 20)
-    with pytest.raises(UnreadableError, match="cannot be undone"):
+    with pytest.raises(UnreadableBodyError, match="cannot be decompressed"):
         unpacker.take(PIECE)
 
 
@@ -235,7 +235,7 @@ def test_a_word_that_names_no_compression_means_nothing(encoding: str, *, is_pla
 
 
 def test_a_compression_that_nobody_asked_for_is_named() -> None:
-    with pytest.raises(UnreadableError, match="zstd"):
+    with pytest.raises(UnreadableBodyError, match="zstd"):
         decompressor_for("zstd")
 
 

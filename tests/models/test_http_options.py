@@ -11,8 +11,8 @@ from models.loopback_servers import Seen, refusal, run, script_for, serving, str
 from models.upstreams import NOTE
 from penstock import HTTPModel, Request, apis
 from penstock.messages import Text
-from penstock.models.http import Report, Retry
-from penstock.models.http.model import MAX_SAID
+from penstock.models.http import Report, RetryPolicy
+from penstock.models.http.model import MAX_LOGGED_FIELDS
 from penstock.request import ReasoningOptions, ResponseFormat, ToolChoice, UserMessage
 
 APIS = ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama", "qwen"]
@@ -242,8 +242,8 @@ def test_what_is_left_out_is_logged_once_for_each_word(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "penstock.models"):
         run(main())
     assert [record.getMessage() for record in caplog.records] == [
-        "qwen has no word for 'seed': left out",
-        "qwen has no word for 'stop': left out",
+        "qwen cannot express 'seed': omitted",
+        "qwen cannot express 'stop': omitted",
     ]
 
 
@@ -257,7 +257,11 @@ def test_names_that_clients_choose_forge_no_line_and_fill_no_memory(
             serving(streamed("anthropic")) as upstream,
             HTTPModel("anthropic", upstream.url, "m", environ={}) as model,
         ):
-            for names in ([forged], [f"field{number}" for number in range(2 * MAX_SAID)], ["late"]):
+            for names in (
+                [forged],
+                [f"field{number}" for number in range(2 * MAX_LOGGED_FIELDS)],
+                ["late"],
+            ):
                 extra = dict.fromkeys(names, 1)
                 asked = Request(messages=[UserMessage([Text("Hi")])], extra=extra)
                 await model.complete(asked)
@@ -265,9 +269,9 @@ def test_names_that_clients_choose_forge_no_line_and_fill_no_memory(
     with caplog.at_level(logging.WARNING, "penstock.models"):
         run(main())
     first, second = (record.getMessage() for record in caplog.records)
-    assert first == f"anthropic has no word for {forged[:64]!r}: left out"
+    assert first == f"anthropic cannot express {forged[:64]!r}: omitted"
     assert "\n" not in first
-    assert second.count("'field") == MAX_SAID - 1
+    assert second.count("'field") == MAX_LOGGED_FIELDS - 1
 
 
 def test_of_a_system_prompt_with_marks_only_the_marks_are_left_out() -> None:
@@ -291,7 +295,7 @@ def keys_sent(api: str, *, headers: dict[str, str] | None = None) -> list[str]:
         script = [refusal(503, {"error": {"message": "busy"}}), streamed(api), streamed(api)]
         async with (
             serving(*script) as upstream,
-            HTTPModel(api, upstream.url, "m", retry=Retry(base=0.0), environ={}) as model,
+            HTTPModel(api, upstream.url, "m", retry=RetryPolicy(base=0.0), environ={}) as model,
         ):
             request = Request(messages=[UserMessage([Text("Hi")])], headers=headers or {})
             for _ in range(2):

@@ -8,9 +8,8 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.messages import ErrorInfo
-from penstock.models.http import NO_RETRY, Retry, Timeouts
-from penstock.models.http.endpoints import base_url_for, is_loopback, join, url_for
-from penstock.models.http.proxies import proxy_for
+from penstock.models.http import NO_RETRY, RetryPolicy, Timeouts
+from penstock.models.http.endpoints import base_url_for, is_loopback, join, proxy_for, url_for
 
 
 @pytest.mark.parametrize(
@@ -123,27 +122,27 @@ BUSY = ErrorInfo("busy", status=503, retryable=True)
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    retry = Retry(attempts=9, base=1, longest=5, jitter=0)
+    retry = RetryPolicy(attempts=9, base=1, longest=5, jitter=0)
     assert [retry.delay(tried, BUSY, 1.0) for tried in range(1, 6)] == [1, 2, 4, 5, 5]
     assert retry.delay(9, BUSY, 0) is None
-    assert Retry(attempts=10_000).delay(9_000, BUSY, 0) == 8.0
+    assert RetryPolicy(attempts=10_000).delay(9_000, BUSY, 0) == 8.0
 
 
 def test_chance_takes_a_share_off_a_wait() -> None:
-    retry = Retry(base=1, jitter=0.5)
+    retry = RetryPolicy(base=1, jitter=0.5)
     assert (retry.delay(1, BUSY, 0.0), retry.delay(1, BUSY, 1.0)) == (1.0, 0.5)
 
 
 def test_a_server_is_waited_for_as_long_as_it_asks_within_reason() -> None:
     def asked(seconds: float) -> float | None:
         error = ErrorInfo("busy", retry_after=seconds, retryable=True)
-        return Retry(base=1, jitter=0).delay(1, error, 0)
+        return RetryPolicy(base=1, jitter=0).delay(1, error, 0)
 
     assert (asked(0.1), asked(30), asked(60), asked(61)) == (1, 30, 60, None)
 
 
 def test_what_will_not_pass_has_no_wait() -> None:
-    assert Retry().delay(1, ErrorInfo("no", status=400), 0) is None
+    assert RetryPolicy().delay(1, ErrorInfo("no", status=400), 0) is None
     assert NO_RETRY.delay(1, BUSY, 0) is None
 
 
@@ -152,7 +151,7 @@ def test_what_will_not_pass_has_no_wait() -> None:
 )
 def test_tries_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        Retry(**options)
+        RetryPolicy(**options)
 
 
 @pytest.mark.parametrize("name", ["connect", "first_byte", "idle", "total"])

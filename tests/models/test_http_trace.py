@@ -26,9 +26,8 @@ from penstock import HTTPModel, Request, ToolMiddleware, apis
 from penstock.debug import DebugSettings, Summary
 from penstock.events import Done, Event, TextDelta
 from penstock.messages import AssistantMessage, Text
-from penstock.models.base import batches
-from penstock.models.http import Retry
-from penstock.models.http.keys import Mask, Veil
+from penstock.models.http import RetryPolicy
+from penstock.models.http.redaction import Redactor, StreamRedactor
 from penstock.request import UserMessage
 
 APIS = apis.names()
@@ -99,7 +98,7 @@ def test_a_trace_changes_no_event() -> None:
                 options: dict[str, Any] = {"debug": debug, "write": lambda _: 1 / 0, "interval": 0}
                 async with HTTPModel("anthropic", upstream.url, "m", **options) as model:
                     seen.append([event async for event in model.stream(ASKED)])
-                    seen.append([e async for batch in batches(model, ASKED) for e in batch])
+                    seen.append([e async for batch in model.batches(ASKED) for e in batch])
             assert seen[0] == seen[1] == seen[2] == seen[3]
             assert isinstance(seen[0][-1], Done)
 
@@ -127,7 +126,7 @@ def test_refusals_cuts_and_tries_are_shown() -> None:
     busy = refusal(503, {"error": {"message": "busy"}})
     cut = Reply([b": nothing yet\n\n", CUT])
     script = (busy, cut, streamed("openai-chat"))
-    lines = traced("openai-chat", *script, retry=Retry(base=0.001))
+    lines = traced("openai-chat", *script, retry=RetryPolicy(base=0.001))
     raw = [json.loads(line) for line in told(lines, "raw")]
     assert raw[:2] == ['{"error":{"message":"busy"}}', ": nothing yet\n\n"]
     assert "".join(raw[2:]) == stream_of("openai-chat").decode()
@@ -154,7 +153,7 @@ def test_who_stops_reading_gets_the_summary_of_what_came() -> None:
             serving(streamed("openai-chat")) as upstream,
             HTTPModel("openai-chat", upstream.url, "m", on_summary=summaries.append) as model,
         ):
-            answer = batches(model, ASKED)
+            answer = model.batches(ASKED)
             await anext(answer)
             await answer.aclose()
 
@@ -203,17 +202,21 @@ def test_under_a_middleware_both_are_shown_and_told_apart(
 
 @pytest.mark.parametrize("split", range(1, len(KEY)))
 def test_no_line_tells_a_key_however_it_is_cut(split: int) -> None:
-    veil = Veil(Mask([KEY]))
-    shown = [veil.add(f"the key {KEY[:split]}"), veil.add(f"{KEY[split:]} is wrong"), veil.finish()]
+    redactor = StreamRedactor(Redactor([KEY]))
+    shown = [
+        redactor.feed(f"the key {KEY[:split]}"),
+        redactor.feed(f"{KEY[split:]} is wrong"),
+        redactor.finish(),
+    ]
     assert "".join(shown) == "the key *** is wrong"
 
 
 def test_what_only_begins_like_a_key_is_shown_in_the_end() -> None:
-    veil = Veil(Mask([KEY]))
-    assert veil.add("a sk-") == "a "
-    assert veil.add("ill") == "sk-ill"
-    assert veil.add("sk-ca") == ""
-    assert veil.finish() == "sk-ca"
+    redactor = StreamRedactor(Redactor([KEY]))
+    assert redactor.feed("a sk-") == "a "
+    assert redactor.feed("ill") == "sk-ill"
+    assert redactor.feed("sk-ca") == ""
+    assert redactor.finish() == "sk-ca"
 
 
 @pytest.mark.parametrize("api", APIS)

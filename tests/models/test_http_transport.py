@@ -30,7 +30,7 @@ from models.loopback_servers import (
 from penstock import HTTPModel, Request
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ErrorInfo, Text
-from penstock.models.http import NO_RETRY, HTTPCall, Retry, Timeouts
+from penstock.models.http import NO_RETRY, HTTPCall, RetryPolicy, Timeouts
 from penstock.models.http.aiohttp_transport import AiohttpTransport
 from penstock.request import UserMessage
 
@@ -247,7 +247,7 @@ def test_any_object_that_yields_bytes_is_a_transport() -> None:
 def test_what_a_transport_raises_is_told(fault: Exception, kind: str, attempts: int) -> None:
     async def main() -> None:
         transport = Canned(fault)
-        retry = Retry(2, base=0.001)
+        retry = RetryPolicy(2, base=0.001)
         model = HTTPModel("openai-chat", "https://h", "m", transport=transport, retry=retry)
         stream = model.stream(ASKED)
         assert error_of(await stream.result()).kind == kind
@@ -293,7 +293,7 @@ def test_models_may_share_their_connections() -> None:
 
 
 def test_an_answer_that_never_ends_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.models.http.attempt.MAX_ANSWER", 10_000)
+    monkeypatch.setattr("penstock.models.http.attempt.MAX_RESPONSE", 10_000)
 
     async def main() -> None:
         flood = Reply([b": ping\n\n" * 1000] * 100)

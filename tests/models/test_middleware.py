@@ -41,8 +41,7 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult, Usage
 from penstock.models import DemoModel, gemma_tools, hermes_tools, qwen_tools, xml_tools
-from penstock.models.middleware.tracing import reader
-from penstock.models.tracing import Trace
+from penstock.models.tracing import Tracer, make_reader
 from penstock.request import Image, Message, SystemMessage, UserMessage
 from stream_checks import run
 
@@ -190,7 +189,7 @@ def test_a_result_of_pictures_alone_says_that_they_follow() -> None:
     answer_of(ToolMiddleware(upstream, "hermes"), Request(messages=messages, tools=TOOLS))
     last = upstream.asked[0].messages[-1]
     assert isinstance(last, UserMessage)
-    assert "(see the pictures)" in last.text
+    assert "(see the images)" in last.text
     assert last.content[1] == picture
 
 
@@ -239,7 +238,7 @@ def test_what_a_format_cannot_write_is_told_in_json_and_on_error_hears_of_it() -
     assistant = upstream.asked[0].messages[1]
     assert isinstance(assistant, AssistantMessage)
     assert '{"name":"no tag!","arguments":{"a b":1}}' in assistant.text
-    assert heard == ["the format 'morph_xml' cannot show a call of the history"]
+    assert heard == ["the format 'morph_xml' cannot express a call of the history"]
 
 
 def test_stop_strings_of_the_format_are_added_to_those_of_the_caller() -> None:
@@ -552,7 +551,7 @@ def test_a_format_of_ones_own_works() -> None:
 def test_misuse_is_told_at_once() -> None:
     with pytest.raises(UsageError, match="no format is called"):
         ToolMiddleware(Scripted(), "nonsense")
-    with pytest.raises(UsageError, match="zero or more times"):
+    with pytest.raises(UsageError, match="0 or more"):
         ToolMiddleware(Scripted(), retries=-1)
 
 
@@ -657,9 +656,9 @@ def test_a_program_gets_the_summary_as_a_value() -> None:
 def test_a_trace_shows_text_that_comes_only_with_its_end() -> None:
     lines: list[str] = []
     events: list[Event] = [TextStart(0), TextEnd(0, "Hi."), Done("stop", AssistantMessage())]
-    trace = Trace(DebugSettings("stream"), lines.append, None)
+    trace = Tracer(DebugSettings("stream"), lines.append, None)
     hermes = formats.get("hermes")
-    read = reader(lambda _: penstock.EventParser("hermes"), trace, hermes, [])
+    read = make_reader(lambda _: penstock.EventParser("hermes"), trace, hermes, [])
     for event in events:
         read(event)
     assert '[penstock:raw] "Hi."' in lines

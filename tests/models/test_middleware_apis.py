@@ -17,7 +17,7 @@ from penstock import DemoModel, HTTPModel, Request, ToolMiddleware, apis
 from penstock.apis import Api
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.models import Model
-from penstock.models.base import batches, message_of
+from penstock.models.base import collect_message
 from penstock.models.http.transport import HTTPCall
 from penstock.request import ToolChoice, UserMessage
 from stream_checks import run
@@ -91,7 +91,7 @@ def over(api: str, server: Server) -> HTTPModel:
 
 async def batched(model: Model, request: Request) -> AssistantMessage:
     """Give the whole answer, as it comes in batches."""
-    return await message_of(batches(model, request))
+    return await collect_message(model.batches(request))
 
 
 async def streamed(model: Model, request: Request) -> AssistantMessage:

@@ -22,7 +22,7 @@ from penstock.events import Event, Failed, ToolCallDelta
 from penstock.messages import Text
 from penstock.models.http import NO_RETRY, HTTPCall, Report, Transport
 from penstock.models.http.aiohttp_transport import AiohttpTransport
-from penstock.models.http.transport import Answer as HTTPAnswer
+from penstock.models.http.transport import HTTPResponse as HTTPAnswer
 from penstock.models.qwen_web import MemorySessions
 from penstock.tools import read_tools
 

@@ -9,7 +9,7 @@ from models.qwen_server import Clock
 from penstock import Request
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.qwen_web import MemorySessions, QwenSession
-from penstock.models.qwen_web.conversation import Conversation, digest_of, digest_of_tools
+from penstock.models.qwen_web.sessions import ConversationDigest, digest_message, digest_tools
 from penstock.request import Image, Message, SystemMessage, UserMessage
 
 
@@ -58,7 +58,7 @@ def test_memory_is_bounded_and_forgets_what_is_over() -> None:
 
 def hash_of(*messages: Message, system: str = "", scope: str = "") -> str:
     answer = AssistantMessage(content=[Text("ok")])
-    return Conversation(Request(system=system, messages=[*messages, answer]), "m", scope).hash
+    return ConversationDigest(Request(system=system, messages=[*messages, answer]), "m", scope).hash
 
 
 QUESTION = UserMessage([Text("Go")])
@@ -72,9 +72,9 @@ def test_what_a_client_may_change_on_the_way_changes_no_hash() -> None:
     theirs = AssistantMessage(
         content=[Text("I look."), ToolCall("toolu_9", "read", {"b": {"y": 2, "x": 1}, "a": 2})]
     )
-    assert digest_of(ours) == digest_of(theirs)
-    after = Conversation(Request(messages=[QUESTION]), "m").hash_after(ours)
-    assert after == Conversation(Request(messages=[QUESTION, theirs]), "m").hash
+    assert digest_message(ours) == digest_message(theirs)
+    after = ConversationDigest(Request(messages=[QUESTION]), "m").hash_after(ours)
+    assert after == ConversationDigest(Request(messages=[QUESTION, theirs]), "m").hash
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_everything_that_was_said_counts(other: str) -> None:
 
 
 def test_a_conversation_without_an_answer_has_no_hash() -> None:
-    assert Conversation(Request(messages=[QUESTION]), "m").hash == ""
-    assert digest_of_tools([]) == ""
+    assert ConversationDigest(Request(messages=[QUESTION]), "m").hash == ""
+    assert digest_tools([]) == ""
 
 
 @pytest.mark.parametrize(("model", "scope"), [("m", "b"), ("other", "a")])
@@ -105,7 +105,7 @@ def test_no_conversation_goes_on_with_another_model_or_in_another_scope(
     model: str, scope: str
 ) -> None:
     answer = AssistantMessage(content=[Text("ok")])
-    talk = Conversation(Request(messages=[QUESTION, answer, QUESTION]), "m", "a")
+    talk = ConversationDigest(Request(messages=[QUESTION, answer, QUESTION]), "m", "a")
     ours = QwenSession(id="1", scope="a", model="m", hash=talk.hash)
     assert talk.continues(ours, by_id=False)
     theirs = QwenSession(id="1", scope=scope, model=model, hash=talk.hash)

@@ -25,10 +25,10 @@ from models.qwen_server import (
     refused,
 )
 from penstock.events import Event, Failed, MessageStart
-from penstock.models.http import NO_RETRY, Retry
+from penstock.models.http import NO_RETRY, RetryPolicy
 from penstock.models.qwen_web import QwenCredentials
 
-QUICK = Retry(attempts=2, base=0)
+QUICK = RetryPolicy(attempts=2, base=0)
 
 
 def failure(answer: Answer, **options: Any) -> Failed:

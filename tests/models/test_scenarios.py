@@ -15,8 +15,8 @@ from penstock.builder import MessageBuilder
 from penstock.events import Done, Event, Failed, TextDelta
 from penstock.messages import AssistantMessage, ErrorInfo, Text, ToolCall
 from penstock.models import Model
-from penstock.models.base import Tap, batches
-from penstock.models.http import NO_RETRY, Report, Retry, Timeouts
+from penstock.models.base import Tap
+from penstock.models.http import NO_RETRY, Report, RetryPolicy, Timeouts
 from penstock.request import UserMessage
 
 APIS = apis.names()
@@ -83,7 +83,7 @@ def ask(
         ):
             model: Model = ToolMiddleware(http, tools, retries=0) if tools else http
             streamed = [event async for event in model.stream(ASKED)]
-            passed = [event async for batch in batches(model, ASKED, seen) for event in batch]
+            passed = [event async for batch in model.batches(ASKED, seen) for event in batch]
         check_monotone(passed)
         assert folded(passed) == folded(streamed)
         return Outcome(passed, seen.last)
@@ -217,7 +217,7 @@ def test_an_error_in_the_stream_is_told_in_the_servers_words(api: str) -> None:
 @EVERY
 @pytest.mark.parametrize("status", [500, 429])
 def test_a_refusal_is_typed_and_says_when_to_come_back(api: str, status: int) -> None:
-    outcome = ask(api, f"text-fhttp{status}", retry=Retry(2, longest_asked=0.5))
+    outcome = ask(api, f"text-fhttp{status}", retry=RetryPolicy(2, longest_asked=0.5))
     error = outcome.error
     assert (error.status, error.retry_after, error.retryable) == (status, 1.0, True)
     assert "planned" in error.message

@@ -38,7 +38,7 @@ PARIS = {"city": "Paris", "days": 3}
 Answer = str | Sequence[Event] | BaseException
 
 
-class Scripted:
+class Scripted(Model):
     """A model that gives one answer after the other, and keeps what it was asked."""
 
     def __init__(

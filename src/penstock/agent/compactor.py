@@ -26,7 +26,6 @@ from penstock.agent.recovery import (
 )
 from penstock.agent.settings import AgentSettings
 from penstock.messages import ErrorInfo
-from penstock.models.retrying import without_retries
 from penstock.streams.errors import error_of
 from penstock.tools import Tool
 
@@ -93,7 +92,7 @@ class Compacting:
     async def _sum_up(self, cut: Cut, tokens: int) -> CompactionEnded:
         messages = self._conversation.messages
         old, kept = messages[: cut.at], messages[cut.at :]
-        model = self._settings.model or without_retries(self._setup.model)
+        model = self._settings.model or self._setup.model.without_retries()
         try:
             async with self._interrupt.guard():
                 summary, usage = await summarize(model, old, room=self._settings.room)

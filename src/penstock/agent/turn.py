@@ -32,8 +32,7 @@ from penstock.agent.tool_calls import Emit, ToolCallBatch, ToolPolicy
 from penstock.agent.watch import Finding, Watch, Watches
 from penstock.events import Done, Event, Failed, MessageStart, ToolCallEnd
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
-from penstock.models.base import Model, batches
-from penstock.models.retrying import without_retries
+from penstock.models.base import Model
 from penstock.request import Message, Request, UserMessage
 from penstock.streams.errors import error_of, truncated
 from penstock.streams.pump import Record
@@ -98,7 +97,7 @@ class TurnReader:
     async def _pass_on(
         self, model: Model, request: Request, passing: _Passing, on_call: OnCall
     ) -> Finding | None:
-        async with aclosing(batches(model, request)) as incoming:
+        async with aclosing(model.batches(request)) as incoming:
             async for batch in incoming:
                 for event in batch:
                     self._interrupt.check()
@@ -173,7 +172,7 @@ class Turn:
         self._interrupt = interrupt
         self._policy = policy
         self._watches = watches
-        self._model = without_retries(setup.model)  # the run itself tries again, and says so
+        self._model = setup.model.without_retries()  # the run itself tries again, and says so
         self._reader = TurnReader(watches, interrupt, conversation.emit)
         self._is_open = False  # the calls of that answer are still to be answered
         self._has_answered = False  # in this run

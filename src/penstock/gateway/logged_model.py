@@ -18,8 +18,7 @@ from penstock.apis import Api
 from penstock.errors import JSONParseError
 from penstock.events import Done, Failed
 from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.base import Batches, Tap, message_of, one_by_one
-from penstock.models.ids import Ids
+from penstock.models.base import Batches, CallIds, Model, Tap, collect_message, iter_events
 from penstock.request import Request
 from penstock.store import RequestDetail
 from penstock.streams import EventStream
@@ -35,7 +34,7 @@ _UNREADABLE: Final = ("truncated", "malformed")
 _UNTOLD: Final = ErrorInfo("the log holds no further answer of the upstream", "truncated")
 
 
-class LoggedModel:
+class LoggedModel(Model):
     """A model that gives the answers of *detail*, one for each time that it is asked.
 
     *status* is the one of the refusal that the last of them was, where it was one.
@@ -43,9 +42,19 @@ class LoggedModel:
 
     def __init__(self, detail: RequestDetail, status: int | None = None) -> None:
         self._status = status
-        self.name = detail.row.upstream_model
+        self._name = detail.row.upstream_model
         self.api: Api = apis.get(detail.row.upstream_api)
         self._answers = answers_of(detail, self.api)
+
+    @property
+    def name(self) -> str:
+        """The name of the model, as its server knew it."""
+        return self._name
+
+    @property
+    def api_name(self) -> str:
+        """The name of the upstream's API."""
+        return self.api.name
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         """Give the events of the next answer, as many at a time as there were."""
@@ -54,14 +63,11 @@ class LoggedModel:
 
     def stream(self, request: Request) -> EventStream:
         """Begin to give the next answer."""
-        return EventStream(one_by_one(self.batches(request)), interval=0.0)
+        return EventStream(iter_events(self.batches(request)), interval=0.0)
 
     async def complete(self, request: Request) -> AssistantMessage:
         """Give the next answer whole."""
-        return await message_of(self.batches(request))
-
-    async def close(self) -> None:
-        """Hold nothing."""
+        return await collect_message(self.batches(request))
 
     async def _decoded(self, request: Request) -> Batches:
         if not self._answers:
@@ -71,7 +77,7 @@ class LoggedModel:
         if (refused := self._refusal(answer)) is not None:
             yield [refused]
             return
-        decoder = self.api.decoder(ids=Ids(request))
+        decoder = self.api.decoder(ids=CallIds(request))
         for piece in answer:
             events = decoder.feed(piece)
             yield events

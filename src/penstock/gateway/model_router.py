@@ -16,7 +16,7 @@ from penstock.gateway.config.routes import Options, options_of
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.errors import HTTPError
 from penstock.models.base import Batches, Model, Tap
-from penstock.models.middleware.choice import demand_of
+from penstock.models.middleware.tool_choice import parse_demand
 from penstock.parsing import OnError
 from penstock.request import Request
 
@@ -88,7 +88,7 @@ class ResolvedRoute(Struct, frozen=True):
     @property
     def wire(self) -> str:
         """The API of the bytes that come; a model in the process may speak one too."""
-        return getattr(self.model, "wire", self.api)
+        return self.model.wire or self.api
 
     def check(self, request: Request) -> None:
         """Raise `UsageError` for a choice of tools that cannot be made.
@@ -97,7 +97,7 @@ class ResolvedRoute(Struct, frozen=True):
         of them in words, nobody but us would.
         """
         if self.is_told_in_words:
-            demand_of(request)
+            parse_demand(request)
 
     def for_request(self, request: Request) -> ResolvedRoute:
         """Return the way as *request* wants it.
@@ -111,7 +111,7 @@ class ResolvedRoute(Struct, frozen=True):
     @property
     def is_told_in_words(self) -> bool:
         """Whether the model is told of tools in words, so that no tool of a provider reaches it."""
-        return self.options.tools == "prompt" or getattr(self.model, "reads_calls", False)
+        return self.options.tools == "prompt" or self.model.reads_calls
 
     def omitted(self, request: Request) -> list[str]:
         """Name what of *request* goes no further than here; the upstream's report names the rest.
@@ -119,9 +119,7 @@ class ResolvedRoute(Struct, frozen=True):
         A report knows only what it was given: in words there are not tools of a provider any more.
         """
         names = [] if self.options.effort or request.reasoning is None else ["reasoning"]
-        left_out: Callable[[Request], list[str]] | None = getattr(self.model, "left_out", None)
-        if left_out is not None:  # a model in the process, which has no report
-            names += left_out(request)
+        names += self.model.left_out(request)  # of a model in the process, which has no report
         if self.is_told_in_words:
             names += [f"tools: {name}" for name in tool_names(request.extra.get("tools"))]
         return names
@@ -164,14 +162,11 @@ class ModelRouter:
         if route is None:
             known = ", ".join(self._named()) or "none"
             raise HTTPError(404, f"there is no model {shown(name)} here; there are: {known}")
-        model = self._models[route.upstream]
-        scoped: Callable[[str], Model] | None = getattr(model, "scoped", None)
-        if scoped is not None:  # A model that keeps conversations, which are not everybody's.
-            model = scoped(scope)
+        model = self._models[route.upstream].scoped(scope)
         told = name or self._settings.default_model or route.model or model.name
         asked = route.model or model.name
         options = route.options
-        if getattr(model, "reads_calls", False):  # It was made to read in one way, for all names.
+        if model.reads_calls:  # It was made to read in one way, for all names.
             options = options_of(route.settings)
         return ResolvedRoute(told, route.upstream, route.settings.api, asked, model, options)
 

@@ -12,7 +12,7 @@ from typing import Final
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.config.upstreams import UpstreamSettings
 from penstock.messages import ErrorInfo
-from penstock.models.http.keys import Mask
+from penstock.models.http.redaction import Redactor
 
 LEAST: Final = 12
 """How long a secret is at least; a key like ``none`` is not one, and a word of the language too."""
@@ -25,7 +25,7 @@ class LogRedactor:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._known = sorted({secret for secret in known if len(secret) >= LEAST})
-        self._mask = Mask(self._known)
+        self._mask = Redactor(self._known)
         self.overlap = max((len(secret) * _QUOTED for secret in self._known), default=0)
         """How many bytes two neighbouring pieces must share for no secret to hide between them."""
 

@@ -25,7 +25,7 @@ from penstock.gateway.config.rules import reasoning_name
 from penstock.gateway.differences import Difference, differences
 from penstock.gateway.logged_model import LoggedModel
 from penstock.messages import AssistantMessage
-from penstock.models.base import Batches, Tap, one_by_one, unfailing
+from penstock.models.base import Batches, Tap, ensure_end, iter_events
 from penstock.models.middleware.presets import qwen_tools
 from penstock.parsing import OnError
 from penstock.request import Request
@@ -61,7 +61,7 @@ async def replay(detail: RequestDetail, **changes: str | bool | None) -> Replaye
     model = LoggedModel(detail, _status_of(then))
     asked = _asked(model, request_of(detail), options, lambda why, _: complaints.append(why))
     # Whatever a parser of today falls over is a difference like any other: a failed answer.
-    events = [event async for event in one_by_one(unfailing(asked))]
+    events = [event async for event in iter_events(ensure_end(asked))]
     now = folded(events)
     found = differences(then, now, is_whole=is_whole)
     return Replayed(events, then, now, found, complaints)

@@ -37,7 +37,7 @@ from penstock.gateway.config.routes import Options
 from penstock.gateway.redaction import LogRedactor
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
 from penstock.models.base import Tap
-from penstock.models.http.report import Report
+from penstock.models.http.attempt import Report
 from penstock.parsing.errors import BrokenCall
 from penstock.store import RequestEnded, RequestStarted, Store
 from penstock.store.compression import squeeze

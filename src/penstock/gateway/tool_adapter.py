@@ -14,8 +14,8 @@ from typing import cast
 from penstock.formats import EventParser, get
 from penstock.gateway.config.routes import Options
 from penstock.models import ToolMiddleware
-from penstock.models.base import Batches, Model, Tap, batches
-from penstock.models.middleware.plan import without_calls
+from penstock.models.base import Batches, Model, Tap
+from penstock.models.middleware.model import without_calls
 from penstock.models.untrusted import untrusted_in
 from penstock.parsing import OnError, Reasoning
 from penstock.request import Request
@@ -24,12 +24,12 @@ from penstock.request import Request
 def stream(
     options: Options, model: Model, request: Request, tap: Tap, on_error: OnError
 ) -> Batches:
-    """Ask *model*, and return what comes with its text read as *options* say."""
-    if options.tools == "none" or getattr(model, "reads_calls", False):
-        return batches(model, request, tap)
+    """Send the request to *model* and return its events, with its text read as *options* say."""
+    if options.tools == "none" or model.reads_calls:
+        return model.batches(request, tap)
     if options.tools == "prompt":
         return _told_in_words(options, model, on_error).batches(request, tap)
-    return _read(_parser(options, request, on_error), batches(model, request, tap))
+    return _read(_parser(options, request, on_error), model.batches(request, tap))
 
 
 def _told_in_words(options: Options, model: Model, on_error: OnError) -> ToolMiddleware:

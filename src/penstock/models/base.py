@@ -1,21 +1,23 @@
-"""What a model is to penstock: a request in, a stream of events out.
+"""The model contract: a request goes in, a stream of events comes out.
 
-A stream function returns at once, and whatever fails is in the stream: it raises only for what is
-no request, which is a mistake in the caller's code. So a model can be wrapped by another
-(`ToolMiddleware` is one), and whoever reads the stream has one place to look.
+`Model.stream` returns at once, and every failure is reported in the stream. It raises only for an
+argument that is not a request, which is a mistake in the caller's code. So a model can wrap another
+model (`ToolMiddleware` does), and a consumer has one place to look for errors.
 
-A stream has a task of its own, merges and paces. Who passes every event on as it comes, as a
-gateway does, reads `batches` instead: lists of events, as many as arrived together, with nothing
-between the reader and the network; who reads slowly slows the network down.
+A stream runs in its own task, merges deltas and paces them. A consumer that forwards every event as
+it arrives, such as the gateway, reads `Model.batches` instead: lists of the events that arrived
+together, with no task and no queue between the reader and the network. A slow reader slows down the
+upstream.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from itertools import count
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from penstock.events import Event
 from penstock.messages import AssistantMessage
@@ -26,35 +28,37 @@ from penstock.streams.merging import DELTAS
 from penstock.streams.pump import Record
 
 Batches = AsyncGenerator[list[Event], None]
-"""Lists of events as they arrive; the last event of the last one is terminal."""
+"""Lists of events in order of arrival; the last event of the last list is terminal."""
 
 
-class Model(Protocol):
-    """Anything that answers requests."""
+class Tap:
+    """Observes the bytes exchanged between a model and its server; override what you need.
 
-    @property
-    def name(self) -> str:
-        """The name of the model that answers, as its server knows it."""
+    The methods are called synchronously in the response path, so they must not block.
+    """
 
-    def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; every failure is in the stream.
+    hides_keys = False
+    """Whether the tap redacts API keys itself and never raises.
 
-        Raises `UsageError` for what is no request: that is a mistake of the caller's.
-        """
+    Any other tap receives redacted data, and its exceptions are suppressed.
+    """
 
-    async def complete(self, request: Request) -> AssistantMessage:
-        """Give the whole answer; one that failed has `error` set."""
+    def sent(self, body: bytes) -> None:
+        """Observe a request body; called again for every retry."""
 
-    async def close(self) -> None:
-        """Let go of what the model holds: connections, threads, memory."""
+    def received(self, data: bytes) -> None:
+        """Observe a chunk of a response body, decompressed, as it arrives."""
+
+    def reported(self, report: Any) -> None:
+        """Observe the `Report` of the response, before its first event."""
 
 
-class Closing(ABC):
-    """What is closed at the end of an ``async with``."""
+class AsyncCloseable(ABC):
+    """An object that ``async with`` closes."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,57 +72,122 @@ class Closing(ABC):
         await self.close()
 
 
-class Tap:
-    """Sees what passes between a model and its server; override what is of interest.
+class Model(AsyncCloseable):
+    """Base class of all models; a subclass implements `name` and `stream`.
 
-    None of the methods may wait: they stand in the way of the answer.
+    Every other member has a default that is right for a model without a server.
     """
 
-    hides_keys = False
-    """Whether the tap hides keys itself that a server says again, and never raises.
+    reads_calls: bool = False
+    """Whether the model already turns calls in its text into events.
 
-    Any other is shown no key, and what it raises is lost.
+    The gateway then does not parse the text again.
     """
 
-    def sent(self, body: bytes) -> None:
-        """See the body of a call that goes out; one that is tried again is seen again."""
+    wire: str = ""
+    """The API whose bytes a tap receives, if it is not the API of the configured upstream."""
 
-    def received(self, data: bytes) -> None:
-        """See a piece of the answer as it came from the network, with compression undone."""
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the model, as its server knows it."""
 
-    def reported(self, report: Any) -> None:
-        """See the `Report` of the answer, before the first event of it."""
+    @property
+    def api_name(self) -> str:
+        """The name of the API that the upstream uses; empty if unknown."""
+        return ""
+
+    @property
+    def interval(self) -> float:
+        """The minimum number of seconds between two deltas of a stream."""
+        return 0.0
+
+    @abstractmethod
+    def stream(self, request: Request) -> EventStream:
+        """Start the response to *request*; every failure is reported in the stream.
+
+        Raises `UsageError` if *request* is not a request.
+        """
+
+    def batches(self, request: Request, tap: Tap | None = None) -> Batches:
+        """Yield the events of the response as they arrive.
+
+        Nothing is raised except the cancellation of the reader. Close the generator unless you read
+        it to its end. *tap* observes the exchange with the server, if there is one.
+        """
+        del tap
+        return _read_stream(self, request)
+
+    async def complete(self, request: Request) -> AssistantMessage:
+        """Return the whole response; a failed one has `error` set."""
+        async with self.stream(request) as stream:
+            return await stream.result()
+
+    async def close(self) -> None:
+        """Release connections, threads and memory."""
+
+    def without_retries(self) -> Model:
+        """Return a copy that tries once and shares the connections; close the original only.
+
+        The agent retries whole turns, reports each retry and knows whether a tool has already run.
+        Retries below it would multiply the attempts and hide them.
+        """
+        return self
+
+    def scoped(self, scope: str) -> Model:
+        """Return a copy that sees only the server-side sessions of *scope*, such as an API key id.
+
+        Models that keep no conversations return themselves.
+        """
+        del scope
+        return self
+
+    def left_out(self, request: Request) -> list[str]:
+        """Return the fields of *request* that the model ignores and that no `Report` names."""
+        del request
+        return []
+
+    async def names(self, seconds: float = 10.0) -> list[str]:
+        """Return the models that the server lists, within *seconds*; empty if it has no list."""
+        del seconds
+        return []
 
 
-def batches(model: Model, request: Request, tap: Tap | None = None) -> Batches:
-    """Give the events of the answer as they arrive, whatever *model* is.
-
-    A model with a method `batches` of its own is asked for them; of any other the stream is read.
-    Nothing is raised but what cancels the reader; close what you do not read to its end.
-    """
-    own: Callable[[Request, Tap | None], Batches] | None = getattr(model, "batches", None)
-    return _of_stream(model, request) if own is None else own(request, tap)
-
-
-async def _of_stream(model: Model, request: Request) -> Batches:
+async def _read_stream(model: Model, request: Request) -> Batches:
     async with aclosing(model.stream(request)) as stream:
         while batch := await stream.batch():
             yield batch
 
 
-async def one_by_one(batches: Batches) -> AsyncGenerator[Event, None]:
-    """Give the events of *batches*, as a stream reads them."""
+class CallIds:
+    """Makes ids for tool calls that have none, unique within the conversation of *request*."""
+
+    def __init__(self, request: Request) -> None:
+        responses = [m for m in request.messages if isinstance(m, AssistantMessage)]
+        self.taken = {call.id for response in responses for call in response.tool_calls}
+        self._numbers = count(1)
+
+    def __call__(self) -> str:
+        """Return the next unused id."""
+        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self.taken)
+
+
+# --- working with batches ---
+
+
+async def iter_events(batches: Batches) -> AsyncGenerator[Event, None]:
+    """Yield the events of *batches* one at a time."""
     async with aclosing(batches):
         async for batch in batches:
             for event in batch:
                 yield event
 
 
-async def unfailing(batches: Batches) -> Batches:
-    """Give *batches*, none of them empty, with a lawful end whatever becomes of them.
+async def ensure_end(batches: Batches) -> Batches:
+    """Yield *batches* without empty lists and always with a terminal event.
 
-    As in a stream, what they raise is a failed answer, and so is an end without a terminal event:
-    blocks that are open are closed with what had arrived.
+    As in a stream, an exception or a missing terminal event becomes a failed response: open blocks
+    are closed with the content received so far.
     """
     record = Record()
     passed: list[Event] = []
@@ -127,7 +196,7 @@ async def unfailing(batches: Batches) -> Batches:
         async with aclosing(batches):
             async for batch in batches:
                 for event in batch:
-                    if isinstance(event, DELTAS):
+                    if isinstance(event, DELTAS):  # the fast path: deltas close no block
                         record.add_delta(event)
                         passed.append(event)
                     else:
@@ -135,20 +204,20 @@ async def unfailing(batches: Batches) -> Batches:
                 if passed:
                     yield passed
                     passed = []
-    except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
+    except Exception as exc:  # noqa: BLE001 - every failure becomes an event
         error = error_of(exc)
     end = passed if record.ended else [*passed, *record.fail(error)]
     if end:
         yield end
 
 
-async def message_of(batches: Batches) -> AssistantMessage:
-    """Read *batches* to their end and give the message; one without an end has `error` set.
+async def collect_message(batches: Batches) -> AssistantMessage:
+    """Read *batches* to the end and return the message; without an end it has `error` set.
 
-    Raises what they raise, and `UsageError` for events that make no lawful answer.
+    Raises whatever *batches* raises, and `UsageError` if the events are not a valid response.
     """
     record = Record()
-    async for event in one_by_one(batches):
+    async for event in iter_events(batches):
         record.add(event)
     if not record.ended:
         record.fail(truncated())

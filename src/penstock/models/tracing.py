@@ -1,8 +1,8 @@
-"""The trace of `penstock.debug` over models: what came in, what went out, and the summary.
+"""Debug traces of model responses: incoming text, outgoing events and the final summary.
 
-A trace of `penstock.debug` stands for a parser, whose events come out as its text goes in. On the
-way through a model the two are told apart: bytes come when the network likes, and an event may come
-long after them, or without any. So a `Flow` is told of each as it passes.
+`penstock.debug.Traced` wraps a parser, where every event follows from the text that was just fed.
+In a model the two are decoupled: bytes arrive when the network delivers them, and an event may
+follow much later or without any. A `ResponseTrace` therefore records input and output separately.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock import debug
-from penstock.events import Event
+from penstock.events import Done, Event, Failed, TextDelta, TextEnd
+from penstock.formats import AnyFormat, EventParser
+from penstock.parsing import BrokenCall, OnError
+from penstock.tools import Tool
 
 Write = Callable[[str], object]
-"""Takes a line of the trace."""
+"""Receives one line of the trace."""
 
-Words = Callable[[str], str]
-"""Gives a line as it may be read."""
+ReadEvent = Callable[[Event], list[Event]]
+"""Turns an upstream event into the events parsed from it."""
 
 
-class Trace:
-    """How answers are traced: what is written, where to, and who gets the summary.
+class Tracer:
+    """Trace settings of a model: the mode, the line writer and the receiver of the summary.
 
-    *mode* is a mode of `penstock.debug`, or None to ask *environ*.
+    *mode* is a mode of `penstock.debug`; None reads it from *environ*.
     """
 
     def __init__(
@@ -43,22 +46,24 @@ class Trace:
         self._write, self._on_summary = write, on_summary
         self.is_on = self._settings.mode != "off" or on_summary is not None
 
-    def flow(
-        self, words: Words = str, call_segments: Callable[[str], list[str]] | None = None
-    ) -> Flow:
-        """Begin to trace one answer; each line is written in the *words* that are made of it."""
-        write = self._write or _to_stderr
-        return Flow(
+    def start(
+        self,
+        format_line: Callable[[str], str] = str,
+        call_segments: Callable[[str], list[str]] | None = None,
+    ) -> ResponseTrace:
+        """Start the trace of one response; *format_line* is applied to each line."""
+        write = self._write or _write_to_stderr
+        return ResponseTrace(
             self._settings,
-            lambda line: write(words(line)),
+            lambda line: write(format_line(line)),
             colour=self._write is None and sys.stderr.isatty(),
             call_segments=call_segments,
             on_summary=self._on_summary,
         )
 
 
-class Flow(debug.Traced):
-    """The trace of one answer; `finish` when it has ended. The arguments are those of `Traced`."""
+class ResponseTrace(debug.Traced):
+    """The trace of one response; call `finish` at its end. Arguments are those of `Traced`."""
 
     def __init__(
         self,
@@ -70,7 +75,7 @@ class Flow(debug.Traced):
         on_summary: Callable[[debug.Summary], object] | None = None,
     ) -> None:
         super().__init__(
-            _Silent(),
+            _NoParser(),
             settings,
             write,
             colour=colour,
@@ -78,18 +83,18 @@ class Flow(debug.Traced):
             on_summary=on_summary,
         )
 
-    def heard(self, text: str) -> None:
-        """Tell of a chunk that came in."""
+    def add_input(self, text: str) -> None:
+        """Record text that arrived."""
         if text:
             self.feed(text)
 
-    def told(self, events: Iterable[Event]) -> None:
-        """Tell of events that go out."""
+    def add_output(self, events: Iterable[Event]) -> None:
+        """Record events that are passed on."""
         self._noted(list(events))
 
 
-class _Silent:
-    """A parser that nothing comes out of: the events of a flow come from elsewhere."""
+class _NoParser:
+    """A parser without output: the events of a `ResponseTrace` come from elsewhere."""
 
     def feed(self, text: str, /) -> list[Event]:
         del text
@@ -99,5 +104,53 @@ class _Silent:
         return []
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201 - who switches the trace on wants to see it
+def make_reader(
+    make: Callable[[OnError | None], EventParser],
+    tracer: Tracer,
+    format: AnyFormat,  # noqa: A002 - the public name of this option
+    tools: list[Tool],
+    on_error: OnError | None = None,
+) -> ReadEvent:
+    """Return a function that feeds events to the parser from *make*, traced if *tracer* is on.
+
+    *make* receives the handler for text that looked like a call and was not accepted as one: it
+    calls *on_error* and adds a note to the trace.
+    """
+    if not tracer.is_on:
+        return make(on_error).add
+    segments = getattr(format, "call_segments", None)
+    trace = tracer.start(
+        call_segments=None if segments is None else lambda text: segments(text, tools)
+    )
+    streamed: set[int] = set()
+
+    def report(why: str, segment: BrokenCall) -> None:
+        trace.note(why, segment)
+        if on_error is not None:
+            on_error(why, segment)
+
+    parser = make(report)
+
+    def read(event: Event) -> list[Event]:
+        trace.add_input(_find_text(event, streamed))
+        events = parser.add(event)
+        trace.add_output(events)
+        if isinstance(event, Done | Failed):
+            trace.finish()
+        return events
+
+    return read
+
+
+def _find_text(event: Event, streamed: set[int]) -> str:
+    """Return the new text in *event*; *streamed* collects the blocks whose text came in deltas."""
+    if isinstance(event, TextDelta):
+        streamed.add(event.index)
+        return event.text
+    if isinstance(event, TextEnd) and event.index not in streamed:
+        return event.text  # Some providers send a text block only once it is complete.
+    return ""
+
+
+def _write_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)  # noqa: T201 - the trace was switched on to be seen

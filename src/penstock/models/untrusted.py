@@ -1,12 +1,12 @@
-"""What of a conversation is untrusted: text that a model may quote calls from.
+"""Find the untrusted text of a conversation: text from which a model may quote a call.
 
-Untrusted are the results of tools, documents and search results, wherever they are, and what the
-user said in earlier turns: people paste pages and mails. Instructions are the system prompt, later
-system messages and what the user says now: a user who writes "run <tool_call>…" is obeyed.
+Tool results, documents and search results are untrusted wherever they occur, and so are earlier
+user messages, because people paste pages and mails. The system prompt, later system messages and
+the current user message are instructions: a user who writes "run <tool_call>…" is obeyed.
 
-What the model said itself is neither. But a call that it made before may be made again, since
-harnesses echo what they ran in the result of a call. What it only wrote as text does not count:
-otherwise a quoted call would run the second time that it is quoted.
+The model's own text is neither. A call that the model made before may be made again, because
+harnesses echo the calls they ran in tool results. A call that the model only wrote as text does not
+count: otherwise a quoted call would run the second time it is quoted.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def untrusted_in(
     quoted: QuotedCalls = "text",
     tools: Mapping[str, QuotedCalls] | None = None,
 ) -> Untrusted | None:
-    """Give what a call that answers *request* may be quoted from; None where it does not matter.
+    """Return the texts that a response to *request* may quote calls from, or None if unneeded.
 
-    *quoted* says what a quoted call is, *tools* says it for single tools. Nothing is read before a
-    call was found.
+    *quoted* decides how a quoted call is treated, *tools* overrides it for single tools. No message
+    is read before a call has been found.
     """
     if quoted == "calls" and "text" not in (tools or {}).values():
         return None
@@ -54,12 +54,12 @@ def _sources(messages: list[Message]) -> Iterator[tuple[str, str]]:
             if at < turn:
                 yield EARLIER, message.text
             yield from _in_blocks(message.content)
-        elif isinstance(message, AssistantMessage):  # what the provider's own tools gave back
+        elif isinstance(message, AssistantMessage):  # results of the provider's own tools
             yield from _in_blocks(b for b in message.content if _is_result(b))
 
 
 def _in_result(result: ToolResult) -> Iterator[tuple[str, str]]:
-    """Give the text of a result, and the documents in it."""
+    """Yield the text of a result and of the documents in it."""
     yield RESULT, text_of(result.content)
     if isinstance(result.content, list):
         for _, text in _in_blocks(result.content):
@@ -67,7 +67,7 @@ def _in_result(result: ToolResult) -> Iterator[tuple[str, str]]:
 
 
 def _in_blocks(blocks: Iterable[object]) -> Iterator[tuple[str, str]]:
-    """Give the text of blocks that only a provider understands: documents, search results."""
+    """Yield the text of provider-specific blocks: documents, search results."""
     for block in blocks:
         if isinstance(block, Opaque):
             text = "\n".join(_strings(block.data))
@@ -75,7 +75,7 @@ def _in_blocks(blocks: Iterable[object]) -> Iterator[tuple[str, str]]:
 
 
 def _strings(data: object) -> Iterator[str]:
-    """Give the texts in *data*, but for what is no text: an image or a file in base64."""
+    """Yield the strings in *data*, except base64-encoded images and files."""
     ahead = [data]
     while ahead:
         one = ahead.pop()
@@ -90,7 +90,7 @@ def _strings(data: object) -> Iterator[str]:
 
 
 def _is_result(block: object) -> bool:
-    """Tell whether *block* is what a tool of the provider's own gave back."""
+    """Return whether *block* is the result of a tool that the provider ran."""
     if not isinstance(block, Opaque) or not isinstance(block.data, Mapping):
         return False
     return str(block.data.get("type", "")).endswith("_result") or "output" in block.data
@@ -114,10 +114,10 @@ def _calls(messages: list[Message]) -> Iterator[ToolCall]:
 
 
 def _find_turn(messages: list[Message]) -> int:
-    """Find where the user spoke last.
+    """Return the index at which the current user turn starts.
 
-    Text beside the results of tools is the harness's: no turn begins with it. Messages of the user
-    in a row are one turn.
+    User text beside tool results comes from the harness and does not start a turn. Consecutive user
+    messages are one turn.
     """
     turn, is_beside_results = len(messages), False
     for at in range(len(messages) - 1, -1, -1):

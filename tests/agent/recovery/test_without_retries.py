@@ -11,11 +11,10 @@ from models.qwen_server import CREDENTIALS
 from models.upstreams import asking
 from penstock import DemoModel, HTTPModel, Request, ToolMiddleware, apis
 from penstock.models import Model, QwenWebModel
-from penstock.models.http import Retry
-from penstock.models.retrying import without_retries
+from penstock.models.http import RetryPolicy
 from penstock.request import ToolChoice
 
-SOON = Retry(attempts=3, base=0.001)
+SOON = RetryPolicy(attempts=3, base=0.001)
 BUSY = refusal(503, {"error": {"message": "busy"}})
 API = "openai-chat"
 
@@ -44,7 +43,7 @@ def counted(
     async def main() -> tuple[int, int, Upstream]:
         async with serving(*script) as upstream:
             model = make(upstream.url)
-            twin = without_retries(model)
+            twin = model.without_retries()
             try:
                 await twin.complete(request)
                 once = len(upstream.seen)
@@ -88,4 +87,4 @@ def test_a_twin_is_the_same_model_otherwise(api: str) -> None:
 
 def test_any_other_model_is_given_back_as_it_is() -> None:
     model = DemoModel()
-    assert without_retries(model) is model
+    assert model.without_retries() is model

@@ -27,7 +27,7 @@ from penstock.agent.session.storage import SessionStore, SessionWriter
 from penstock.apis.replay import events_of
 from penstock.events import Event
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
-from penstock.models.base import Batches, Tap
+from penstock.models.base import Batches, Model, Tap
 
 PAYMENTS = (1, 2)
 
@@ -89,7 +89,7 @@ class Till:
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-class Payer:
+class Payer(Model):
     """A model that has both invoices paid, and is content with whatever came of it."""
 
     name = "payer"

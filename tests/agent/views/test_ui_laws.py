@@ -46,7 +46,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
-from penstock.models.base import Batches, Tap
+from penstock.models.base import Batches, Model, Tap
 from penstock.request import Message, UserMessage
 
 DECISIONS: list[Decision] = [Allow(), Deny("no"), Deny(), Edit({"n": 7}), Defer()]
@@ -70,7 +70,7 @@ class Scene(Struct):
     approves: bool | None
 
 
-class ScriptedModel:
+class ScriptedModel(Model):
     """Says one answer after the other, an event at a time, and then that it is done."""
 
     name = "scripted"

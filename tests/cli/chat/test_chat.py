@@ -16,10 +16,9 @@ from cli.chat.sitting import DEADLINE, sitting
 from models.loopback_servers import STALL, Reply, Upstream, serving
 from penstock.agent.session import ToolStartEntry
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.models.demo.samples import sample_for
-from penstock.values.schema import Schema
+from penstock.models.demo import FILES
 
-PYTHON = sample_for("content", Schema({"type": "string"}), {"path": "hello.py"}, "")
+PYTHON = FILES[".py"]
 """What the scripted model writes into a file of Python."""
 
 DOCS = Path(__file__).parents[3] / "docs" / "chat.md"

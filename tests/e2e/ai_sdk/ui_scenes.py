@@ -10,12 +10,12 @@ from penstock.agent import Agent, AgentRetry, Defer, ToolContext, tool
 from penstock.apis.replay import events_of
 from penstock.events import Done, Event
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
-from penstock.models.base import Batches, Tap
+from penstock.models.base import Batches, Model, Tap
 
 LONG = "A pipe, one way, under control: no drop lost. é日本😀 "
 
 
-class SpokenModel:
+class SpokenModel(Model):
     """Says *answers* one after the other; the first *lost* of them break before their end."""
 
     name = "spoken"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from penstock.agent.recovery.classify import EMPTY, is_transient, limit_wait
 from penstock.errors import UsageError
 from penstock.messages import ErrorInfo
-from penstock.models.http.retry import Retry
+from penstock.models.http.retry import RetryPolicy
 
 
 class AgentRetry(Struct, frozen=True):
@@ -45,6 +45,8 @@ class AgentRetry(Struct, frozen=True):
         asked = limit_wait(error, chance) or error.retry_after
         return self._tries().delay(tried, replace(error, retryable=True, retry_after=asked), chance)
 
-    def _tries(self) -> Retry:
-        """Return the same as a policy for calls, which counts the first try too."""
-        return Retry(self.attempts + 1, self.base, self.longest, self.longest_asked, self.jitter)
+    def _tries(self) -> RetryPolicy:
+        """Give the same as a policy for calls, which counts the first try too."""
+        return RetryPolicy(
+            self.attempts + 1, self.base, self.longest, self.longest_asked, self.jitter
+        )

@@ -21,14 +21,14 @@ from penstock.agent.session.storage import (
     check_id,
     describe,
 )
-from penstock.models.base import Closing
+from penstock.models.base import AsyncCloseable
 from penstock.store import AgentSessionRow, AgentSessions, StoreError
 from penstock.store.agent_sessions import LinesGoneError
 
 _FIELDS: Final = AgentSessionRow.__struct_fields__
 
 
-class SessionDatabase(Closing):
+class SessionDatabase(AsyncCloseable):
     """The sessions in the database at *url*: ``sqlite:///penstock.db``, ``postgresql://…``.
 
     It is made or upgraded when it is first used, and serves any number of sessions. A URL that

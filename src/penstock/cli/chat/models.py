@@ -21,11 +21,9 @@ from penstock.gateway.config.flags import UPSTREAM_KEY
 from penstock.gateway.config.loading import load
 from penstock.gateway.config.routes import Options
 from penstock.gateway.config.upstreams import DemoSettings, UpstreamSettings
-from penstock.messages import AssistantMessage
 from penstock.models import DemoModel
-from penstock.models.base import Batches, Model, Tap, one_by_one, unfailing
+from penstock.models.base import Batches, Model, Tap, ensure_end, iter_events
 from penstock.models.demo import NAME
-from penstock.models.retrying import without_retries
 from penstock.request import Request
 from penstock.streams import EventStream
 
@@ -80,16 +78,12 @@ async def named(choice: Choice, model: Model) -> Choice:
 
 async def listed(model: Model) -> list[str]:
     """Give the names of the models that the server has; none if it does not say."""
-    inner = model.inner if isinstance(model, ReadModel) else model
-    ask = getattr(inner, "names", None)
-    if ask is None:
-        return [model.name]
     with suppress(PenstockError):
-        return [str(name) for name in await ask()]
+        return await model.names() or [name for name in (model.name,) if name]
     return []
 
 
-class ReadModel:
+class ReadModel(Model):
     """*inner*, with the calls in its text read as *options* say."""
 
     def __init__(self, inner: Model, options: Options) -> None:
@@ -103,23 +97,22 @@ class ReadModel:
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         """Give the events of the answer as they arrive."""
-        return unfailing(
+        return ensure_end(
             tool_adapter.stream(self._options, self.inner, request, tap or Tap(), lambda *_: None)
         )
 
     def stream(self, request: Request) -> EventStream:
         """Begin to answer *request*; never raises, every failure is in the stream."""
-        return EventStream(one_by_one(self.batches(request)), interval=0)
+        return EventStream(iter_events(self.batches(request)), interval=0)
 
-    async def complete(self, request: Request) -> AssistantMessage:
-        """Give the whole answer; one that failed has `error` set."""
-        async with self.stream(request) as stream:
-            return await stream.result()
+    async def names(self, seconds: float = 10.0) -> list[str]:
+        """List the models that the server has, within *seconds*."""
+        return await self.inner.names(seconds)
 
     def without_retries(self) -> ReadModel:
         """Give a twin that tries once."""
         twin = copy(self)
-        twin.inner = without_retries(self.inner)
+        twin.inner = self.inner.without_retries()
         return twin
 
     async def close(self) -> None:

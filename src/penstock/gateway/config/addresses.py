@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from penstock.models.http.endpoints import ENDPOINTS
-from penstock.models.http.keys import HIDDEN
+from penstock.models.http.redaction import HIDDEN
 
 _BEFORE_HOST: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
 _TELLING: Final = re.compile(

@@ -15,7 +15,7 @@ from penstock.gateway.config.problems import Place, Problems
 from penstock.gateway.config.settings import KeySettings
 from penstock.gateway.config.upstreams import QwenSettings, UpstreamSettings
 from penstock.gateway.config.variables import named
-from penstock.models.http.keys import Key
+from penstock.models.http.redaction import Secret
 
 MAX_SECRET: Final = 65_536
 """How many bytes of a file with a secret are read: cookies of an account have some thousands."""
@@ -55,9 +55,9 @@ class Credentials:
         found = {name: self._secret(qwen, name, place) for name in ("cookie", "umid_token")}
         return structs.replace(qwen, **found)
 
-    def _secret(self, table: UpstreamSettings | QwenSettings, name: str, place: Place) -> Key:
+    def _secret(self, table: UpstreamSettings | QwenSettings, name: str, place: Place) -> Secret:
         """Give the secret called *name* in *table*, wherever it says that it is."""
-        there: Key = getattr(table, name)
+        there: Secret = getattr(table, name)
         variable: str = getattr(table, f"{name}_env")
         file: Path | None = getattr(table, f"{name}_file")
         if there or not (variable or file) or self._problems.touch(place.child(name)):
@@ -75,12 +75,12 @@ class Credentials:
                 return {"key": self._key(text, place.labelled(name)), "key_env": name}
         return {}
 
-    def _key(self, text: str, place: Place) -> Key:
+    def _key(self, text: str, place: Place) -> Secret:
         try:
-            return Key(text)
+            return Secret(text)
         except UsageError as exc:
             self._problems.add(place, str(exc))
-            return Key("")
+            return Secret("")
 
     def _variable(self, name: str, place: Place) -> str:
         text = self._environ.get(name, "").strip()

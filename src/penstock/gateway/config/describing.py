@@ -11,7 +11,7 @@ from msgspec import Struct
 from penstock import _json
 from penstock.gateway.config.addresses import Address
 from penstock.gateway.config.problems import Place
-from penstock.models.http.keys import HIDDEN, Key
+from penstock.models.http.redaction import HIDDEN, Secret
 
 _LONG: Final = 100_000
 
@@ -63,7 +63,7 @@ def text_of(value: Any) -> str:
         return number_of(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(text_of, value))}]"
-    if isinstance(value, Key):
+    if isinstance(value, Secret):
         return f'"{HIDDEN}"'
     if isinstance(value, (Address, Path)):
         return text_of(str(value))

@@ -19,7 +19,7 @@ from penstock.gateway.config.hints import hint_for
 from penstock.gateway.config.problems import Place, Problems, shown, suggestion
 from penstock.gateway.config.variables import EnvText
 from penstock.gateway.config.words import bare, words_for
-from penstock.models.http.keys import Key
+from penstock.models.http.redaction import Secret
 
 TRUE: Final = frozenset({"true", "yes", "on", "1"})
 """What a variable says for yes."""
@@ -223,4 +223,4 @@ def _wrapped(cls: type, text: str, folder: Path) -> object:
         if not text or not text.isprintable():
             raise WrongKindError
         return folder / text
-    return Key(text) if cls is Key else Address(text)
+    return Secret(text) if cls is Secret else Address(text)

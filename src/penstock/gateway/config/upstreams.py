@@ -14,9 +14,9 @@ from msgspec import Meta, Struct, field
 
 from penstock.gateway.config import rules
 from penstock.gateway.config.addresses import Address
-from penstock.models.http.keys import Key
-from penstock.models.http.retry import Retry
-from penstock.models.http.waiting import Timeouts
+from penstock.models.http.redaction import Secret
+from penstock.models.http.retry import RetryPolicy
+from penstock.models.http.timeouts import Timeouts
 
 ApiName = Annotated[str, Meta(extra={"rule": rules.api_name, "words": "the name of an API"})]
 FormatName = Annotated[
@@ -44,7 +44,7 @@ Wait = Annotated[float, Meta(gt=0)]
 WebURL = Annotated[Address, Meta(extra={"rule": rules.web_url})]
 ProxyURL = Annotated[Address, Meta(extra={"rule": rules.proxy_url})]
 
-NO_KEY = Key("")
+NO_KEY = Secret("")
 """The key of an upstream that has none."""
 
 
@@ -146,10 +146,10 @@ class TimeoutSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class QwenSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What only chat.qwen.ai needs; the token is the upstream's key."""
 
-    cookie: Annotated[Key, Meta(description="The cookie of the account.")] = NO_KEY
+    cookie: Annotated[Secret, Meta(description="The cookie of the account.")] = NO_KEY
     cookie_env: Annotated[Variable, Meta(description="The variable that holds the cookie.")] = ""
     cookie_file: Annotated[Path | None, Meta(description="The file that holds the cookie.")] = None
-    umid_token: Annotated[Key, Meta(description="The header `bx-umidtoken`.")] = NO_KEY
+    umid_token: Annotated[Secret, Meta(description="The header `bx-umidtoken`.")] = NO_KEY
     umid_token_env: Annotated[
         Variable, Meta(description="The variable that holds the `bx-umidtoken`.")
     ] = ""
@@ -227,10 +227,10 @@ class UpstreamSettings(ReadingSettings, frozen=True, forbid_unknown_fields=True,
         Path | None, Meta(description="The file that holds the key, such as a container's secret.")
     ] = None
     key: Annotated[
-        Key, Meta(description="The key itself; better not in a file that others may read.")
+        Secret, Meta(description="The key itself; better not in a file that others may read.")
     ] = NO_KEY
     headers: Annotated[
-        dict[HeaderName, Key], Meta(description="Headers that go along with every request.")
+        dict[HeaderName, Secret], Meta(description="Headers that go along with every request.")
     ] = field(default_factory=dict)
     streaming: Annotated[
         bool, Meta(description="Whether the server can stream; clients get a stream all the same.")
@@ -258,9 +258,9 @@ class UpstreamSettings(ReadingSettings, frozen=True, forbid_unknown_fields=True,
         """Give the headers as they go out."""
         return {name: value.reveal() for name, value in self.headers.items()}
 
-    def as_retry(self) -> Retry:
+    def as_retry(self) -> RetryPolicy:
         """Give the retries as the models take them."""
-        return Retry(attempts=self.retries + 1)
+        return RetryPolicy(attempts=self.retries + 1)
 
 
 class ModelSettings(ReadingSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

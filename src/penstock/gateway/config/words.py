@@ -10,9 +10,9 @@ from msgspec import inspect
 
 from penstock.gateway.config.addresses import Address
 from penstock.gateway.config.describing import number_of
-from penstock.models.http.keys import Key
+from penstock.models.http.redaction import Secret
 
-_CUSTOM: Final[dict[type, str]] = {Key: "a text", Address: "a URL", Path: "the path of a file"}
+_CUSTOM: Final[dict[type, str]] = {Secret: "a text", Address: "a URL", Path: "the path of a file"}
 
 
 @cache

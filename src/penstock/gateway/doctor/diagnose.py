@@ -32,10 +32,10 @@ from penstock.gateway.doctor.probes import (
     probe_tools,
 )
 from penstock.models import HTTPModel
-from penstock.models.http.listing import LIST_SECONDS, model_names
-from penstock.models.http.retry import Retry
+from penstock.models.http.list_models import LIST_SECONDS, list_models
+from penstock.models.http.retry import RetryPolicy
+from penstock.models.http.timeouts import Timeouts
 from penstock.models.http.transport import Transport
-from penstock.models.http.waiting import Timeouts
 
 PROBE_SECONDS: Final = 60.0
 """How long a word is waited for, and half of the time for an answer: some machines are small."""
@@ -205,7 +205,7 @@ class _Examination:
         """Return the models that are listed; None where there is not a list."""
         upstream = self._upstream
         with suppress(PenstockError, OSError, TimeoutError):
-            return await model_names(
+            return await list_models(
                 api,
                 url,
                 upstream.key.reveal(),
@@ -223,7 +223,7 @@ class _Examination:
             api_key=upstream.key.reveal(),
             headers=upstream.revealed_headers(),
             timeouts=Timeouts(min(CONNECT, seconds), seconds, seconds, 2 * seconds),
-            retry=Retry(attempts=1),
+            retry=RetryPolicy(attempts=1),
             transport=self._transport,
             interval=0.0,
         )

@@ -9,7 +9,7 @@ from penstock import apis
 from penstock.events import Done, Event, Failed, TextDelta, ThinkingDelta, ToolCallDelta
 from penstock.messages import AssistantMessage, ErrorInfo, Text
 from penstock.models import ToolMiddleware
-from penstock.models.base import Model, Tap, batches, one_by_one
+from penstock.models.base import Model, Tap, iter_events
 from penstock.request import Request, UserMessage
 
 MAX_TOKENS: Final = 512
@@ -101,7 +101,7 @@ class ProbeClient:
         heard = ProbeResult(self.api)
         model = ToolMiddleware(self._model, retries=0) if in_words else self._model
         error: ErrorInfo | None = None
-        async for event in one_by_one(batches(model, request, heard)):
+        async for event in iter_events(model.batches(request, heard)):
             if isinstance(event, Failed):
                 error = event.error
         heard.end(_natively(self.api, bytes(heard.raw)), error)

@@ -20,7 +20,7 @@ from penstock.gateway.config.routes import Options
 from penstock.gateway.inspector.recorded import events_of
 from penstock.gateway.redaction import LogRedactor
 from penstock.gateway.replaying import logged_message, options_of, request_of
-from penstock.models.http.keys import HIDDEN
+from penstock.models.http.redaction import HIDDEN
 from penstock.store import RequestDetail
 
 MAX_VECTOR: Final = 1_000_000

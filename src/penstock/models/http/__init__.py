@@ -1,25 +1,24 @@
-"""Models over HTTP: any API, any server, over aiohttp or a client of one's own.
+"""Models over HTTP: any API, any server, over aiohttp or a client of your own.
 
-`model` is what a user holds; `exchange` gets one answer by as many tries as it takes, and `attempt`
-makes one of them over a `transport`. What no socket is needed for is in files of its own: where an
-API is found (`endpoints`), what a key is and how it is hidden (`keys`), when to try again
-(`retry`), how long to wait (`waiting`).
+Start with `model.HTTPModel`. `attempt` sends one request, with retries, over a `transport` and
+decodes the response. The parts that need no socket are separate: URLs and proxies (`endpoints`),
+API keys (`redaction`), the retry policy (`retry`), deadlines (`timeouts`).
 """
 
+from penstock.models.http.attempt import HTTPStream, Report
 from penstock.models.http.model import HTTPModel
-from penstock.models.http.report import HTTPStream, Report
-from penstock.models.http.retry import NO_RETRY, Retry
-from penstock.models.http.transport import Answer, HTTPCall, Transport, TransportError
-from penstock.models.http.waiting import Timeouts
+from penstock.models.http.retry import NO_RETRY, RetryPolicy
+from penstock.models.http.timeouts import Timeouts
+from penstock.models.http.transport import HTTPCall, HTTPResponse, Transport, TransportError
 
 __all__ = [
     "NO_RETRY",
-    "Answer",
     "HTTPCall",
     "HTTPModel",
+    "HTTPResponse",
     "HTTPStream",
     "Report",
-    "Retry",
+    "RetryPolicy",
     "Timeouts",
     "Transport",
     "TransportError",

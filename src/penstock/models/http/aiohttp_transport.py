@@ -1,12 +1,12 @@
-"""Calls over aiohttp: a pool of connections for each event loop, and sockets that close at once.
+"""The aiohttp transport: one connection pool per event loop, and sockets that close immediately.
 
-A pool lives as long as its loop. The generator `_kept` waits in the loop and is closed with it, as
-every generator is; it closes the pool then. So a script that never calls `close`, and `sync()`,
-which has a loop for each stream, leave nothing open.
+A pool lives as long as its loop. The async generator `_keep_open` is suspended in the loop, and the
+loop closes its generators at shutdown, which closes the pool. So nothing stays open after a script
+that never calls `close`, nor after `sync()`, which uses one loop per stream.
 
-Closing a connection politely means to send what is still unsent, or to wait for the other side's
-part of TLS. An abort cannot wait for a peer that may have stopped listening, so the socket under a
-call is known from the moment it is there, and is torn down.
+An orderly close sends unsent data or waits for the peer's TLS shutdown. An abort cannot wait for a
+peer that may have stopped reading, so the socket of a call is recorded as soon as it exists and is
+aborted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from penstock.errors import UsageError
-from penstock.models.http import proxies
 from penstock.models.http.decompression import ACCEPT_ENCODING, Decompressor, decompressor_for
+from penstock.models.http.endpoints import check_proxy, proxy_for
 from penstock.models.http.transport import (
     ConnectError,
     ConnectionLostError,
@@ -36,40 +36,40 @@ from penstock.models.http.transport import (
     TLSError,
     TransportError,
     TruncatedError,
-    UnreadableError,
+    UnreadableBodyError,
 )
 
 MAX_CONNECTIONS: Final = 1_024
-"""How many connections a pool has at most; who waits for one is still connecting."""
+"""The size of a pool; a call that waits for a free connection counts as connecting."""
 
 READ_AHEAD: Final = 16_384
-"""How many bytes of an answer wait for whoever reads it, before its server has to wait.
+"""How many unread bytes of a body are buffered before the server has to wait.
 
-No more are read at a time either, for what they say is many times as large for a moment; and asked
-for more, aiohttp would wait for more."""
+It is also the size of a read: decoded events are many times as large as their bytes, and aiohttp
+would wait for more data if asked for more."""
 
 MAX_UNREAD: Final = 65_536
-"""How many bytes of an answer the system takes from its server for nobody to read yet.
+"""The receive buffer of a socket, in bytes.
 
-Left alone it takes megabytes, and hands over a quarter of one at a time, which we hold then."""
+By default Linux buffers megabytes and returns 256 kB at a time, which we would then hold."""
 
 CONNECT_TIMEOUT: Final = 10.0
-"""How many seconds it may take to be connected, names, TLS and proxy included."""
+"""How many seconds connecting may take, including DNS, TLS and the proxy."""
 
 _Sockets = list[asyncio.BaseTransport]
 _SOCKETS: Final[ContextVar[_Sockets | None]] = ContextVar("sockets", default=None)
-"""Where the sockets of the call that is being sent are noted."""
+"""Collects the sockets of the call that is being sent."""
 
 
 class AiohttpTransport:
-    """Sends calls over aiohttp; models that share one share its connections.
+    """Sends calls over aiohttp; models that share a transport share its connections.
 
-    *connect* is how many seconds it may take to be connected. *proxy* is the URL of a proxy: left
-    out, `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` in *environ* say it; empty, there
-    is none. *ca* is a file of certificates that are trusted in place of the system's, or an
-    `ssl.SSLContext` of your own. Certificates are always verified, redirects are never followed.
+    *connect* is the connect timeout in seconds. *proxy* is the URL of a proxy; by default
+    `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` of *environ* apply, and an empty string
+    means no proxy. *ca* is a CA bundle that replaces the system's, or an `ssl.SSLContext`.
+    Certificates are always verified and redirects are never followed.
 
-    Raises `UsageError` for a proxy that cannot be one and for a file without certificates.
+    Raises `UsageError` for an invalid proxy URL and for a file without certificates.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class AiohttpTransport:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect)
-        self._proxy = proxies.checked(proxy)
-        self._tls = _tls(ca)
+        self._proxy = check_proxy(proxy)
+        self._tls = _make_tls(ca)
         self._connections = connections
         self._environ = os.environ if environ is None else environ
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
@@ -92,8 +92,8 @@ class AiohttpTransport:
     def __repr__(self) -> str:
         return f"AiohttpTransport(connections={self._connections})"
 
-    async def send(self, call: HTTPCall) -> AiohttpAnswer:
-        """Send *call* and wait for the headers of its answer."""
+    async def send(self, call: HTTPCall) -> AiohttpResponse:
+        """Send *call* and return once the response headers have arrived."""
         session = await self._session()
         sockets: _Sockets = []
         token = _SOCKETS.set(sockets)
@@ -102,29 +102,31 @@ class AiohttpTransport:
                 call.method,
                 URL(call.url, encoded=True),
                 headers=call.headers,
-                data=BytesIO(call.body),  # Bytes would be sent in one go, however many they are.
-                proxy=proxies.proxy_for(call.url, self._proxy, self._environ),
+                data=BytesIO(
+                    call.body
+                ),  # Plain bytes would be written in one piece, whatever their size.
+                proxy=proxy_for(call.url, self._proxy, self._environ),
                 allow_redirects=False,
             )
         except BaseException as exc:
-            _tear_down(sockets)
+            _abort(sockets)
             if isinstance(exc, aiohttp.ClientError | OSError):
-                raise _translated(exc) from exc
+                raise _translate(exc) from exc
             raise
         finally:
             _SOCKETS.reset(token)
-        answer = AiohttpAnswer(response, sockets)
+        result = AiohttpResponse(response, sockets)
         try:
-            answer.unpack()
-        except UnreadableError:
-            await answer.aclose()
+            result.set_decompressor()
+        except UnreadableBodyError:
+            await result.aclose()
             raise
-        return answer
+        return result
 
     async def close(self) -> None:
-        """Close all connections of this loop, and send nothing any more.
+        """Close all connections of this loop and refuse further calls.
 
-        Those of other loops are closed with their loops.
+        Connections of other loops are closed with their loops.
         """
         self._closed = True
         pool = self._pools.pop(asyncio.get_running_loop(), None)
@@ -137,7 +139,7 @@ class AiohttpTransport:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
-            self._pools = {one: kept for one, kept in self._pools.items() if not one.is_closed()}
+            self._pools = {key: kept for key, kept in self._pools.items() if not key.is_closed()}
             pool = self._pools[loop] = _Pool(self._new_session())
             await anext(pool.keeper)
         return pool.session
@@ -146,7 +148,7 @@ class AiohttpTransport:
         return aiohttp.ClientSession(
             connector=_Connector(limit=self._connections, ssl=self._tls),
             read_bufsize=READ_AHEAD,
-            cookie_jar=aiohttp.DummyCookieJar(),  # Callers of one pool are no acquaintances.
+            cookie_jar=aiohttp.DummyCookieJar(),  # Users of one pool must not share cookies.
             timeout=self._timeout,
             response_class=_Response,
             headers={"accept-encoding": ACCEPT_ENCODING},
@@ -154,55 +156,56 @@ class AiohttpTransport:
         )
 
 
-class AiohttpAnswer:
-    """An answer that aiohttp reads."""
+class AiohttpResponse:
+    """A response that aiohttp reads."""
 
-    __slots__ = ("_content", "_packed", "_response", "_sockets", "headers", "status")
+    __slots__ = ("_content", "_decompressor", "_response", "_sockets", "headers", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, sockets: _Sockets) -> None:
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         if isinstance(response, _Response):
-            response.forget_heads()
+            response.drop_headers()
         self._response = response
         self._content = response.content
-        self._packed: Decompressor | None = None
+        self._decompressor: Decompressor | None = None
         self._sockets = sockets
 
-    def unpack(self) -> None:
-        """Undo the compression that the headers tell; raises `UnreadableError` if it is unknown."""
-        self._packed = decompressor_for(self.headers.get("content-encoding", ""))
+    def set_decompressor(self) -> None:
+        """Set up decompression; raises `UnreadableBodyError` for an unsupported encoding."""
+        self._decompressor = decompressor_for(self.headers.get("content-encoding", ""))
 
     def __aiter__(self) -> Self:
-        self.headers = {}  # Whoever reads the body has read the head.
+        self.headers = {}  # The headers are not needed any more.
         return self
 
     async def __anext__(self) -> bytes:
-        packed = self._packed
-        while packed is None or not (data := packed.take(READ_AHEAD)):
+        decompressor = self._decompressor
+        while decompressor is None or not (data := decompressor.take(READ_AHEAD)):
             try:
                 data = await self._content.read(READ_AHEAD)
             except (aiohttp.ClientError, OSError) as exc:
-                raise _translated(exc) from exc
+                raise _translate(exc) from exc
             if not data:
                 raise StopAsyncIteration
-            if packed is None:
+            if decompressor is None:
                 break
-            packed.feed(data)
+            decompressor.feed(data)
         return data
 
     async def aclose(self) -> None:
-        """Give the connection back to the pool if the body was read to its end, else cut it."""
+        """Return the connection to the pool if the body was read to its end, or else abort it."""
         if not self._content.at_eof() or self._content.exception() is not None:
-            _tear_down(self._sockets)
+            _abort(self._sockets)
         self._response.close()
 
 
 class _Response(aiohttp.ClientResponse):
-    """aiohttp's answer in little room: hundreds may be open at once, for minutes.
+    """aiohttp's response in less memory: hundreds may be open for minutes.
 
-    What it learns later has a place from the start. Else each answer would get a large dict of its
-    own, if a few had begun before the first of them learnt anything.
+    Attributes that aiohttp sets later are set in `__init__`, so that all instances share the keys
+    of one dict. Otherwise each response that starts before the first one is complete would get a
+    large dict of its own.
     """
 
     _LATE: Final = (
@@ -217,22 +220,22 @@ class _Response(aiohttp.ClientResponse):
         for name in self._LATE:
             setattr(self, name, getattr(self, name, None))
 
-    def forget_heads(self) -> None:
-        """Let the headers go, the request's too, once they were read."""
+    def drop_headers(self) -> None:
+        """Free the headers of the response and of the request once they were read."""
         self._headers = self._NO_HEADERS
         self._raw_headers = ()
         self._request_info = self._NO_REQUEST
 
 
 class _Pool:
-    """The connections of one loop, and what closes them."""
+    """The connections of one loop, and the generator that closes them."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session = session
-        self.keeper = _kept(session)
+        self.keeper = _keep_open(session)
 
 
-async def _kept(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
+async def _keep_open(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
     try:
         yield
     finally:
@@ -240,7 +243,7 @@ async def _kept(session: aiohttp.ClientSession) -> AsyncGenerator[None]:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Notes which socket a call was given, and lets the system take little of its answer ahead."""
+    """Records the socket of each call and limits its receive buffer."""
 
     async def connect(self, *args: Any, **options: Any) -> aiohttp.connector.Connection:
         connection = await super().connect(*args, **options)
@@ -253,41 +256,41 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
-def _tear_down(sockets: _Sockets) -> None:
+def _abort(sockets: _Sockets) -> None:
     for each in sockets:
-        abort = getattr(each, "abort", None)  # uvloop's own are no `asyncio.WriteTransport`
+        abort = getattr(each, "abort", None)  # uvloop's transports are not `asyncio.WriteTransport`
         if callable(abort):
             abort()
 
 
-def _tls(ca: str | os.PathLike[str] | ssl.SSLContext | None) -> ssl.SSLContext | bool:
+def _make_tls(ca: str | os.PathLike[str] | ssl.SSLContext | None) -> ssl.SSLContext | bool:
     if ca is None or isinstance(ca, ssl.SSLContext):
         return True if ca is None else ca
     try:
         return ssl.create_default_context(cafile=os.fspath(ca))
     except (OSError, ssl.SSLError) as exc:
-        raise UsageError(f"no certificates could be read from {os.fspath(ca)!r}") from exc
+        raise UsageError(f"cannot read certificates from {os.fspath(ca)!r}") from exc
 
 
-def _translated(exc: aiohttp.ClientError | OSError) -> TransportError:
-    """Give our word for what aiohttp says; its own messages tell URLs and headers."""
+def _translate(exc: aiohttp.ClientError | OSError) -> TransportError:
+    """Return *exc* as one of our errors; aiohttp's messages contain URLs and headers."""
     match exc:
         case aiohttp.ConnectionTimeoutError():
-            return ConnectTimeoutError("no connection in time")
+            return ConnectTimeoutError("could not connect in time")
         case aiohttp.ClientProxyConnectionError():
-            return ProxyError(f"no connection to the proxy: {exc.strerror}")
+            return ProxyError(f"cannot connect to the proxy: {exc.strerror}")
         case aiohttp.ClientHttpProxyError():
-            return ProxyError(f"the proxy refused: {exc.status} {exc.message}")
+            return ProxyError(f"the proxy refused the request: {exc.status} {exc.message}")
         case aiohttp.ClientSSLError():
-            return TLSError(f"no trust in {exc.host}: {_reason(exc)}")
+            return TLSError(f"cannot verify the certificate of {exc.host}: {_reason(exc)}")
         case aiohttp.ClientConnectorError():
-            return ConnectError(f"no connection to {exc.host}:{exc.port}: {exc.strerror}")
+            return ConnectError(f"cannot connect to {exc.host}:{exc.port}: {exc.strerror}")
         case aiohttp.ClientPayloadError():
-            return TruncatedError("the body ended before its announced end")
+            return TruncatedError("the response body ended early")
         case aiohttp.ClientResponseError():
-            return UnreadableError("the body is no HTTP that can be read")
+            return UnreadableBodyError("the response is not valid HTTP")
         case aiohttp.InvalidURL():
-            return UnreadableError("the URL is none that can be asked")
+            return UnreadableBodyError("the URL is invalid")
         case _:
             return ConnectionLostError(f"the connection was lost: {_reason(exc)}")
 

@@ -1,8 +1,8 @@
-"""Where each API is found, and what its servers want to be told besides the request itself.
+"""URLs, headers, key names and proxies of each API.
 
-A base URL may be the server alone, end in the API's version (any: ``/v1``, ``/api/v3``,
-``/v1beta/openai``), or be the whole path; what it has already is not said twice. Its query, where
-it has one, goes along.
+A base URL may be the server alone, end with a version of the API (any: ``/v1``, ``/api/v3``,
+``/v1beta/openai``), or be the whole path; parts that it already has are not repeated. Its query is
+kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SSE: Final = "text/event-stream"
 
 
 class Endpoint(Struct, frozen=True):
-    """One API over HTTP: *key_names* and *url_names* are those of the environment."""
+    """One API over HTTP; *key_names* and *url_names* are environment variables."""
 
     path: str
     base_url: str
@@ -32,8 +32,8 @@ class Endpoint(Struct, frozen=True):
     key_prefix: str = "Bearer "
     headers: dict[str, str] = field(default_factory=dict)
     stream_type: str = _SSE
-    session_field: str = ""  # where the body names the conversation
-    has_idempotency: bool = False  # whether servers know a request again by its key
+    session_field: str = ""  # the body field for `Request.session`
+    has_idempotency: bool = False  # whether servers accept an idempotency key
 
 
 _OPENAI_KEYS: Final = ("OPENAI_API_KEY",)
@@ -62,7 +62,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         ("ANTHROPIC_BASE_URL",),
         key_header="x-api-key",
         key_prefix="",
-        headers={"anthropic-version": "2023-06-01"},
+        headers={"anthropic-version": "2023-06-01"},  # required by the API
         has_idempotency=True,
     ),
     "gemini": Endpoint(
@@ -84,13 +84,13 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
 }
 
 QWEN_NEW_CHAT: Final = "/api/v2/chats/new"
-"""Where chat.qwen.ai begins a conversation."""
+"""The path at which chat.qwen.ai starts a conversation."""
 
 
 def base_url_for(api: str, given: str, environ: Mapping[str, str]) -> str:
-    """Give the base URL: the one *given*, else that of the environment, else the provider's own.
+    """Return *given*, or else the base URL of the environment, or else the provider's own.
 
-    Raises `UsageError` for what is no URL, and for one that holds a password.
+    Raises `UsageError` if it is not an HTTP URL or contains a password.
     """
     endpoint = ENDPOINTS[api]
     named = next((environ[name] for name in endpoint.url_names if environ.get(name)), "")
@@ -99,19 +99,19 @@ def base_url_for(api: str, given: str, environ: Mapping[str, str]) -> str:
         url = _ollama_host(url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("a base URL begins with http:// or https:// and names a host")
+        raise UsageError("the base URL must start with http:// or https:// and have a host")
     if parts.username is not None:
-        raise UsageError("a base URL holds no password: pass `api_key` or `headers`")
+        raise UsageError("the base URL must not contain a password: pass `api_key` or `headers`")
     return url
 
 
 def join(base_url: str, path: str, query: Mapping[str, str] | None = None) -> str:
-    """Give the URL of *path* at *base_url*, which may have the beginning of it, or all."""
+    """Return the URL of *path* at *base_url*, which may already contain a part of it or all."""
     parts = urlsplit(base_url)
     base = [part for part in parts.path.split("/") if part]
     wanted = path.strip("/").split("/")
     if base[-len(wanted) + 1 :] == wanted[1:] and len(wanted) > 1:
-        wanted = []  # the whole path, whatever its version
+        wanted = []  # The base URL has the whole path, whatever its version.
     elif _is_version(wanted[0]) and any(map(_is_version, base)):
         wanted = wanted[1:]
     overlap = next((n for n in range(len(wanted), 0, -1) if base[-n:] == wanted[:n]), 0)
@@ -121,22 +121,23 @@ def join(base_url: str, path: str, query: Mapping[str, str] | None = None) -> st
 
 
 def url_for(api: str, base_url: str, model: str, *, stream: bool) -> str:
-    """Give the URL to which a request for *model* goes.
+    """Return the URL for a request to *model*.
 
-    Raises `UsageError` for a model that cannot be part of it.
+    Raises `UsageError` for a model name that cannot be a part of it.
     """
     if api != "gemini":
         return join(base_url, ENDPOINTS[api].path)
     named = model if "/" in model else f"models/{model}"
-    if set(named.split("/")) & {"", ".", ".."}:  # which would lead to another path
-        raise UsageError("a model of this API is a name, or a path of names")
+    if set(named.split("/")) & {"", ".", ".."}:  # which would change the path
+        raise UsageError("invalid model name: expected a name, or names separated by '/'")
     verb = "streamGenerateContent" if stream else "generateContent"
     path = f"{ENDPOINTS[api].path}/{quote(named)}:{verb}"
+    # Without `alt=sse` Gemini streams one JSON array instead of server-sent events.
     return join(base_url, path, {"alt": "sse"} if stream else None)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether *host* is this machine."""
+    """Return whether *host* is this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -148,14 +149,58 @@ def _is_version(part: str) -> bool:
 
 
 def _ollama_host(text: str) -> str:
-    """Read what Ollama's own variable may be: a URL, or a host, or a port, with the rest left out.
+    """Return the URL for ``OLLAMA_HOST``, which may be a URL, a host, or ``:port``.
 
-    A server that listens everywhere (``0.0.0.0``) is asked on this machine.
+    A server that listens on all interfaces (``0.0.0.0``) is reached on this machine.
     """
     url = text if "://" in text else f"http://{text}"
     parts = urlsplit(url)
     host = parts.hostname or "127.0.0.1"
-    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - nobody listens here
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - not a bind
     host = f"[{host}]" if ":" in host else host
     port = parts.port or (11434 if "://" not in text else None)
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+# --- proxies ---
+
+
+def check_proxy(proxy: str | None) -> str | None:
+    """Return *proxy*; raise `UsageError`, without showing it, unless it is an HTTP URL."""
+    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+        raise UsageError("the proxy must be a URL that starts with http:// or https://")
+    return proxy
+
+
+def proxy_for(url: str, given: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return the proxy for *url*: *given* (empty means none), or else the one of *environ*.
+
+    A proxy of the environment is not used for this machine nor for hosts in ``NO_PROXY``.
+    """
+    if given is not None:
+        return given or None
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if is_loopback(host) or _is_exempt(host, parts.port, _find_variable(environ, "no_proxy")):
+        return None
+    found = _find_variable(environ, f"{parts.scheme}_proxy")
+    found = found or _find_variable(environ, "all_proxy")
+    if not found:
+        return None
+    return check_proxy(found if "://" in found else f"http://{found}")
+
+
+def _find_variable(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name) or environ.get(name.upper()) or ""
+
+
+def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:
+    """Return whether an entry of ``NO_PROXY`` fits: ``*``, ``host``, ``.domain``, ``host:port``."""
+    for entry in no_proxy.lower().split(","):
+        name, _, number = entry.strip().removeprefix("*").removeprefix(".").partition(":")
+        if entry.strip() == "*":
+            return True
+        is_named = bool(name) and (host == name or host.endswith(f".{name}"))
+        if is_named and number in ("", str(port)):
+            return True
+    return False

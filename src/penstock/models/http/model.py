@@ -1,9 +1,10 @@
-"""`HTTPModel`: a model behind any of the APIs, over HTTP."""
+"""`HTTPModel`: a model over HTTP, through any of the supported APIs."""
 
 from __future__ import annotations
 
 import os
 import ssl
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from copy import copy
@@ -20,53 +21,66 @@ from penstock.debug import DebugSettings, Summary
 from penstock.errors import UsageError
 from penstock.events import Failed
 from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.base import Batches, Closing, Tap, one_by_one
-from penstock.models.http import endpoints, proxies, qwen_chats
-from penstock.models.http.attempt import Prepare, Send
-from penstock.models.http.exchange import Exchange
-from penstock.models.http.keys import Mask, find_key, secrets_in_headers, secrets_in_url
-from penstock.models.http.listing import LIST_SECONDS, model_names
-from penstock.models.http.report import Account, HTTPStream, Report
-from penstock.models.http.retry import NO_RETRY, Retry
-from penstock.models.http.taps import Hiding, Tracing, traced
+from penstock.models.base import Batches, CallIds, Model, Tap, iter_events
+from penstock.models.http import endpoints
+from penstock.models.http.attempt import (
+    CallContext,
+    HTTPStream,
+    Prepare,
+    Report,
+    RetryingRequest,
+    Send,
+)
+from penstock.models.http.list_models import LIST_SECONDS, list_models
+from penstock.models.http.qwen_chats import prepare_chat
+from penstock.models.http.redaction import (
+    Redactor,
+    StreamRedactor,
+    find_header_secrets,
+    find_secret,
+    find_url_secrets,
+)
+from penstock.models.http.retry import NO_RETRY, RetryPolicy
+from penstock.models.http.timeouts import Timeouts
 from penstock.models.http.transport import HTTPCall, Transport
-from penstock.models.http.waiting import Timeouts
-from penstock.models.ids import Ids
-from penstock.models.tracing import Trace, Write
+from penstock.models.tracing import ResponseTrace, Tracer, Write
 from penstock.request import Request, RequestLike, make_request
 from penstock.streams import INTERVAL
 from penstock.streams.errors import error_of
 
 _LOG: Final = getLogger("penstock.models")
-_OF_TRANSPORT: Final = frozenset(
+_TRANSPORT_HEADERS: Final = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"}
 )
-"""Headers that say how bytes travel, which the caller cannot know."""
+"""Headers that the transport sets; those of a caller are dropped."""
 
-MAX_SAID: Final = 256
-"""How many fields that are left out are logged: there are fewer in any API."""
+MAX_LOGGED_FIELDS: Final = 256
+"""How many omitted fields are logged: no API has more."""
 
-MAX_NAME: Final = 64
-"""How many characters of such a field's name are logged."""
+MAX_FIELD_NAME: Final = 64
+"""How many characters of the name of an omitted field are logged."""
+
+_Utf8Decoder = getincrementaldecoder("utf-8")
 
 
-class HTTPModel(Closing):
-    """A model behind *api* (a name that `apis.get` knows) at *base_url*, called *model* there.
+class HTTPModel(Model):
+    """The model *model* at *base_url*, whose server uses *api*, a name that `apis.get` accepts.
 
-    Without *base_url* the environment or the provider's own address is used; without *api_key* the
-    key is that of the environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` or
-    `GOOGLE_API_KEY`, `OLLAMA_API_KEY`, `QWEN_API_KEY`), and an empty one is none. *headers* go
-    along with every request. *streaming* off asks for whole answers, which come as a stream all
-    the same. *interval* is the pace of the streams. *on_report* is told of each that has ended.
+    Without *base_url* the environment or the provider's own address is used. Without *api_key* the
+    key is read from the environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` or
+    `GOOGLE_API_KEY`, `OLLAMA_API_KEY`, `QWEN_API_KEY`); an empty string sends none. *headers* are
+    sent with every request. With *streaming* off, whole responses are requested; they are still
+    returned as a stream. *interval* is the minimum time between two deltas of a stream. *on_report*
+    is called with the report of each stream that has ended.
 
-    *debug* is a mode of `penstock.debug`, None leaves that to the environment: bytes as they come
-    and events as they go are written to *write* or else to stderr, without keys, and the summary
-    goes to *on_summary* where that is given.
+    *debug* is a mode of `penstock.debug`, by default that of the environment: bytes and events are
+    written to *write* or else to stderr, without keys, and the summary is passed to *on_summary* if
+    that is given.
 
-    *proxy* and *ca* are for the connections that the model makes itself; with a *transport*, which
-    models may share, they and the time to connect are the transport's.
+    *proxy* and *ca* apply to connections that the model makes itself. With a *transport*, which
+    models may share, they and the connect timeout are the transport's.
 
-    Raises `UsageError` for an API, a URL, a key or an option that cannot be one.
+    Raises `UsageError` for an unknown API and for an invalid URL, key or option.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option of every model
@@ -78,7 +92,7 @@ class HTTPModel(Closing):
         *,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
-        retry: Retry | None = None,
+        retry: RetryPolicy | None = None,
         streaming: bool = True,
         proxy: str | None = None,
         ca: str | os.PathLike[str] | ssl.SSLContext | None = None,
@@ -91,33 +105,38 @@ class HTTPModel(Closing):
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:
         if not interval >= 0:
-            raise UsageError(f"an interval is zero or more seconds, not {interval}")
+            raise UsageError(f"interval must be 0 or more seconds, got {interval}")
         environ = os.environ if environ is None else environ
         self._api = apis.get(api)
         self._endpoint = endpoints.ENDPOINTS[self._api.name]
         self._base_url = endpoints.base_url_for(self._api.name, base_url, environ)
         self._model = model
-        self._key = find_key(api_key, self._endpoint.key_names, environ)
+        self._key = find_secret(api_key, self._endpoint.key_names, environ)
         self._headers = dict(headers or {})
         self._timeouts = timeouts or Timeouts()
-        self._retry = retry or Retry()
+        self._retry = retry or RetryPolicy()
         self._streaming = streaming
-        self._mask = Mask([self._key.reveal(), *secrets_in_url(self._base_url)])
+        self._redactor = Redactor([self._key.reveal(), *find_url_secrets(self._base_url)])
         self._interval = interval
         self._on_report = on_report
-        self._trace = Trace(debug, write, on_summary, environ)
-        self._said: set[str] = set()  # what was said to be left out
-        self._own = transport is None
+        self._tracer = Tracer(debug, write, on_summary, environ)
+        self._logged: set[str] = set()  # omitted fields that were logged
+        self._owns_transport = transport is None
         if transport is None:
-            through = proxies.proxy_for(self._base_url, proxy, environ) or ""
-            self._mask = self._mask.with_secrets(secrets_in_url(through))
-            transport = _own_transport(self._timeouts.connect, proxy, ca, environ)
+            through = endpoints.proxy_for(self._base_url, proxy, environ) or ""
+            self._redactor = self._redactor.with_secrets(find_url_secrets(through))
+            transport = _make_transport(self._timeouts.connect, proxy, ca, environ)
         self._transport = transport
 
     @property
     def api(self) -> Api:
-        """The API that the server speaks."""
+        """The API of the server."""
         return self._api
+
+    @property
+    def api_name(self) -> str:
+        """The name of the server's API."""
+        return self._api.name
 
     @property
     def name(self) -> str:
@@ -126,7 +145,7 @@ class HTTPModel(Closing):
 
     @property
     def interval(self) -> float:
-        """The pace of the streams: how many seconds lie between two deltas."""
+        """The minimum number of seconds between two deltas of a stream."""
         return self._interval
 
     def __repr__(self) -> str:
@@ -134,42 +153,43 @@ class HTTPModel(Closing):
         return f"HTTPModel({self._api.name!r}, {where!r}, {self._model!r})"
 
     def stream(self, request: RequestLike) -> HTTPStream:
-        """Begin to answer *request*; every failure is in the stream.
+        """Start the response to *request*; every failure is reported in the stream.
 
-        Raises `UsageError` for what is no request. The request is read here and may be changed
-        afterwards; it is sent with the first read of the stream. `report` of the stream says what
-        it took, and what the API had no word for.
+        Raises `UsageError` if *request* is not a request. The request is copied here and may be
+        changed afterwards; it is sent at the first read of the stream. `report` of the stream has
+        its statistics and the fields that the API cannot express.
         """
         report = Report(api=self._api.name, model=self._model)
-        batches = self._batches(make_request(request), report, None)
-        return HTTPStream(one_by_one(batches), report, interval=self._interval)
+        batches = self._start(make_request(request), report, None)
+        return HTTPStream(iter_events(batches), report, interval=self._interval)
 
     def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
-        """Give the events of the answer as they arrive, with no stream in between.
+        """Yield the events of the response as they arrive.
 
-        Like `stream`, but without its pace and its task; *tap* sees what passes on the wire.
+        Unlike `stream`, this neither paces nor uses a task; *tap* observes the bytes.
         """
         report = Report(api=self._api.name, model=self._model)
-        return self._batches(make_request(request), report, tap)
+        return self._start(make_request(request), report, tap)
 
     async def complete(self, request: RequestLike) -> AssistantMessage:
-        """Give the whole answer; one that failed has `error` set."""
+        """Return the whole response; a failed one has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()
 
     def without_retries(self) -> HTTPModel:
-        """Give this model as one that tries once, over the same connections: close the model."""
+        """Return a copy that tries once over the same connections; close the original only."""
         twin = copy(self)
-        twin._retry, twin._own = NO_RETRY, False  # noqa: SLF001 - a copy of our own
+        twin._retry, twin._owns_transport = NO_RETRY, False  # noqa: SLF001 - our own copy
         return twin
 
     async def names(self, seconds: float = LIST_SECONDS) -> list[str]:
-        """List the models that the server has, within *seconds*.
+        """Return the models that the server lists, within *seconds*.
 
-        Unlike an answer, this raises: `ProviderError` where the server refuses or says something
-        else, a `TransportError`, an `OSError` or a `TimeoutError` where it does not answer.
+        Unlike a response, this raises: `ProviderError` if the server refuses or responds with
+        anything but a list, a `TransportError`, an `OSError` or a `TimeoutError` if it does not
+        respond.
         """
-        return await model_names(
+        return await list_models(
             self._api.name,
             self._base_url,
             self._key.reveal(),
@@ -179,64 +199,70 @@ class HTTPModel(Closing):
         )
 
     async def close(self) -> None:
-        """Close the connections, unless they are those of a transport that was passed in."""
-        if self._own:
+        """Close the connections, unless a transport was passed in."""
+        if self._owns_transport:
             await self._transport.close()
 
-    # --- what goes out ---
+    # --- one response ---
 
-    def _batches(self, request: Request, report: Report, tap: Tap | None) -> Batches:
+    def _start(self, request: Request, report: Report, tap: Tap | None) -> Batches:
         headers = {**self._headers, **(request.headers or {})}
-        mask = self._mask.with_secrets(secrets_in_headers(headers))
-        watch = Tap() if tap is None else tap if tap.hides_keys else Hiding(tap, mask)
-        watch.reported(report)
-        if not self._trace.is_on:
-            return self._answer(request, Account(report, mask, watch))
-        flow = self._trace.flow(lambda line: f"{self._api.name} {mask.text(line)}")
-        tracing = Tracing(watch, flow, mask)
-        return traced(self._answer(request, Account(report, mask, tracing)), flow, tracing)
+        redactor = self._redactor.with_secrets(find_header_secrets(headers))
+        if tap is None:
+            tap = Tap()
+        elif not tap.hides_keys:
+            tap = _RedactingTap(tap, redactor)
+        tap.reported(report)
+        if not self._tracer.is_on:
+            return self._respond(request, CallContext(report, redactor, tap))
+        trace = self._tracer.start(lambda line: f"{self._api.name} {redactor.text(line)}")
+        tracing = _TracingTap(tap, trace, redactor)
+        batches = self._respond(request, CallContext(report, redactor, tracing))
+        return _trace_batches(batches, trace, tracing)
 
-    def _answer(self, request: Request, account: Account) -> Batches:
+    def _respond(self, request: Request, context: CallContext) -> Batches:
         try:
-            exchange = self._exchange(request, account)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, consumers are told
+            batches = self._make_call(request, context).batches()
+        except Exception as exc:  # noqa: BLE001 - every failure becomes an event
             error = error_of(exc)
-            error.message = account.mask.text(error.message)
-            return _failed(error)
-        # Only who asked for reports pays for another generator in the way of every event.
-        batches = exchange.batches()
-        return batches if self._on_report is None else self._reported(batches, account.report)
+            error.message = context.redactor.text(error.message)
+            return _fail(error)
+        # Another generator per event costs time, so there is one only if reports are wanted.
+        return batches if self._on_report is None else self._report_end(batches, context.report)
 
-    def _exchange(self, request: Request, account: Account) -> Exchange:
-        asked = replace(
+    def _make_call(self, request: Request, context: CallContext) -> RetryingRequest:
+        request = replace(
             request,
             model=self._model or request.model,
             messages=[*request.messages],
             stream=self._streaming,
             include_usage=self._streaming,
         )
-        account.report.model = asked.model
-        account.report.left_out = _named(self._api.left_out(asked), asked.source)
-        self._say_left_out(account.report.left_out)
-        return Exchange(
+        omitted = self._api.left_out(request)
+        if request.source == "anthropic":  # Of its system prompt only the cache marks are lost.
+            omitted = ["system.cache_control" if name == "system" else name for name in omitted]
+        context.report.model = request.model
+        context.report.left_out = omitted
+        self._log_omitted(omitted)
+        return RetryingRequest(
             self._api,
-            self._prepare(asked),
+            self._prepare(request),
             self._transport,
             timeouts=self._timeouts,
             retry=self._retry,
-            account=account,
-            ids=Ids(asked),
+            context=context,
+            ids=CallIds(request),
         )
 
     def _prepare(self, request: Request) -> Prepare:
-        """Write the request now, so that later changes to it mean nothing."""
-        headers = self._headers_for(request)
+        """Return the function that makes the call; the request is serialized here."""
+        headers = self._make_headers(request)
 
         def write(url: str, body: dict[str, Any]) -> HTTPCall:
             return HTTPCall(url, headers, _json.encode_wire(body))
 
-        if self._api.name == "qwen":
-            return qwen_chats.preparation(self._api, request, self._base_url, write)
+        if self._api.name == "qwen":  # Its body needs the id of a chat, made by another call.
+            return prepare_chat(self._api, request, self._base_url, write)
         body = self._api.write_request(request)
         if request.session and self._endpoint.session_field:
             body.setdefault(self._endpoint.session_field, request.session)
@@ -245,13 +271,13 @@ class HTTPModel(Closing):
         )
         call = write(url, body)
 
-        async def ready(_send: Send) -> HTTPCall:
+        async def prepare(_send: Send) -> HTTPCall:
             return call
 
-        return ready
+        return prepare
 
-    def _headers_for(self, request: Request) -> dict[str, str]:
-        """Give the headers: the API's, then the model's, then the request's own."""
+    def _make_headers(self, request: Request) -> dict[str, str]:
+        """Return the headers of the API, overridden by the model's and then the request's."""
         endpoint = self._endpoint
         headers = {
             "user-agent": _USER_AGENT,
@@ -265,60 +291,126 @@ class HTTPModel(Closing):
             headers["x-session-id"] = request.session
         for given in (self._headers, request.headers):
             headers |= {name.lower(): value for name, value in given.items()}
-        if endpoint.has_idempotency:  # All tries of an answer have the same one.
+        if endpoint.has_idempotency:  # All attempts of a request have the same key.
             headers.setdefault("idempotency-key", uuid4().hex)
-        return {name: value for name, value in headers.items() if name not in _OF_TRANSPORT}
+        return {name: value for name, value in headers.items() if name not in _TRANSPORT_HEADERS}
 
-    # --- what is told ---
+    def _log_omitted(self, names: list[str]) -> None:
+        """Log each omitted field once, within limits: clients choose some of the names."""
+        shown = dict.fromkeys(repr(name[:MAX_FIELD_NAME]) for name in names)
+        new = [name for name in shown if name not in self._logged]
+        new = new[: MAX_LOGGED_FIELDS - len(self._logged)]
+        if new:
+            self._logged.update(new)
+            _LOG.warning("%s cannot express %s: omitted", self._api.name, ", ".join(new))
 
-    def _say_left_out(self, names: list[str]) -> None:
-        """Log each field that the API has no word for, once; clients choose the names of some."""
-        shown = dict.fromkeys(repr(name[:MAX_NAME]) for name in names)
-        fresh = [name for name in shown if name not in self._said][: MAX_SAID - len(self._said)]
-        if fresh:
-            self._said.update(fresh)
-            _LOG.warning("%s has no word for %s: left out", self._api.name, ", ".join(fresh))
-
-    async def _reported(self, batches: Batches, report: Report) -> Batches:
+    async def _report_end(self, batches: Batches, report: Report) -> Batches:
         try:
             async with aclosing(batches):
                 async for batch in batches:
                     yield batch
         finally:
             if self._on_report is not None:
-                with suppress(Exception):  # a handler that fails must not end the answer
+                with suppress(Exception):  # A failing handler must not end the response.
                     self._on_report(report)
 
 
-def _named(left_out: list[str], source: str) -> list[str]:
-    """Name what is left out; of Anthropic's system prompt that is no more than its marks."""
-    if source != "anthropic":
-        return left_out
-    return ["system.cache_control" if name == "system" else name for name in left_out]
-
-
-async def _failed(error: ErrorInfo) -> Batches:
+async def _fail(error: ErrorInfo) -> Batches:
     yield [Failed("error", error, AssistantMessage())]
 
 
-def _own_transport(
+def _make_transport(
     connect: float | None,
     proxy: str | None,
     ca: str | os.PathLike[str] | ssl.SSLContext | None,
     environ: Mapping[str, str],
 ) -> Transport:
-    try:  # Loaded here, so that models without a network do without the extra.
+    try:  # Imported here, so that other models do not need the extra.
         from penstock.models.http.aiohttp_transport import AiohttpTransport  # noqa: PLC0415
     except ImportError as exc:
-        raise UsageError("HTTPModel needs aiohttp: install penstock[client]") from exc
+        raise UsageError("HTTPModel needs aiohttp: pip install 'penstock[client]'") from exc
     return AiohttpTransport(connect=connect, proxy=proxy, ca=ca, environ=environ)
 
 
-def _user_agent() -> str:
+def _make_user_agent() -> str:
     try:
         return f"penstock/{version('penstock')}"
     except PackageNotFoundError:
         return "penstock"
 
 
-_USER_AGENT: Final = _user_agent()
+_USER_AGENT: Final = _make_user_agent()
+
+
+# --- taps ---
+
+
+class _RedactingTap(Tap):
+    """Passes everything to *tap* with secrets removed; exceptions of *tap* are suppressed."""
+
+    def __init__(self, tap: Tap, redactor: Redactor) -> None:
+        self._tap = tap
+        self._redactor = redactor
+
+    def sent(self, body: bytes) -> None:
+        """Pass *body* on: keys are in the headers."""
+        with suppress(Exception):
+            self._tap.sent(body)
+
+    def received(self, data: bytes) -> None:
+        """Pass *data* on with secrets removed."""
+        try:  # noqa: SIM105 - `suppress` is slower, and this runs for every chunk
+            self._tap.received(self._redactor.body(data))
+        except Exception:  # noqa: BLE001, S110
+            pass
+
+    def reported(self, report: Any) -> None:
+        """Pass *report* on."""
+        with suppress(Exception):
+            self._tap.reported(report)
+
+
+class _TracingTap(Tap):
+    """Writes the received bytes to *trace*, and passes everything to *tap*."""
+
+    def __init__(self, tap: Tap, trace: ResponseTrace, redactor: Redactor) -> None:
+        self._tap = tap
+        self._trace = trace
+        self._redactor = redactor
+        self._reset()
+
+    def sent(self, body: bytes) -> None:
+        """Reset the text decoder: a new response starts."""
+        self.finish()
+        self._reset()
+        self._tap.sent(body)
+
+    def received(self, data: bytes) -> None:
+        """Trace *data*, except for a possible beginning of a key at its end."""
+        self._trace.add_input(self._stream_redactor.feed(self._decoder.decode(data)))
+        self._tap.received(data)
+
+    def reported(self, report: Any) -> None:
+        """Pass *report* on."""
+        self._tap.reported(report)
+
+    def finish(self) -> None:
+        """Trace the text that was held back."""
+        held = self._stream_redactor.feed(self._decoder.decode(b"", final=True))
+        self._trace.add_input(held + self._stream_redactor.finish())
+
+    def _reset(self) -> None:
+        self._decoder = _Utf8Decoder("replace")
+        self._stream_redactor = StreamRedactor(self._redactor)
+
+
+async def _trace_batches(batches: Batches, trace: ResponseTrace, tap: _TracingTap) -> Batches:
+    """Yield *batches*, and write their events and the summary to *trace*."""
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                trace.add_output(batch)
+                yield batch
+    finally:
+        tap.finish()
+        trace.finish()

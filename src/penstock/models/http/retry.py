@@ -1,4 +1,4 @@
-"""When to try again, and after how long."""
+"""The retry policy: whether a failed call is repeated, and after how long."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from penstock.errors import UsageError
 from penstock.messages import ErrorInfo
 
 
-class Retry(Struct, frozen=True):
-    """How often a call is tried in all, and how long is waited between two tries.
+class RetryPolicy(Struct, frozen=True):
+    """How many times a call is sent in all, and how long to wait between two attempts.
 
-    The first wait is *base* seconds, each further one twice as long, up to *longest*; a share of
-    up to *jitter* of it is taken off by chance, so that many clients do not come back at once. A
-    server that names a time is waited for as long as it asks, unless it asks for more than
-    *longest_asked*: then the failure is passed on, with the time in it.
+    The first wait is *base* seconds and each further one twice as long, up to *longest*. A random
+    share of up to *jitter* is subtracted, so that many clients do not return at the same moment. If
+    the server names a time to wait, it is respected up to *longest_asked* seconds; above that the
+    failure is passed on with the time in it.
 
-    Nothing is tried again once a part of the answer went out.
+    A call is never repeated once a part of its response was passed on.
     """
 
     attempts: int = 3
@@ -27,24 +27,24 @@ class Retry(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise UsageError(f"a call is tried once or more, not {self.attempts} times")
+            raise UsageError(f"attempts must be 1 or more, got {self.attempts}")
         if min(self.base, self.longest, self.longest_asked) < 0 or not 0 <= self.jitter <= 1:
-            raise UsageError("waits are zero or more seconds, and jitter is a share of one")
+            raise UsageError("waits must be 0 or more seconds, and jitter between 0 and 1")
 
     def delay(self, tried: int, error: ErrorInfo, chance: float) -> float | None:
-        """Give the seconds to wait after *tried* tries of which the last ended in *error*.
+        """Return the seconds to wait after *tried* attempts, the last of which ended in *error*.
 
-        None is no further try. *chance* is a number from 0 to 1.
+        None means not to try again. *chance* is a random number from 0 to 1.
         """
         if not error.retryable or tried >= self.attempts:
             return None
         asked = error.retry_after or 0.0
         if asked > self.longest_asked:
             return None
-        # Beyond 64 doublings any base is above any longest wait; floats end not far behind.
+        # After 64 doublings any base exceeds any longest wait; floats overflow soon after.
         wait: float = min(self.longest, self.base * 2.0 ** min(tried - 1, 64))
         return max(asked, wait * (1 - self.jitter * chance))
 
 
-NO_RETRY = Retry(attempts=1)
-"""One try, and no other."""
+NO_RETRY = RetryPolicy(attempts=1)
+"""Send a call once."""

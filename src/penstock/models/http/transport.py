@@ -1,8 +1,8 @@
-"""The seam between a model and the network: one call goes out, an answer of bytes comes back.
+"""The interface between a model and the network: send one call, read the bytes of its response.
 
-`HTTPModel` knows paths, headers and events; a `Transport` knows sockets. Whoever has an HTTP client
-of their own, or none at all, writes the two small classes here and passes `transport=`. Timeouts
-but the one for connecting, retries and limits are the model's, so they hold for any transport.
+`HTTPModel` handles paths, headers and events; a `Transport` handles sockets. To use another HTTP
+client, or none, implement `Transport` and `HTTPResponse` and pass `transport=`. Retries, limits and
+all timeouts except the one for connecting belong to the model, so they apply to every transport.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.messages import ErrorInfo, ErrorKind
 
 
 class HTTPCall(Struct, frozen=True):
-    """One request over HTTP; the names of its headers are in lower case."""
+    """One HTTP request; header names are in lower case."""
 
     url: str
     headers: dict[str, str] = field(default_factory=dict)
@@ -25,12 +25,12 @@ class HTTPCall(Struct, frozen=True):
     method: str = "POST"
 
     def __repr__(self) -> str:
-        """Show where it goes, and no header: the key is among them."""
+        """Return the target without headers and query, which may contain keys."""
         return f"HTTPCall({self.method} {self.url.partition('?')[0]}, {len(self.body)} bytes)"
 
 
-class Answer(Protocol):
-    """An answer that has begun: its status and headers are there, its bytes are on their way."""
+class HTTPResponse(Protocol):
+    """A response whose status and headers have arrived and whose body is still to be read."""
 
     @property
     def status(self) -> int:
@@ -38,31 +38,34 @@ class Answer(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, by their names in lower case; only until the body is read."""
+        """The headers, with names in lower case; available until the body is read."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes, with compression undone."""
+        """Yield the body in chunks as it arrives, decompressed."""
 
     async def aclose(self) -> None:
-        """Let the connection go: at once, unless the body was read to its end."""
+        """Release the connection; close it immediately unless the body was read to its end."""
 
 
 class Transport(Protocol):
-    """Sends calls; many at the same time."""
+    """Sends HTTP calls, many at the same time."""
 
-    async def send(self, call: HTTPCall) -> Answer:
-        """Send *call* and wait for the headers of its answer, whatever its status.
+    async def send(self, call: HTTPCall) -> HTTPResponse:
+        """Send *call* and return once the response headers have arrived, whatever the status.
 
-        Follows no redirect. A failure is a `TransportError`, or an `OSError` of any kind. When it
-        is cancelled, the connection is closed at once.
+        Redirects are not followed. Raises a `TransportError` or an `OSError`. On cancellation the
+        connection is closed immediately.
         """
 
     async def close(self) -> None:
         """Close all connections."""
 
 
+# --- errors: one class and one `type` for each way to fail ---
+
+
 class TransportError(PenstockError):
-    """The way to the server failed; each way to fail has a class and a word of its own."""
+    """The connection to the server failed."""
 
     kind: ClassVar[ErrorKind] = "transport"
     type: ClassVar[str] = "transport_error"
@@ -70,44 +73,44 @@ class TransportError(PenstockError):
 
     @property
     def info(self) -> ErrorInfo:
-        """What consumers of a stream are told."""
+        """The error as stream consumers receive it."""
         return ErrorInfo(str(self), self.kind, self.type, retryable=self.retryable)
 
 
 class ConnectError(TransportError):
-    """No connection: nobody listens, or the name is unknown."""
+    """The connection could not be made: refused, unreachable, or an unknown host name."""
 
     type = "connect_error"
 
 
 class TLSError(TransportError):
-    """The server did not prove who it is."""
+    """The server's certificate could not be verified."""
 
     type = "tls_error"
     retryable = False
 
 
 class ProxyError(TransportError):
-    """The proxy refused, or is not there."""
+    """The proxy is unreachable or refused the request."""
 
     type = "proxy_error"
 
 
 class ConnectionLostError(TransportError):
-    """The connection broke before the headers of the answer."""
+    """The connection was lost before the response headers arrived."""
 
     type = "connection_lost"
 
 
 class TruncatedError(TransportError):
-    """The body was cut: its announced end did not come."""
+    """The body ended before its announced length or final chunk."""
 
     kind = "truncated"
     type = "truncated_body"
 
 
-class UnreadableError(TransportError):
-    """What came back is no HTTP, or its compression cannot be undone."""
+class UnreadableBodyError(TransportError):
+    """The response is not valid HTTP, or its body cannot be decompressed."""
 
     kind = "malformed"
     type = "unreadable_body"
@@ -115,25 +118,25 @@ class UnreadableError(TransportError):
 
 
 class ConnectTimeoutError(TransportError):
-    """No connection in time."""
+    """The connection was not made in time."""
 
     type = "connect_timeout"
 
 
 class FirstByteTimeoutError(TransportError):
-    """The first byte of the answer did not come in time."""
+    """The first byte of the body did not arrive in time."""
 
     type = "first_byte_timeout"
 
 
 class IdleTimeoutError(TransportError):
-    """Nothing came for too long in the middle of the answer."""
+    """No data arrived for too long in the middle of the body."""
 
     type = "idle_timeout"
 
 
 class TotalTimeoutError(TransportError):
-    """The whole answer, with all tries, took too long."""
+    """The whole response, including retries, took too long."""
 
     type = "total_timeout"
     retryable = False

@@ -1,12 +1,12 @@
-"""Tools for models that have none: told in words on the way in, read out of words on the way out.
+"""Tool calls for models without native tools: shown in the prompt, parsed from the text.
 
-`model` holds the two ways together; `prompting` and `retelling` make the request, `choice` says
-what it demands, `gate` makes one answer of all attempts, `chosen` reads an answer that is one call.
+Start with `model.ToolMiddleware`. `prompting` renders the request, `tool_choice` enforces what the
+request demands, `attempts` reads the response and repeats it where it must be repeated.
 """
 
-from penstock.models.middleware.choice import Constraint
 from penstock.models.middleware.model import ToolMiddleware
 from penstock.models.middleware.presets import gemma_tools, hermes_tools, qwen_tools, xml_tools
+from penstock.models.middleware.tool_choice import Constraint
 
 __all__ = [
     "Constraint",

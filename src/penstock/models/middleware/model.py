@@ -1,8 +1,8 @@
-"""`ToolMiddleware`: tools for a model that has none of its own.
+"""`ToolMiddleware`: tool calls for a model without native tools.
 
-On the way in the tools become words, and so do the calls and results of the conversation; on the
-way out the words of the model become calls. A middleware is a model itself, so whoever asks it sees
-one that calls tools: the library's users, the agent and the gateway alike.
+On the way to the upstream, tools, calls and results become text; on the way back, text becomes
+calls. A middleware is itself a model, so its users (scripts, the agent, the gateway) see a model
+that calls tools.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ from contextlib import aclosing
 from copy import copy
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.debug import DebugSettings, Summary
 from penstock.errors import UsageError
-from penstock.formats import FormatLike, Placement, Template, get
+from penstock.formats import AnyFormat, Format, FormatLike, Placement, Template, for_model, get
 from penstock.messages import AssistantMessage, ToolResult
-from penstock.models.base import Batches, Model, Tap, batches, message_of, one_by_one, unfailing
-from penstock.models.ids import Ids
-from penstock.models.middleware.attempts import Attempts, Habits
-from penstock.models.middleware.choice import Constraint
-from penstock.models.middleware.chosen import chosen_events
-from penstock.models.middleware.plan import Planner
-from penstock.models.middleware.retelling import Thoughts
-from penstock.models.retrying import without_retries
-from penstock.models.tracing import Trace, Write
+from penstock.models.base import (
+    Batches,
+    CallIds,
+    Model,
+    Tap,
+    collect_message,
+    ensure_end,
+    iter_events,
+)
+from penstock.models.middleware import tool_choice
+from penstock.models.middleware.attempts import AttemptRunner, ReadOptions, RequestPlan
+from penstock.models.middleware.prompting import PromptRenderer, ShownReasoning
+from penstock.models.middleware.tool_choice import Constraint, make_call_events
+from penstock.models.tracing import Tracer, Write
 from penstock.models.untrusted import untrusted_in
 from penstock.parsing import Arguments, FencedCalls, OnError, QuotedCalls, Reasoning
 from penstock.parsing.quotations import check_choice
@@ -34,37 +40,45 @@ from penstock.request import Request, RequestLike, make_request
 from penstock.streams import EventStream
 
 RETRIES: Final = 1
-"""How often an answer that will not do is asked for again."""
+"""How often an unusable response is requested again."""
+
+UNKNOWN_MODEL: Final = "hermes"
+"""The format for unknown models: most models have seen it in training."""
+
+CHAT: Final = "openai-chat"
+"""The API of an upstream that does not name one: servers with grammars use this one."""
 
 
-class ToolMiddleware:
-    """Stands for *model* and lets it call tools in text of *format*.
+class ToolMiddleware(Model):
+    """Wraps *model* and lets it call tools in text of *format*.
 
-    With ``auto`` the name of the model says how it is told to call, and its text how it does.
+    With ``auto`` the model is instructed in the format that fits its name, and its text is parsed
+    in whatever format it uses.
 
-    * The way in: *template* takes the place of the format's words and *placement* says where they
-      stand in the system prompt; *results* writes a result in words of your own; *thoughts* says
-      which earlier thoughts the model sees; *stops* are the strings that end an answer, in place
-      of the format's own.
-    * The way out: *arguments*, *repair*, *trim*, *reasoning*, *prompt_suffix* and *fenced* are the
-      options of `penstock.Parser`; *repair* and *trim* are on.
-    * *quoted* says what a call is that occurs word for word in a tool result, a document or an
-      earlier user message of the conversation: ``text``, which *on_error* is told, or ``calls``.
-      *quoted_tools* says it for single tools, by name or pattern: ``{"read_*": "calls"}``.
-    * *constrain* says how the upstream can be held to a form: then a call that the request demands
-      is forced. Where it cannot, an answer without one is asked for again, *retries* times at most.
-      With *send_back* so is a call of an unknown tool, or with arguments that its schema refuses.
-    * *on_error* is told of what was meant to be a call and is none. *debug* is a mode of
-      `penstock.debug`, None leaves that to the environment; its lines go to *write* or else to
-      stderr, and its summary to *on_summary* where that is given.
+    * Requests: *template* replaces the format's description of the tools and *placement* is its
+      position in the system prompt; *results* renders a tool result; *thoughts* selects the earlier
+      reasoning that the model sees; *stops* replaces the format's stop strings.
+    * Responses: *arguments*, *repair*, *trim*, *reasoning*, *prompt_suffix* and *fenced* are
+      options of `penstock.Parser`; *repair* and *trim* are on by default.
+    * *quoted* decides what happens to a call that occurs literally in a tool result, a document or
+      an earlier user message of the conversation: ``text`` (the default) keeps it as text and
+      notifies *on_error*, ``calls`` accepts it. *quoted_tools* overrides this for single tools, by
+      name or pattern: ``{"read_*": "calls"}``.
+    * *constrain* is the kind of constrained output that the upstream supports; a demanded call is
+      then forced. Otherwise a response without the call is requested again, up to *retries* times.
+      With *send_back* this also applies to calls of unknown tools and to arguments that do not
+      satisfy the schema of the tool.
+    * *on_error* is called for text that looks like a call and is not accepted as one. *debug* is a
+      mode of `penstock.debug`, by default that of the environment; its lines go to *write*, or else
+      to stderr, and its summary to *on_summary* if that is given.
 
-    Raises `UsageError` for a format that nobody has, and for a number of retries below zero.
+    Raises `UsageError` for an unknown format and for negative *retries*.
     """
 
-    def __init__(  # noqa: PLR0913 - each is an option of its own, and has a default
+    def __init__(  # noqa: PLR0913 - each is an independent option with a default
         self,
         model: Model,
-        format: FormatLike = "auto",  # noqa: A002 - the word of the whole interface
+        format: FormatLike = "auto",  # noqa: A002 - the public name of this option
         *,
         arguments: Arguments = "whole",
         repair: bool = True,
@@ -77,7 +91,7 @@ class ToolMiddleware:
         placement: Placement = "first",
         template: Template | None = None,
         results: Callable[[ToolResult], str] | None = None,
-        thoughts: Thoughts | None = None,
+        thoughts: ShownReasoning | None = None,
         stops: Iterable[str] | None = None,
         constrain: Constraint | None = None,
         retries: int = RETRIES,
@@ -88,9 +102,11 @@ class ToolMiddleware:
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:
         if retries < 0:
-            raise UsageError(f"an answer is asked for again zero or more times, not {retries}")
+            raise UsageError(f"retries must be 0 or more, got {retries}")
+        for value in (quoted, fenced, *(quoted_tools or {}).values()):
+            check_choice("each of quoted, quoted_tools and fenced", value)
         self._model = model
-        telling = {
+        rendering = {
             "template": template,
             "placement": placement,
             "result": results,
@@ -98,78 +114,124 @@ class ToolMiddleware:
             "stops": None if stops is None else tuple(stops),
             "on_error": on_error,
         }
-        reading: dict[str, Any] = {
-            "arguments": arguments,
-            "repair": repair,
-            "trim": trim,
-        }
+        # A format of the user's own may not know the newer options: pass only those that are set.
+        parser: dict[str, Any] = {"arguments": arguments, "repair": repair, "trim": trim}
         if prompt_suffix:
-            reading["prompt_suffix"] = prompt_suffix
-        for value in (quoted, fenced, *(quoted_tools or {}).values()):
-            check_choice("each of quoted, quoted_tools and fenced", value)
+            parser["prompt_suffix"] = prompt_suffix
         if fenced != "text":
-            reading["fenced"] = fenced
-        trace = Trace(debug, write, on_summary)
-        self._planner = Planner(get(format), telling, reasoning, constrain)
-        self._habits = Habits(reading, retries, send_back, on_error, trace)
+            parser["fenced"] = fenced
+        tracer = Tracer(debug, write, on_summary)
+        self._planner = RequestPlanner(get(format), rendering, reasoning, constrain)
+        self._options = ReadOptions(parser, retries, send_back, on_error, tracer)
         self._quoted = quoted, quoted_tools
 
     @property
     def name(self) -> str:
-        """The name of the model that answers."""
+        """The name of the upstream model."""
         return self._model.name
 
     @property
-    def api(self) -> object:
-        """What the upstream speaks, where it says so."""
-        return getattr(self._model, "api", None)
+    def api_name(self) -> str:
+        """The name of the upstream's API."""
+        return self._model.api_name
 
     @property
     def interval(self) -> float:
-        """The pace of the streams: that of the upstream's, where it has one."""
-        pace: float = getattr(self._model, "interval", 0.0)
-        return pace
+        """The minimum number of seconds between two deltas of a stream: the upstream's."""
+        return self._model.interval
 
     def stream(self, request: RequestLike) -> EventStream:
-        """Begin to answer *request*; every failure is in the stream.
+        """Start the response to *request*; every failure is reported in the stream.
 
-        Raises `UsageError` for what is no request, as do the other two.
+        Raises `UsageError` if *request* is not a request, as do `batches` and `complete`.
         """
-        answer = self._answer(make_request(request), None)
-        return EventStream(one_by_one(answer), interval=self.interval)
+        batches = self._respond(make_request(request), None)
+        return EventStream(iter_events(batches), interval=self.interval)
 
     def batches(self, request: RequestLike, tap: Tap | None = None) -> Batches:
-        """Give the events of the answer as they arrive, with no stream in between.
+        """Yield the events of the response as they arrive.
 
-        *tap* sees what passes on the wire of the upstream, every attempt of it.
+        *tap* observes the exchange with the upstream, in every attempt.
         """
-        return unfailing(self._answer(make_request(request), tap))
+        return ensure_end(self._respond(make_request(request), tap))
 
     async def complete(self, request: RequestLike) -> AssistantMessage:
-        """Give the whole answer; one that failed has `error` set."""
+        """Return the whole response; a failed one has `error` set."""
         async with self.stream(request) as stream:
             return await stream.result()
 
     def without_retries(self) -> ToolMiddleware:
-        """Give this middleware as one that asks once, and so does its upstream."""
+        """Return a copy that tries once and whose upstream tries once; close the original only."""
         twin = copy(self)
-        twin._model = without_retries(self._model)  # noqa: SLF001 - a copy of our own
-        twin._habits = replace(self._habits, retries=0)  # noqa: SLF001 - a copy of our own
+        twin._model = self._model.without_retries()  # noqa: SLF001 - our own copy
+        twin._options = replace(self._options, retries=0)  # noqa: SLF001 - our own copy
         return twin
 
     async def close(self) -> None:
-        """Let go of what the upstream holds."""
+        """Close the upstream model."""
         await self._model.close()
 
-    async def _answer(self, request: Request, tap: Tap | None) -> Batches:
-        plan = self._planner.plan(request, self._model.name, self.api)
-        ids = Ids(request)
+    async def _respond(self, request: Request, tap: Tap | None) -> Batches:
+        plan = self._planner.plan(request, self._model.name, self._model.api_name)
+        ids = CallIds(request)
         if plan.whole:
-            message = await message_of(batches(self._model, plan.asked, tap))
-            yield chosen_events(message, plan.demand, ids(), self._habits.on_error)
+            message = await collect_message(self._model.batches(plan.request, tap))
+            yield make_call_events(message, plan.demand, ids(), self._options.on_error)
             return
         untrusted = untrusted_in(request, *self._quoted)
-        attempts = Attempts(self._model, plan, self._habits, ids, tap, untrusted)
-        async with aclosing(attempts.batches()) as answer:
-            async for batch in answer:
+        runner = AttemptRunner(self._model, plan, self._options, ids, tap, untrusted)
+        async with aclosing(runner.batches()) as batches:
+            async for batch in batches:
                 yield batch
+
+
+class RequestPlanner(Struct, frozen=True):
+    """Plans requests; *rendering* are options of `PromptRenderer`."""
+
+    format: AnyFormat
+    rendering: dict[str, Any]
+    reasoning: str | Reasoning | None = None
+    constrain: Constraint | None = None
+
+    def plan(self, request: Request, model: str, api: str) -> RequestPlan:
+        """Return the plan for *request* to *model*, whose server uses *api*.
+
+        Raises `UsageError` for a tool choice that cannot be satisfied.
+        """
+        demand = tool_choice.parse_demand(request)
+        renderer = PromptRenderer(self._choose_format(model, request.model), **self.rendering)
+        whole = self.constrain == "json_schema" and demand.forced
+        prompt = tool_choice.render_json_prompt(demand.tools) if whole else None
+        upstream = renderer.render(request, demand.tools, rule=demand.rule, prompt=prompt)
+        reads, reasoning = self.format, self.reasoning
+        if whole:
+            upstream = tool_choice.constrain_to_json(upstream, demand)
+        elif self.constrain is not None:
+            constrained = tool_choice.constrain_request(
+                upstream, demand, renderer.format, self.constrain, api or CHAT
+            )
+            if constrained is not None:
+                upstream, reads = constrained, renderer.format
+        if not demand.tools:
+            reads, reasoning = without_calls(reads, reasoning)
+        return RequestPlan(demand, renderer, upstream, reads, reasoning, whole)
+
+    def _choose_format(self, *models: str) -> AnyFormat:
+        """Return the format for the prompt: the given one, or else the one of the model's name."""
+        if self.format.name != "auto":
+            return self.format
+        found = [for_model(model).format for model in models]
+        return get(next((name for name in found if name != "auto"), UNKNOWN_MODEL))
+
+
+def without_calls(
+    format: AnyFormat,  # noqa: A002 - the public name of this option
+    reasoning: str | Reasoning | None,
+) -> tuple[AnyFormat, str | Reasoning | None]:
+    """Return a format and a style that read reasoning and no calls: a call stays text.
+
+    A format that can only tell reasoning from calls by parsing both is returned unchanged.
+    """
+    if not isinstance(format, Format) or format.usual_reasoning is None:
+        return format, reasoning
+    return get("none"), reasoning or format.usual_reasoning

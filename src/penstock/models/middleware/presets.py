@@ -1,4 +1,4 @@
-"""Middleware ready to use, for the families of models that people ask for by name."""
+"""Presets of `ToolMiddleware` for well-known model families."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from penstock.values.schema import Schema
 
 
 def gemma_tools(model: Model, **options: Any) -> ToolMiddleware:
-    """Give *model* tools that it calls in code blocks labelled ``tool_call``."""
+    """Return *model* with tools that it calls in code blocks labelled ``tool_call``."""
     return ToolMiddleware(model, "gemma", **options)
 
 
 def hermes_tools(model: Model, **options: Any) -> ToolMiddleware:
-    """Give *model* tools that it calls with JSON between ``<tool_call>`` tags."""
+    """Return *model* with tools that it calls with JSON between ``<tool_call>`` tags."""
     return ToolMiddleware(model, "hermes", **options)
 
 
 def xml_tools(model: Model, **options: Any) -> ToolMiddleware:
-    """Give *model* tools that it calls with an element of the tool's name."""
+    """Return *model* with tools that it calls with an XML element named after the tool."""
     return ToolMiddleware(model, "morph_xml", **options)
 
 
 def qwen_tools(model: Model, **options: Any) -> ToolMiddleware:
-    """Give *model* tools as chat.qwen.ai is shown them: a list in words, behind everything else."""
+    """Return *model* with tools as for chat.qwen.ai: a plain list at the end of the prompt."""
     own: dict[str, Any] = {
         "template": qwen_prompt,
         "placement": "last",
@@ -40,7 +40,7 @@ def qwen_tools(model: Model, **options: Any) -> ToolMiddleware:
     return ToolMiddleware(model, "qwen_web", **own)
 
 
-# --- the words for chat.qwen.ai ---
+# --- the prompt for chat.qwen.ai ---
 
 _QWEN: Final = """\
 ====
@@ -67,22 +67,26 @@ _EXAMPLES: Final = {
 
 
 def qwen_prompt(shown: str) -> str:
-    """Write the tools, given as a JSON list, as a list in words with a usage for each."""
+    """Return the tools, given as a JSON list, as a plain list with an example call for each."""
     tools = read_tools(_json.decode(shown))
-    return _QWEN.replace("{tools}", "\n\n".join(_described(tool) for tool in tools))
+    return _QWEN.replace("{tools}", "\n\n".join(_describe(tool) for tool in tools))
 
 
 def qwen_result(result: ToolResult) -> str:
-    """Write what a call gave back as chat.qwen.ai is told it."""
+    """Return the text of a tool result for chat.qwen.ai."""
     name = f" from {result.name}" if result.name else ""
     return f"Tool Result{name}:\n{result_text(result).strip() or NO_OUTPUT}"
 
 
-def _described(tool: Tool) -> str:
+def _describe(tool: Tool) -> str:
     schema = Schema(tool.parameters)
     names = list(schema.properties)
-    listed = ["Parameters:", *(_parameter(name, schema) for name in names)]
-    usage = [f"<{tool.name}>", *(_usage(name, schema) for name in names), f"</{tool.name}>"]
+    listed = ["Parameters:", *(_describe_parameter(name, schema) for name in names)]
+    usage = [
+        f"<{tool.name}>",
+        *(_describe_usage(name, schema) for name in names),
+        f"</{tool.name}>",
+    ]
     return "\n".join(
         [
             f"## {tool.name}",
@@ -95,7 +99,7 @@ def _described(tool: Tool) -> str:
     )
 
 
-def _parameter(name: str, schema: Schema) -> str:
+def _describe_parameter(name: str, schema: Schema) -> str:
     inner = schema.property(name)
     needed = "required" if name in schema.required else "optional"
     kind = (inner.wants if inner is not None else None) or "string"
@@ -103,7 +107,7 @@ def _parameter(name: str, schema: Schema) -> str:
     return f"- {name}: ({needed}) {kind}" + (f" - {description}" if description else "")
 
 
-def _usage(name: str, schema: Schema) -> str:
+def _describe_usage(name: str, schema: Schema) -> str:
     inner = schema.property(name)
     raw = inner.raw if inner is not None and isinstance(inner.raw, dict) else {}
     if raw.get("default") is not None:

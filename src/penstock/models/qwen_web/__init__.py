@@ -1,12 +1,11 @@
-"""The web chat of Qwen as an upstream: its server keeps conversations, penstock the place in them.
+"""The web chat of Qwen as an upstream: its server keeps the conversations.
 
-`model` is what a user holds. A request that goes on where an earlier answer ended (`conversation`
-tells, `sessions` remember) is asked in the chat of that answer, with what is new and nothing else;
-any other is told whole, in a new chat. `turn` asks for one answer, `credentials` say who asks.
+Start with `model.QwenWebModel`. A request that continues an earlier response is sent to the chat of
+that response with only the new messages; any other request is sent whole to a new chat. `sessions`
+finds and stores the position in a chat, `turn` gets one response.
 """
 
-from penstock.models.qwen_web.credentials import QwenCredentials
-from penstock.models.qwen_web.model import QwenWebModel
-from penstock.models.qwen_web.sessions import MemorySessions, QwenSession, Sessions
+from penstock.models.qwen_web.model import QwenCredentials, QwenWebModel
+from penstock.models.qwen_web.sessions import MemorySessions, QwenSession, QwenSessions
 
-__all__ = ["MemorySessions", "QwenCredentials", "QwenSession", "QwenWebModel", "Sessions"]
+__all__ = ["MemorySessions", "QwenCredentials", "QwenSession", "QwenSessions", "QwenWebModel"]

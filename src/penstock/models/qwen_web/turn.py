@@ -1,40 +1,34 @@
-"""One answer of a chat: asked behind the answer before it, or in a new chat with all that was said.
+"""One response of a chat: requested after the previous response, or in a new chat.
 
-A `Turn` is the model that the tool middleware asks, for one request: what reaches it has tools and
-calls as words. It knows its place in a chat and moves it with each complete answer, so a middleware
-that asks again goes on where it was. A server that has lost the chat, or is busy in it, is asked in
-a new one.
+A `ChatTurn` is the upstream of the tool middleware for one request: it receives tools and calls as
+text. It knows its position in a chat and moves it after each complete response, so that a retry of
+the middleware continues in the same chat. If the server has lost the chat, or is busy in it, the
+request is sent whole to a new one.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import aclosing
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from penstock import _json
 from penstock.apis import Api
 from penstock.errors import JSONParseError
-from penstock.events import Done, Event, Failed, MessageStart
-from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.base import Batches, Tap, one_by_one
+from penstock.events import Done, Event, Failed, MessageStart, ToolCallDelta, ToolCallEnd
+from penstock.messages import AssistantMessage
+from penstock.models.base import Batches, Model, Tap, iter_events
 from penstock.models.http import HTTPModel, HTTPStream, Report
-from penstock.models.qwen_web.credentials import HEADERS
+from penstock.models.qwen_web.sessions import MAX_ID, ChatPosition, ParentField
 from penstock.request import Message, Request, SystemMessage
 
-Parent = Literal["response_id", "parent_id"]
-"""Which id of an answer the next message names: public clients disagree."""
-
-MAX_ID: Final = 128
-"""How many characters an id has that is kept: a server's have 36, and sessions are many.
-
-No more than a store has for a key, which gives longer ones back as something else.
-"""
+OWN_HEADERS: Final = frozenset({"authorization", "cookie", "bx-umidtoken", "user-agent"})
+"""The headers of the credentials: those of a request are not sent."""
 
 MAX_REASON: Final = 500
-"""How many characters of a refusal are looked at: reasons are short, and hostile ones are not."""
+"""How many characters of an error message are searched: reasons are short."""
 
 _EDGES: Final = (MessageStart, Done, Failed)
 _GONE: Final = frozenset({404, 410})
@@ -43,45 +37,32 @@ _LOST: Final = re.compile(
     r"\b(?:not exist|not found|no longer|deleted|expired|in progress)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""What a server says that has no such chat, no such answer in it, or is not done with it."""
+"""Errors for a chat that does not exist, has no such response, or is still busy."""
 
 
-class Place(Struct, frozen=True):
-    """Where in which chat: the ids that the server named when it began the last answer."""
+class ChatTurn(Model):
+    """Gets one response from *http*, at *position*; *report* collects the statistics.
 
-    chat_id: str = ""
-    parent_id: str = ""
-    response_id: str = ""
-
-    def next_parent(self, parent: Parent) -> str:
-        """Give the id that the next message names; empty where it is unknown."""
-        known = self.response_id if parent == "response_id" else self.parent_id
-        return known if self.chat_id else ""
-
-
-class Turn:
-    """Asks *http* for one answer, at *place*; *report* becomes the account of all that it took.
-
-    *news* and *rule* are what the chat was not told yet, for before and behind the message.
+    *news* and *rule* are what the chat does not know yet; they precede and follow the message.
     """
 
     def __init__(
         self,
         http: HTTPModel,
-        place: Place,
-        parent: Parent,
+        position: ChatPosition,
+        parent: ParentField,
         report: Report,
         *,
         chat_mode: str = "guest",
         news: str = "",
         rule: str = "",
     ) -> None:
-        self.place = place
-        self._model = report.model
+        self.position = position
         self.is_new = False
-        """Whether a chat was begun."""
+        """Whether a new chat was started."""
+        self._model = report.model
         self._http = http
-        self._parent: Parent = parent
+        self._parent: ParentField = parent
         self._report = report
         self._chat_mode = chat_mode
         self._news = news
@@ -94,68 +75,64 @@ class Turn:
 
     @property
     def api(self) -> Api:
-        """The API that the server speaks."""
+        """The API of the server."""
         return self._http.api
 
+    @property
+    def api_name(self) -> str:
+        """The name of the server's API."""
+        return self._http.api_name
+
     def stream(self, request: Request) -> HTTPStream:
-        """Begin to answer *request*; never raises, every failure is in the stream."""
-        return HTTPStream(one_by_one(self.batches(request)), self._report, interval=0)
-
-    async def complete(self, request: Request) -> AssistantMessage:
-        """Give the whole answer; one that failed has `error` set."""
-        return await self.stream(request).result()
-
-    async def close(self) -> None:
-        """Leave the connections alone: they are everybody's."""
+        """Start the response to *request*; every failure is reported in the stream."""
+        return HTTPStream(iter_events(self.batches(request)), self._report, interval=0)
 
     async def batches(self, request: Request, tap: Tap | None = None) -> Batches:
-        """Give the events of the answer as they arrive, from this chat or from a new one."""
-        if self.place.next_parent(self._parent):
+        """Yield the events of the response, from this chat or from a new one."""
+        if self.position.parent_for_next(self._parent):
             lost = False
-            async with aclosing(self._ask(self._rest_of(request), tap)) as batches:
+            async with aclosing(self._send(self._make_next(request), tap)) as batches:
                 async for batch in batches:
                     lost = is_lost(batch)
                     if not lost:
                         yield batch
             if not lost:
                 return
-        self.place, self.is_new = Place(), True
-        async with aclosing(self._ask(self._whole_of(request), tap)) as batches:
+        self.position, self.is_new = ChatPosition(), True
+        whole = self._make_request(request, request.messages, {})
+        async with aclosing(self._send(whole, tap)) as batches:
             async for batch in batches:
                 yield batch
 
-    async def _ask(self, request: Request, tap: Tap | None) -> Batches:
-        """Ask once; the beginning waits for what it begins, the end until the place is known.
+    async def _send(self, request: Request, tap: Tap | None) -> Batches:
+        """Yield the events of one request.
 
-        So a server that begins an answer only to refuse it has refused before the first event.
+        The start event is held until content follows: a server that starts a response only to
+        refuse it has then refused before the first event. The terminal event is held until the
+        position is known.
         """
-        noting = _Noting(tap)
+        recorder = _RecordingTap(tap)
         held: list[Event] = []
-        async with aclosing(self._http.batches(request, noting)) as batches:
+        async with aclosing(self._http.batches(request, recorder)) as batches:
             async for batch in batches:
                 held += batch
                 if held and not isinstance(held[-1], _EDGES):
-                    yield self._named(held)
+                    yield self._set_model(held)
                     held = []
-        self._note(noting, held)
+        add_report(self._report, recorder.report)
+        if held and isinstance(held[-1], Done):
+            ids = {k: v for k, v in recorder.report.session.items() if len(v) <= MAX_ID}
+            self.position = ChatPosition(
+                ids.get("chat_id") or recorder.chat_id,
+                ids.get("parent_id", ""),
+                ids.get("response_id", ""),
+            )
+            self._news = self._rule = ""
         if held:
-            yield self._named(held)
+            yield self._set_model(held)
 
-    def _note(self, noting: _Noting, ended: list[Event]) -> None:
-        """Move on, if the answer is complete; add what it took to the account."""
-        add_report(self._report, noting.report)
-        if not ended or not isinstance(ended[-1], Done):
-            return
-        named = {k: v for k, v in noting.report.session.items() if len(v) <= MAX_ID}
-        self.place = Place(
-            named.get("chat_id") or noting.chat_id,
-            named.get("parent_id", ""),
-            named.get("response_id", ""),
-        )
-        self._news = self._rule = ""
-
-    def _named(self, batch: list[Event]) -> list[Event]:
-        """Name the model that answers, which this API never does."""
+    def _set_model(self, batch: list[Event]) -> list[Event]:
+        """Set the name of the model, which this API does not send."""
         first, last = batch[0], batch[-1]
         if isinstance(first, MessageStart) and not first.model:
             batch[0] = structs.replace(first, model=self._model)
@@ -163,34 +140,31 @@ class Turn:
             last.message.model = last.message.model or self._model
         return batch
 
-    # --- what is asked ---
-
-    def _whole_of(self, request: Request) -> Request:
-        """Ask with everything that was said, in a chat that is begun for it."""
-        return self._asked(request, request.messages, {})
-
-    def _rest_of(self, request: Request) -> Request:
-        """Ask with what follows the last answer, and what the chat was not told before."""
+    def _make_next(self, request: Request) -> Request:
+        """Return a request with the messages since the last response and what else is new."""
         before = [SystemMessage(self._news)] if self._news else []
-        behind = [SystemMessage(self._rule)] if self._rule else []
-        parent = self.place.next_parent(self._parent)
-        place = {"chat_id": self.place.chat_id, "parent_id": parent}
-        return self._asked(request, [*before, *since_answer(request.messages), *behind], place)
+        after = [SystemMessage(self._rule)] if self._rule else []
+        parent = self.position.parent_for_next(self._parent)
+        ids = {"chat_id": self.position.chat_id, "parent_id": parent}
+        messages = [*before, *since_response(request.messages), *after]
+        return self._make_request(request, messages, ids)
 
-    def _asked(self, request: Request, messages: list[Message], place: dict[str, str]) -> Request:
-        """Give the request that goes out: nothing in it is the client's but words and options."""
-        headers = {k: v for k, v in request.headers.items() if k.lower() not in HEADERS}
+    def _make_request(
+        self, request: Request, messages: list[Message], ids: dict[str, str]
+    ) -> Request:
+        """Return the upstream request; the client sets only messages and options of it."""
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in OWN_HEADERS}
         return structs.replace(
             request,
             messages=messages,
             session="",
             headers=headers,
-            extra={**place, "chat_mode": self._chat_mode},
+            extra={**ids, "chat_mode": self._chat_mode},
         )
 
 
-class _Noting(Tap):
-    """Notes in which chat was asked; the rest is for *tap*."""
+class _RecordingTap(Tap):
+    """Records the chat id and the report of a request; passes the bytes to *tap*."""
 
     def __init__(self, tap: Tap | None) -> None:
         self.report = Report()
@@ -199,10 +173,10 @@ class _Noting(Tap):
 
     def sent(self, body: bytes) -> None:
         try:
-            asked = _json.decode(body)
+            fields = _json.decode(body)
         except JSONParseError:
-            asked = None
-        chat = asked.get("chat_id") if isinstance(asked, dict) else None
+            fields = None
+        chat = fields.get("chat_id") if isinstance(fields, dict) else None
         self.chat_id = chat if isinstance(chat, str) else ""
         self._tap.sent(body)
 
@@ -213,33 +187,57 @@ class _Noting(Tap):
         self.report = report
 
 
-def since_answer(messages: list[Message]) -> list[Message]:
-    """Give the messages behind the last answer: a question, or the results of all its calls."""
-    answers = [at for at, each in enumerate(messages) if isinstance(each, AssistantMessage)]
-    return messages[answers[-1] + 1 :] if answers else list(messages)
+def since_response(messages: list[Message]) -> list[Message]:
+    """Return the messages after the last response: a question, or the results of its calls."""
+    places = [at for at, each in enumerate(messages) if isinstance(each, AssistantMessage)]
+    return messages[places[-1] + 1 :] if places else list(messages)
 
 
 def is_lost(batch: list[Event]) -> bool:
-    """Tell an answer that is nothing but the news that its chat cannot be used."""
+    """Return whether *batch* is only the failure that the chat cannot be used."""
     end = batch[-1] if batch else None
     if not isinstance(end, Failed) or any(not isinstance(e, MessageStart) for e in batch[:-1]):
         return False
-    return end.error.status in _GONE or _says_lost(end.error)
-
-
-def _says_lost(error: ErrorInfo) -> bool:
+    error = end.error
+    if error.status in _GONE:
+        return True
     return error.kind == "provider" and bool(_LOST.search(error.message[:MAX_REASON]))
 
 
 def add_report(total: Report, report: Report) -> None:
-    """Add what one question took to what the whole answer did."""
+    """Add the statistics of one request to those of the whole response."""
     total.attempts += report.attempts
     total.failures += report.failures
     total.skipped += report.skipped
     total.duration = (total.duration or 0.0) + (report.duration or 0.0)
-    for name in ("model", "status", "request_id", "usage", "session"):
-        setattr(total, name, getattr(report, name))
-    for name in ("first_byte", "first_token"):
-        if getattr(total, name) is None:
-            setattr(total, name, getattr(report, name))
+    total.model = report.model
+    total.status = report.status
+    total.request_id = report.request_id
+    total.usage = report.usage
+    total.session = report.session
+    if total.first_byte is None:
+        total.first_byte = report.first_byte
+    if total.first_token is None:
+        total.first_token = report.first_token
     total.left_out = list(dict.fromkeys([*total.left_out, *report.left_out]))
+
+
+def drop_deltas(batch: list[Event]) -> list[Event]:
+    """Return *batch* without the deltas of calls that end in it; their `raw` moves to the end.
+
+    An encoder holds the last brace of a delta until the end of its call, and would send two chunks
+    for arguments that arrived at once. For a call without deltas it sends one.
+    """
+    ended = {event.index for event in batch if isinstance(event, ToolCallEnd)}
+    if not ended:
+        return batch
+    raws: dict[int, str] = {}
+    kept: list[Event] = []
+    for event in batch:
+        if isinstance(event, ToolCallDelta) and event.index in ended:
+            raws[event.index] = raws.get(event.index, "") + event.raw
+        elif isinstance(event, ToolCallEnd):
+            kept.append(structs.replace(event, raw=raws.pop(event.index, "") + event.raw))
+        else:
+            kept.append(event)
+    return kept

@@ -24,8 +24,14 @@ from models.loopback_servers import (
 from penstock import HTTPModel, Request, apis
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Text
-from penstock.models.http import HTTPCall, Report, Retry, Timeouts
-from penstock.models.http.keys import Key, Mask, find_key, secrets_in_headers, secrets_in_url
+from penstock.models.http import HTTPCall, Report, RetryPolicy, Timeouts
+from penstock.models.http.redaction import (
+    Redactor,
+    Secret,
+    find_header_secrets,
+    find_secret,
+    find_url_secrets,
+)
 from penstock.request import UserMessage
 
 APIS = apis.names()
@@ -72,7 +78,7 @@ def test_no_error_no_log_and_no_report_tells_the_key(
                 upstream.url,
                 "m",
                 KEY,
-                retry=Retry(2, 0.001),
+                retry=RetryPolicy(2, 0.001),
                 timeouts=Timeouts(first_byte=0.02),
             ) as model,
         ):
@@ -189,10 +195,10 @@ def test_an_address_comes_from_the_environment_too() -> None:
 
 
 def test_a_key_shows_itself_to_nobody() -> None:
-    key = Key(f" {KEY}\n")
+    key = Secret(f" {KEY}\n")
     assert key.reveal() == KEY
     assert bool(key)
-    assert not Key("")
+    assert not Secret("")
     assert KEY not in f"{key!r}{key}{[key]}"
     assert repr(HTTPCall("http://h/?key=k", {"authorization": KEY}, b"12")) == (
         "HTTPCall(POST http://h/, 2 bytes)"
@@ -200,14 +206,14 @@ def test_a_key_shows_itself_to_nobody() -> None:
     with pytest.raises(TypeError):
         pickle.dumps(key)
     with pytest.raises(UsageError) as refused:
-        Key(f"{KEY}\x00")
+        Secret(f"{KEY}\x00")
     assert KEY not in str(refused.value)
 
 
 def test_the_first_name_that_the_environment_has_counts() -> None:
-    assert find_key(None, ("A", "B"), {"A": "", "B": "two"}).reveal() == "two"
-    assert find_key("one", ("A",), {"A": "two"}).reveal() == "one"
-    assert not find_key("", ("A",), {"A": "two"})
+    assert find_secret(None, ("A", "B"), {"A": "", "B": "two"}).reveal() == "two"
+    assert find_secret("one", ("A",), {"A": "two"}).reveal() == "one"
+    assert not find_secret("", ("A",), {"A": "two"})
 
 
 @pytest.mark.parametrize(
@@ -223,29 +229,29 @@ def test_the_first_name_that_the_environment_has_counts() -> None:
     ],
 )
 def test_a_mask_hides_a_key_and_its_beginning(text: str, shown: str) -> None:
-    assert Mask([KEY, "x", ""]).text(text) == shown
-    assert Mask([KEY]).body(text.encode() + b"\xff") == shown.encode() + b"\xff"
+    assert Redactor([KEY, "x", ""]).text(text) == shown
+    assert Redactor([KEY]).body(text.encode() + b"\xff") == shown.encode() + b"\xff"
 
 
 def test_a_mask_hides_a_key_as_a_url_and_as_json_have_it_and_half_a_character_is_no_trouble() -> (
     None
 ):
-    mask = Mask(['sk-"quoted"\\0123', f"{KEY}\ud800"])
+    mask = Redactor(['sk-"quoted"\\0123', f"{KEY}\ud800"])
     assert mask.body(b'{"key": "sk-\\"quoted\\"\\\\0123"}') == b'{"key": "***"}'
     assert mask.text("?key=sk-%22quoted%22%5C0123") == "?key=***"
     assert KEY[:8] not in mask.text(KEY)
 
 
 def test_a_mask_is_quick_on_hostile_text() -> None:
-    assert Mask([KEY]).text(KEY[:9] * 8_000).count("***") == 8_000
+    assert Redactor([KEY]).text(KEY[:9] * 8_000).count("***") == 8_000
 
 
 def test_secrets_are_found_where_they_stand() -> None:
-    assert "c2VjcmV0" in secrets_in_headers({"Authorization": "Basic c2VjcmV0", "Accept": "x"})
+    assert "c2VjcmV0" in find_header_secrets({"Authorization": "Basic c2VjcmV0", "Accept": "x"})
     cookie = "theme=dark; token=eyJhbGciOi"
     parts = ["theme=dark", "token=eyJhbGciOi", "eyJhbGciOi"]
-    assert secrets_in_headers({"Cookie": cookie}) == [cookie, *parts]
-    assert "Bearer" not in secrets_in_headers({"authorization": "Bearer sk-123"})
-    assert secrets_in_url("http://h/?key=one&alt=sse") == ["one"]
-    found = secrets_in_url("http://user:pa%20ss@proxy:1")
+    assert find_header_secrets({"Cookie": cookie}) == [cookie, *parts]
+    assert "Bearer" not in find_header_secrets({"authorization": "Bearer sk-123"})
+    assert find_url_secrets("http://h/?key=one&alt=sse") == ["one"]
+    found = find_url_secrets("http://user:pa%20ss@proxy:1")
     assert found == ["pa%20ss", "pa ss", b64encode(b"user:pa ss").decode()]

@@ -38,7 +38,7 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage
 from penstock.models import DemoModel
-from penstock.models.middleware.choice import choice_schema
+from penstock.models.middleware.tool_choice import make_call_schema
 from penstock.request import ToolChoice, UserMessage
 from penstock.values.schema import Schema
 
@@ -88,7 +88,7 @@ def test_none_holds_for_a_format_that_cannot_be_read_without_its_calls() -> None
     model = ToolMiddleware(Scripted(written), "harmony", on_error=on_error)
     answer = answer_of(model, asking(tool_choice=ToolChoice("none")))
     assert answer.tool_calls == []
-    assert heard == ["the request allows no call of 'get_weather' here"]
+    assert heard == ["the request does not allow a call of 'get_weather'"]
 
 
 def test_required_is_said_and_satisfied_at_once_where_the_model_obeys() -> None:
@@ -116,7 +116,7 @@ def test_an_answer_without_the_required_call_is_asked_for_once_more() -> None:
         "Opaque",
         "ToolCall",
     ]
-    assert parts(done.message) == [{"type": "retry", "reason": "no call came"}]
+    assert parts(done.message) == [{"type": "retry", "reason": "the demanded call is missing"}]
     assert done.message.usage == Usage(20, 10, 2, 4, 6, 30, {"attempts": [{"n": 1}, {"n": 1}]})
     assert sum(isinstance(event, Done) for event in events) == 1
 
@@ -140,7 +140,7 @@ def test_the_retry_is_bounded_and_on_error_hears_that_no_call_came() -> None:
     assert len(upstream.asked) == 2
     assert answer.text == "No.No!"
     assert answer.stop_reason == "stop"
-    assert heard == ["a call was demanded, and none came"]
+    assert heard == ["the response has no call, although one was demanded"]
 
 
 def test_without_retries_the_answer_stands() -> None:
@@ -183,7 +183,7 @@ def test_a_named_tool_is_the_only_one_that_is_shown_and_the_only_one_that_passes
     assert "get_weather" not in upstream.asked[0].system
     assert "You must call the tool `take_note` in this answer." in upstream.asked[0].system
     assert [e.call.name for e in events if isinstance(e, ToolCallEnd)] == ["take_note"]
-    assert heard == ["the request allows no call of 'get_weather' here"]
+    assert heard == ["the request does not allow a call of 'get_weather'"]
     assert "".join(event.raw for event in events) == CALL + NOTING
 
 
@@ -235,8 +235,8 @@ def test_without_parallel_calls_the_first_passes_and_the_others_stay_text() -> N
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"tool_choice": ToolChoice("tool", "fly")}, "'fly' is chosen"),
-        ({"tool_choice": REQUIRED, "tools": []}, "there are no tools"),
+        ({"tool_choice": ToolChoice("tool", "fly")}, "'fly', which is not among the tools"),
+        ({"tool_choice": REQUIRED, "tools": []}, "the request has no tools"),
     ],
 )
 def test_a_choice_that_cannot_be_made_fails_in_the_stream(fields: Any, why: str) -> None:
@@ -302,7 +302,7 @@ def test_a_structural_tag_makes_sure_of_calls(
 
 def test_an_upstream_that_names_its_api_gets_the_fields_in_its_own_words() -> None:
     class Named(Scripted):
-        api = "ollama"
+        api_name = "ollama"
 
     upstream = Named(CALL)
     answer_of(ToolMiddleware(upstream, constrain="grammar"), asking(tool_choice=REQUIRED))
@@ -368,7 +368,7 @@ def test_what_cannot_be_read_is_an_unknown_call_that_is_never_run(text: str) -> 
     assert isinstance(events[-1], Done)
     assert events[-1].reason == "tool_use"
     assert len(heard) == 1
-    assert "no JSON object" in heard[0]
+    assert "not a JSON object" in heard[0]
 
 
 def test_a_call_of_another_tool_than_the_chosen_one_is_never_run() -> None:
@@ -472,13 +472,13 @@ def test_a_failed_choice_is_a_failed_stream() -> None:
 def test_the_schema_of_a_choice_takes_references_along() -> None:
     city = {"$defs": {"c": {"type": "string"}}, "properties": {"city": {"$ref": "#/$defs/c"}}}
     odd = {"properties": {"default": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}
-    schema = Schema(choice_schema([Tool("a", "", city), Tool("b", "", odd), NOTE]))
+    schema = Schema(make_call_schema([Tool("a", "", city), Tool("b", "", odd), NOTE]))
     assert schema.accepts({"name": "a", "arguments": {"city": "x"}})
     assert not schema.accepts({"name": "a", "arguments": {"city": 1}})
     assert schema.accepts({"name": "b", "arguments": {"default": 1}})
     assert not schema.accepts({"name": "b", "arguments": {"default": "x"}})
     assert not schema.accepts({"name": "c", "arguments": {}})
-    assert Schema(choice_schema([WEATHER])).accepts({"name": "get_weather", "arguments": PARIS})
+    assert Schema(make_call_schema([WEATHER])).accepts({"name": "get_weather", "arguments": PARIS})
 
 
 # --- sent back ---

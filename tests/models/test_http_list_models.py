@@ -9,9 +9,9 @@ import pytest
 from models.loopback_servers import STALL, Reply, Seen, Upstream, refusal, run, serving
 from penstock import _json, apis
 from penstock.errors import ProviderError, UsageError
-from penstock.models.http import listing
+from penstock.models.http import list_models as module
 from penstock.models.http.aiohttp_transport import AiohttpTransport
-from penstock.models.http.listing import model_names
+from penstock.models.http.list_models import list_models
 from penstock.models.http.transport import TransportError
 
 CANARY = "sk-Canary7d21f0c2e5"
@@ -31,7 +31,7 @@ def listed(
             transport = AiohttpTransport()
             try:
                 url = server.url + path
-                return await model_names(api, url, key, transport=transport, **options), server
+                return await list_models(api, url, key, transport=transport, **options), server
             finally:
                 await transport.close()
 
@@ -58,7 +58,7 @@ def test_every_api_lists_its_models(api: str, page: object, path: str) -> None:
 
 
 def test_every_api_has_a_listing() -> None:
-    assert set(listing.LISTINGS) == set(apis.names())
+    assert set(module.LIST_ENDPOINTS) == set(apis.names())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_every_api_has_a_listing() -> None:
     ],
 )
 def test_a_base_url_may_have_some_of_the_path_or_all(api: str, path: str, asked: str) -> None:
-    key = listing.LISTINGS[api].key
+    key = module.LIST_ENDPOINTS[api].key
     _, server = listed(api, json_reply({key: []}), path=path)
     assert server.seen[0].path == asked
 
@@ -96,7 +96,7 @@ def test_pages_without_end_are_left() -> None:
     endless = json_reply({"data": [{"id": "a"}], "has_more": True, "last_id": "a"})
     names, server = listed("anthropic", endless)
     assert names == ["a"]
-    assert len(server.seen) == listing.MAX_PAGES
+    assert len(server.seen) == module.MAX_PAGES
 
 
 def test_the_key_and_the_headers_go_along_as_the_api_wants_them() -> None:
@@ -131,7 +131,7 @@ def test_entries_that_name_nothing_are_left_out() -> None:
 
 
 def test_a_list_that_is_too_long_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MAX_LIST", 1000)
+    monkeypatch.setattr(module, "MAX_LIST", 1000)
     with pytest.raises(TransportError, match="1000 bytes"):
         listed("openai-chat", Reply([b" " * 600, b" " * 600, STALL]))
 
