@@ -9,7 +9,7 @@ import pytest
 
 from agent.scenes import talking, text
 from agent.session.records import agent, run
-from cli.chat.test_telling import page_of
+from cli.chat.test_render import render_lines
 from penstock.agent import Agent, Finding
 from penstock.agent.events import MessageEnded
 from penstock.agent.recovery.summarize import pieces_of
@@ -34,7 +34,7 @@ async def reminded(session: Session) -> None:
     ]
     assert [message.source for message in said] == ["", "rule"]
     assert "Say no hello." in said[1].text
-    assert not [line for line in page_of(*events) if line.startswith(">") and "hello" in line]
+    assert not [line for line in render_lines(*events) if line.startswith(">") and "hello" in line]
     view = UIStream()
     chunks = [chunk for event in events for chunk in view.feed(event)]
     (told,) = [chunk for chunk in chunks if chunk["type"] == "data-reminder"]

@@ -235,7 +235,7 @@ def test_without_parallel_calls_the_first_passes_and_the_others_stay_text() -> N
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"tool_choice": ToolChoice("tool", "fly")}, "'fly', which is not among the tools"),
+        ({"tool_choice": ToolChoice("tool", "fly")}, "'fly', which is not a tool"),
         ({"tool_choice": REQUIRED, "tools": []}, "the request has no tools"),
     ],
 )

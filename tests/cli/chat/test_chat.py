@@ -1,4 +1,4 @@
-"""`penstock chat` in a real terminal: with the scripted model, and with servers on this machine."""
+"""`penstock chat` in a real terminal, with the scripted model and with servers on loopback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import structs
 
 from agent.scenes import calls, reply, text
 from agent.session.records import HEADER, entry, lines_of, user
-from cli.chat.sitting import DEADLINE, sitting
+from cli.chat.chat_driver import DEADLINE, start_chat
 from models.loopback_servers import STALL, Reply, Upstream, serving
 from penstock.agent.session import ToolStartEntry
 from penstock.messages import AssistantMessage, ToolCall
@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "chat.md"
 INTERRUPT, END = "\x03", "\x04"
 
 ASKED = "y yes, n no"
-IDLE = "ask for something"
+IDLE = "type a request"
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -38,13 +38,13 @@ def flags(upstream: Upstream) -> list[str]:
 
 
 def transcript(number: int) -> str:
-    """Give what the documentation shows of a terminal."""
+    """Return a terminal session of the documentation."""
     pages = DOCS.read_text().split("```text\n")
     return pages[number + 1].split("```")[0].strip("\n")
 
 
 def call_in_pieces(name: str, *pieces: str) -> list[bytes]:
-    """Give the beginning of an answer that calls a tool, its arguments in pieces."""
+    """Return the beginning of a response that calls a tool, with its arguments in pieces."""
     head = {"index": 0, "id": "c1", "type": "function", "function": {"name": name}}
     deltas = [head, *({"index": 0, "function": {"arguments": piece}} for piece in pieces)]
     return [
@@ -61,48 +61,48 @@ def call_in_pieces(name: str, *pieces: str) -> list[bytes]:
     ]
 
 
-def test_a_file_is_written_once_somebody_says_yes_and_is_remembered(tmp_path: Path) -> None:
+def test_a_file_is_written_after_approval_and_the_session_is_resumed(tmp_path: Path) -> None:
     async def main() -> None:
-        async with sitting(tmp_path, "--pace", "0") as seat:
-            await seat.until("penstock-demo", IDLE)
-            seat.type("write a file hello.py\r")
-            seen = await seat.until("May write_file run?", ASKED)
+        async with start_chat(tmp_path, "--pace", "0") as chat:
+            await chat.until("penstock-demo", IDLE)
+            chat.type("write a file hello.py\r")
+            seen = await chat.until("Run write_file?", ASKED)
             assert transcript(0) in seen
             assert not (tmp_path / "hello.py").exists()
-            seat.type("y\r")
-            await seat.until("→ Made hello.py: 149 bytes in 9 lines.", "write_file says", IDLE)
+            chat.type("y\r")
+            await chat.until("→ Made hello.py: 149 bytes in 9 lines.", "write_file says", IDLE)
             assert (tmp_path / "hello.py").read_text() == PYTHON
-            seat.type('edit hello.py: replace "world" with "moon"\r')
-            await seat.until("- world", "+ moon", "May edit_file run?")
-            seat.type("n the moon is far away\r")
-            await seat.until("→ The call was denied: the moon is far away", IDLE)
-            assert transcript(1) in seat.screen.text
+            chat.type('edit hello.py: replace "world" with "moon"\r')
+            await chat.until("- world", "+ moon", "Run edit_file?")
+            chat.type("n the moon is far away\r")
+            await chat.until("→ The call was denied: the moon is far away", IDLE)
+            assert transcript(1) in chat.screen.text
             assert (tmp_path / "hello.py").read_text() == PYTHON
-            seat.type(END)
-            assert await seat.end() == 0
-            assert "--resume goes on with this" in seat.screen.text
-        async with sitting(tmp_path, "--pace", "0", "--resume") as seat:
-            await seat.until("8 messages so far", "> write a file hello.py", IDLE)
-            seat.type("/sessions\r")
-            await seat.until("●  1", "8 messages  write a file hello.py")
-            seat.type("/fork\r/export talk.md\r")
-            await seat.until("a copy of", "wrote")
+            chat.type(END)
+            assert await chat.end() == 0
+            assert "--resume continues this session" in chat.screen.text
+        async with start_chat(tmp_path, "--pace", "0", "--resume") as chat:
+            await chat.until("8 messages so far", "> write a file hello.py", IDLE)
+            chat.type("/sessions\r")
+            await chat.until("●  1", "8 messages  write a file hello.py")
+            chat.type("/fork\r/export talk.md\r")
+            await chat.until("this is a copy of", "wrote")
             assert "write a file hello.py" in (tmp_path / "talk.md").read_text()
-            seat.type("\x1b[A\x1b[A\x1b[A\x1b[A")  # the prompt of the last time
-            await seat.until('> edit hello.py: replace "world" with "moon"')
-            seat.type(INTERRUPT)
-            await seat.until(IDLE)
-            seat.type(INTERRUPT)
-            await seat.until("Ctrl-C again leaves")
-            seat.type(INTERRUPT)
-            assert await seat.end() == 0
+            chat.type("\x1b[A\x1b[A\x1b[A\x1b[A")  # the prompt of the last time
+            await chat.until('> edit hello.py: replace "world" with "moon"')
+            chat.type(INTERRUPT)
+            await chat.until(IDLE)
+            chat.type(INTERRUPT)
+            await chat.until("press Ctrl-C again to quit")
+            chat.type(INTERRUPT)
+            assert await chat.end() == 0
         assert len(list((tmp_path / "state/penstock/sessions").glob("*.jsonl"))) == 2
 
     run(main())
 
 
 def killed(folder: Path, *commands: str) -> None:
-    """Leave the session of a chat that was killed while it ran *commands*."""
+    """Write the session of a chat that was killed while it ran *commands*."""
     ran = [ToolCall(f"c{n}", "run_bash", {"command": one}) for n, one in enumerate(commands, 1)]
     answer = AssistantMessage("m", "m", [*ran], "tool_use")
     said = [entry(1, user("Pay both.")), entry(2, answer)]
@@ -123,29 +123,29 @@ def test_a_call_that_a_crash_interrupted_is_shown_and_asked_about(tmp_path: Path
     async def main() -> None:
         async with (
             serving(reply(text("So it is."))) as upstream,
-            sitting(tmp_path, *flags(upstream), "--resume", "Go on") as seat,
+            start_chat(tmp_path, *flags(upstream), "--resume", "Go on") as chat,
         ):
-            await seat.until("echo 1 >> paid", "its outcome is unknown", "What became of it?")
+            await chat.until("echo 1 >> paid", "its outcome is unknown", "What is its outcome?")
             assert not upstream.seen
-            seat.type(INTERRUPT)  # the prompt waits in the line: it is taken out
-            await seat.until("r runs it again")
-            seat.type("y\r")
-            await seat.until("! r runs it again")
-            seat.type("d paid by hand\r")
-            await seat.until("What became of it?")
-            seat.type("r\r")
-            await seat.until("So it is.", IDLE)
+            chat.type(INTERRUPT)  # removes the prompt, which waits in the input
+            await chat.until("r runs it again")
+            chat.type("y\r")
+            await chat.until("! r runs it again")
+            chat.type("d paid by hand\r")
+            await chat.until("What is its outcome?")
+            chat.type("r\r")
+            await chat.until("So it is.", IDLE)
             results = [one for one in upstream.seen[0].json["messages"] if one["role"] == "tool"]
             assert [one["tool_call_id"] for one in results] == ["c1", "c2"]
             assert results[0]["content"] == "paid by hand"
             assert (tmp_path / "paid").read_text() == "2\n"
-            seat.type(END)
-            assert await seat.end() == 0
+            chat.type(END)
+            assert await chat.end() == 0
 
     run(main())
 
 
-def test_arguments_are_seen_growing_and_ctrl_c_stops_them(tmp_path: Path) -> None:
+def test_arguments_are_shown_as_they_arrive_and_ctrl_c_stops_them(tmp_path: Path) -> None:
     begun = ['{"path": "tides.txt", "con', 'tent": "High water\\nat si', "x, \\u2026"]
     growing = Reply([*call_in_pieces("write_file", *begun), STALL])
     endless = Reply([*call_in_pieces("run_bash", '{"command": "rm -r'), STALL])
@@ -155,33 +155,33 @@ def test_arguments_are_seen_growing_and_ctrl_c_stops_them(tmp_path: Path) -> Non
         script = [growing, reply(text("As you like.")), endless, reply(looking)]
         async with (
             serving(*script, reply(text("Nothing is there."))) as upstream,
-            sitting(tmp_path, *flags(upstream), "write the tides", "--no-session") as seat,
+            start_chat(tmp_path, *flags(upstream), "write the tides", "--no-session") as chat,
         ):
-            await seat.until("● write_file tides.txt", "  │ High water", "  │ at six, …")
-            seat.type(INTERRUPT)
-            await seat.until("instead > say what")
-            seat.type(INTERRUPT)
-            await seat.until("the call was cut off", "■ stopped", IDLE)
+            await chat.until("● write_file tides.txt", "  │ High water", "  │ at six, …")
+            chat.type(INTERRUPT)
+            await chat.until("instead > type a new")
+            chat.type(INTERRUPT)
+            await chat.until("the call was cut off", "■ stopped", IDLE)
             await asyncio.wait_for(upstream.left.wait(), DEADLINE)
             assert not (tmp_path / "tides.txt").exists()
-            seat.type("then tidy up\r")
-            await seat.until("As you like.", IDLE)
-            seat.type("please\r")
-            await seat.until("  $ rm -r")
-            seat.type(INTERRUPT)
-            await seat.until("instead > say what")
-            assert transcript(2) in seat.screen.text
-            seat.type("only look\r")
-            await seat.until("> only look", "● list_files", "Nothing is there.", IDLE)
+            chat.type("then tidy up\r")
+            await chat.until("As you like.", IDLE)
+            chat.type("please\r")
+            await chat.until("  $ rm -r")
+            chat.type(INTERRUPT)
+            await chat.until("instead > type a new")
+            assert transcript(2) in chat.screen.text
+            chat.type("only look\r")
+            await chat.until("> only look", "● list_files", "Nothing is there.", IDLE)
             assert "only look" in str(upstream.seen[3].json["messages"][-1])
-            seat.type("/quit\r")
-            assert await seat.end() == 0
+            chat.type("/quit\r")
+            assert await chat.end() == 0
         assert not (tmp_path / "state").exists()
 
     run(main())
 
 
-def test_what_is_typed_while_it_works_steers_and_follows_up(tmp_path: Path) -> None:
+def test_input_during_a_response_steers_or_follows_up(tmp_path: Path) -> None:
     rules = tmp_path / ".penstock/rules"
     rules.mkdir(parents=True)
     (rules / "no-sudo.md").write_text("---\ncondition: sudo\n---\nWork without it.\n")
@@ -192,29 +192,29 @@ def test_what_is_typed_while_it_works_steers_and_follows_up(tmp_path: Path) -> N
     async def main() -> None:
         async with (
             serving(*map(reply, script)) as upstream,
-            sitting(tmp_path, *flags(upstream), "wait for me") as seat,
+            start_chat(tmp_path, *flags(upstream), "wait for me") as chat,
         ):
-            await seat.until("! rule no-sudo stopped the answer", "Work without it.")
-            await seat.until("May run_bash run?")
-            seat.type("e\r")
-            await seat.until("command > echo begun; sleep 600")
-            seat.type("\x1b[H\x1b[1;5C\x1b[1;5C\x08\x17well;\r")
-            await seat.until("  ┆ well")
-            seat.type("+and then tell me more\r")
-            await seat.until("later: and then tell me more")
-            seat.type("do not wait\r")
-            await seat.until("→ Skipped due to queued user message.", "> do not wait")
-            seen = await seat.until("I have stopped.", "> and then tell", "And this is the end.")
+            await chat.until("! rule no-sudo stopped the response", "Work without it.")
+            await chat.until("Run run_bash?")
+            chat.type("e\r")
+            await chat.until("command > echo begun; sleep 600")
+            chat.type("\x1b[H\x1b[1;5C\x1b[1;5C\x17well\r")
+            await chat.until("  ┆ well")
+            chat.type("+and then tell me more\r")
+            await chat.until("later: and then tell me more")
+            chat.type("do not wait\r")
+            await chat.until("→ Skipped due to queued user message.", "> do not wait")
+            seen = await chat.until("I have stopped.", "> and then tell", "And this is the end.")
             assert seen.index("I have stopped.") < seen.index("> and then tell me more")
-            await seat.until(IDLE)
-            seat.type("/rules\r")
-            await seat.until("no-sudo (has spoken): sudo")
-            seat.type("/format hermez\r")
-            await seat.until("no format is called 'hermez'")
-            seat.type("/format hermes\r")
-            await seat.until("the format is hermes")
-            seat.child.kill(15)  # as a terminal that is closed does
-            assert await seat.end() == 0
+            await chat.until(IDLE)
+            chat.type("/rules\r")
+            await chat.until("no-sudo (has been applied): sudo")
+            chat.type("/format hermez\r")
+            await chat.until("no format is called 'hermez'")
+            chat.type("/format hermes\r")
+            await chat.until("the format is hermes")
+            chat.child.kill(15)  # SIGTERM
+            assert await chat.end() == 0
 
     run(main())
 
@@ -222,7 +222,7 @@ def test_what_is_typed_while_it_works_steers_and_follows_up(tmp_path: Path) -> N
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jgone\r\u202eevil\x9b31m"
 
 
-def test_nothing_that_a_model_or_a_tool_writes_steers_the_terminal(tmp_path: Path) -> None:
+def test_no_text_of_a_model_or_a_tool_controls_the_terminal(tmp_path: Path) -> None:
     writing = calls(
         ("write_file", {"path": "\x1b[H.txt", "content": f"{HOSTILE}\n日本語の長い行" * 12}),
         ("run_bash", {"command": "printf '\\033[2J\\033]0;owned\\007 loud'"}),
@@ -232,55 +232,55 @@ def test_nothing_that_a_model_or_a_tool_writes_steers_the_terminal(tmp_path: Pat
     async def main() -> None:
         async with (
             serving(reply(writing), reply(text("e\u0301 👩\u200d🚀 done"))) as upstream,
-            sitting(tmp_path, *flags(upstream), "be evil", width=40) as seat,
+            start_chat(tmp_path, *flags(upstream), "be evil", width=40) as chat,
         ):
-            await seat.until("May write_file run?")
-            seat.type("a\r")
-            await seat.until("May run_bash run?")
-            seat.type("y\r")
-            seen = await seat.until("done", "> ask for")
+            await chat.until("Run write_file?")
+            chat.type("a\r")
+            await chat.until("Run run_bash?")
+            chat.type("y\r")
+            seen = await chat.until("done", "> type a")
             assert r"\x1b]0;owned\x07\x1b[2Jgone" in seen.replace("\n", "")
             assert r"\u202eevil\n\x9b31m".replace(r"\n", "\n") in seen
             assert r"→ \x1b[2J\x1b]0;owned\x07 loud" in seen
-            seat.screen.width = 20
-            seat.child.setwinsize(10, 20)
-            seat.type("/tools\r")
-            await seat.until("list_files", "run_bash     Run")
-            seat.type(END)
-            assert await seat.end() == 0
-        assert "\x1b]" not in seat.raw
+            chat.screen.width = 20
+            chat.child.setwinsize(10, 20)
+            chat.type("/tools\r")
+            await chat.until("list_files", "run_bash     Run")
+            chat.type(END)
+            assert await chat.end() == 0
+        assert "\x1b]" not in chat.raw
 
     run(main())
 
 
-def test_commands_are_obeyed_and_a_question_can_be_stopped(tmp_path: Path) -> None:
+def test_slash_commands_run_and_a_question_can_be_stopped(tmp_path: Path) -> None:
     async def main() -> None:
-        async with sitting(tmp_path, "--pace", "0") as seat:
-            await seat.until(IDLE)
-            seat.type("run the command `touch it`\r")
-            await seat.until("May run_bash run?")
-            seat.type(INTERRUPT)
-            await seat.until("instead > say what")
-            seat.type("\r")
-            await seat.until(f"? {ASKED}")
-            seat.type("list the files\r")  # no answer, so it is said to the model
-            await seat.until("→ Skipped due to queued user message.", "> list the files", IDLE)
-            seat.type("run the command `touch it`\r")
-            await seat.when(lambda text: text.count("● run_bash") == 2 and ASKED in text)
-            seat.type(INTERRUPT + INTERRUPT)
-            await seat.until("■ stopped", IDLE)
+        async with start_chat(tmp_path, "--pace", "0") as chat:
+            await chat.until(IDLE)
+            chat.type("run the command `touch it`\r")
+            await chat.until("Run run_bash?")
+            chat.type(INTERRUPT)
+            await chat.until("instead > type a new")
+            chat.type("\r")
+            await chat.until(f"? {ASKED}")
+            chat.type("list the files\r")  # not an answer, so it is sent to the model
+            await chat.until("→ Skipped due to queued user message.", "> list the files", IDLE)
+            chat.type("run the command `touch it`\r")
+            await chat.when(lambda text: text.count("● run_bash") == 2 and ASKED in text)
+            chat.type(INTERRUPT + INTERRUPT)
+            await chat.until("■ stopped", IDLE)
             assert not (tmp_path / "it").exists()
-            seat.type("/usage\r/thoughts\r/compact\r/model other\r/model\r")
-            await seat.until("tokens; messages", "no thoughts", "summed up", "  ● other", IDLE)
-            seat.type("/sessions 99\r/sessions 1\r")
-            await seat.until("! a session is a number from 1 to 1", "messages so far")
-            seat.type("\x1b[200~two\nlines\x1b[201~")
-            await seat.until("> two\n  lines")
-            seat.type(INTERRUPT + "/clear\r")
-            await seat.when(lambda text: text.startswith("> ask for something"))
-            seat.type("/sessions 1\r")
-            await seat.until("4 messages so far", "> run the command `touch it`", IDLE)
-            seat.type(END)
-            assert await seat.end() == 0
+            chat.type("/usage\r/thoughts\r/compact\r/model other\r/model\r")
+            await chat.until("tokens; messages", "no reasoning", "summarize", "  ● other", IDLE)
+            chat.type("/sessions 99\r/sessions 1\r")
+            await chat.until("! No session 99: expected a number from 1 to 1.", "messages so far")
+            chat.type("\x1b[200~two\nlines\x1b[201~")
+            await chat.until("> two\n  lines")
+            chat.type(INTERRUPT + "/clear\r")
+            await chat.when(lambda text: text.startswith(f"> {IDLE}"))
+            chat.type("/sessions 1\r")
+            await chat.until("4 messages so far", "> run the command `touch it`", IDLE)
+            chat.type(END)
+            assert await chat.end() == 0
 
     run(main())

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from models.loopback_servers import refusal, serving
 from penstock.cli.app import app
-from penstock.cli.chat.keeping import usual_folder
+from penstock.cli.chat.sessions import default_folder
 
 
 @pytest.fixture(autouse=True)
@@ -39,17 +39,17 @@ def test_the_answer_goes_to_stdout_and_the_rest_to_stderr(tmp_path: Path) -> Non
         "  → Made hello.sh: 61 bytes in 3 lines.",
     ]
     assert (tmp_path / "hello.sh").read_text().endswith('echo "Hello, world!"\n')
-    assert len(list(usual_folder().glob("*.jsonl"))) == 1
+    assert len(list(default_folder().glob("*.jsonl"))) == 1
 
 
-def test_a_pipe_is_a_prompt_and_nobody_is_asked(tmp_path: Path) -> None:
+def test_the_prompt_is_read_from_a_pipe_and_calls_are_denied(tmp_path: Path) -> None:
     result = chat(tmp_path, "--no-session", "--format", "native", given="run `touch it`\n")
-    assert "The call was denied: nobody is there to ask" in result.stderr
+    assert "The call was denied: approval is required" in result.stderr
     assert not (tmp_path / "it").exists()
-    assert not usual_folder().exists()
+    assert not default_folder().exists()
 
 
-def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_session_is_continued(tmp_path: Path) -> None:
     kept = tmp_path / "talk.jsonl"
     for said in ("Hello", "Again"):
         assert chat(tmp_path, "-p", "--session", str(kept), said).exit_code == 0
@@ -57,10 +57,10 @@ def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
     assert '"Hello"' in text
     assert '"Again"' in text
     assert chat(tmp_path, "-p", "--resume", "Once more").exit_code == 0
-    assert len(list(usual_folder().glob("*.jsonl"))) == 1
+    assert len(list(default_folder().glob("*.jsonl"))) == 1
 
 
-def test_an_answer_that_fails_is_a_failed_command(tmp_path: Path) -> None:
+def test_the_exit_code_is_1_if_the_response_fails(tmp_path: Path) -> None:
     async def main() -> Result:
         async with serving(refusal(401, {"error": {"message": "no such key"}})) as upstream:
             asked = ["--upstream", upstream.url, "--api", "openai-chat", "--model", "m"]
@@ -75,15 +75,15 @@ def test_an_answer_that_fails_is_a_failed_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["-p"], "there is no terminal here"),
-        (["-p", "x", "--folder", "nowhere-at-all"], "is no folder"),
+        (["-p"], "There is no terminal"),
+        (["-p", "x", "--folder", "nowhere-at-all"], "is not a directory"),
         (["-p", "x", "--format", "hermez"], "no format is called 'hermez'"),
-        (["-p", "x", "--approve", "some"], "--approve is ask, edits, all"),
+        (["-p", "x", "--approve", "some"], "expected one of ask, edits, all"),
         (["-p", "x", "--api", "nobody"], "nobody"),
         (["-p", "x", "--session", "."], "session's file cannot be opened"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_line(
+def test_invalid_options_are_refused_in_one_line(
     tmp_path: Path, args: list[str], words: str
 ) -> None:
     result = chat(tmp_path, *args, given="")
@@ -92,14 +92,14 @@ def test_what_cannot_be_done_is_refused_in_a_line(
     assert "Traceback" not in result.stderr
 
 
-def test_a_rule_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_rule_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "bad.md").write_text("no head")
     result = chat(tmp_path, "-p", "--no-session", "--rules", str(tmp_path), "Hello")
     assert "! " in result.stderr
     assert "bad" in result.stderr
 
 
-def test_sessions_are_state_of_the_user(tmp_path: Path) -> None:
-    assert usual_folder({"XDG_STATE_HOME": str(tmp_path)}) == tmp_path / "penstock/sessions"
+def test_the_default_folder_of_sessions_follows_xdg(tmp_path: Path) -> None:
+    assert default_folder({"XDG_STATE_HOME": str(tmp_path)}) == tmp_path / "penstock/sessions"
     ends = (".local", "state", "penstock", "sessions")
-    assert usual_folder({"XDG_STATE_HOME": "not/absolute"}).parts[-4:] == ends
+    assert default_folder({"XDG_STATE_HOME": "not/absolute"}).parts[-4:] == ends

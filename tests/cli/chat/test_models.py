@@ -1,4 +1,4 @@
-"""Which model answers, and how it is asked."""
+"""The model that the flags select."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import structs
 from agent.scenes import API, reply, text
 from models.loopback_servers import Reply, Script, Seen, serving
 from penstock import _json
-from penstock.cli.chat.models import Choice, listed, model_for, named
+from penstock.cli.chat.models import ModelChoice, choose_name, list_names, make_model
 from penstock.errors import UsageError
 from penstock.messages import Text
 from penstock.request import Request, UserMessage
@@ -20,21 +20,21 @@ CALL = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
 ASKED = Request(messages=[UserMessage([Text("What time is it?")])], tools=[Tool("now", "", {})])
 
 
-def test_without_a_server_the_scripted_model_answers() -> None:
-    model = model_for(Choice(pace=0), {"PENSTOCK_UPSTREAM": "http://nowhere.invalid"})
+def test_without_a_server_the_scripted_model_is_used() -> None:
+    model = make_model(ModelChoice(pace=0), {"PENSTOCK_UPSTREAM": "http://nowhere.invalid"})
     assert model.name == "penstock-demo"
     assert "scripted" in asyncio.run(model.complete(Request())).text
-    assert model_for(Choice(model="other", pace=0), {}).name == "other"
+    assert make_model(ModelChoice(model="other", pace=0), {}).name == "other"
 
 
 @pytest.mark.parametrize(
     ("format_", "calls", "shown"),
     [("auto", 1, True), ("native", 0, True), ("hermes", 1, False)],
 )
-def test_the_format_says_how_calls_are_read(format_: str, calls: int, shown: bool) -> None:  # noqa: FBT001
+def test_the_format_selects_how_calls_are_parsed(format_: str, calls: int, shown: bool) -> None:  # noqa: FBT001
     async def main() -> None:
         async with serving(reply(text(CALL))) as upstream:
-            model = model_for(Choice(upstream.url, API, "m", format=format_), {})
+            model = make_model(ModelChoice(upstream.url, API, "m", format=format_), {})
             answer = await model.complete(ASKED)
             await model.close()
             assert len(answer.tool_calls) == calls
@@ -49,21 +49,25 @@ def listing(seen: Seen) -> Reply:
     return Reply(whole=body, headers={"content-type": "application/json"})
 
 
-def test_where_no_model_is_named_the_first_that_is_listed_is_asked() -> None:
-    async def main(script: Script) -> tuple[Choice, list[str]]:
+def test_the_default_model_is_the_first_that_the_server_lists() -> None:
+    async def main(script: Script) -> tuple[ModelChoice, list[str]]:
         async with serving(script) as upstream:
-            choice = Choice(upstream.url, API)
-            model = model_for(choice, {})
-            found = await named(choice, model), await listed(model)
+            choice = ModelChoice(upstream.url, API)
+            model = make_model(choice, {})
+            found = await choose_name(choice, model), await list_names(model)
             await model.close()
             return structs.replace(found[0], upstream=""), found[1]
 
-    assert asyncio.run(main(listing)) == (Choice("", API, "first"), ["first", "second"])
+    assert asyncio.run(main(listing)) == (ModelChoice("", API, "first"), ["first", "second"])
     nothing = Reply(status=404, whole=b"", headers={"content-type": "text/plain"})
-    assert asyncio.run(main(nothing)) == (Choice("", API), [])
+    assert asyncio.run(main(nothing)) == (ModelChoice("", API), [])
 
 
-def test_who_is_not_there_is_refused() -> None:
-    for wrong in (Choice(format="hermez"), Choice(api="nobody"), Choice("ftp://nowhere")):
+def test_invalid_flags_are_refused() -> None:
+    for wrong in (
+        ModelChoice(format="hermez"),
+        ModelChoice(api="nobody"),
+        ModelChoice("ftp://nowhere"),
+    ):
         with pytest.raises(UsageError):
-            model_for(wrong, {})
+            make_model(wrong, {})

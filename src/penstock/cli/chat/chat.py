@@ -1,373 +1,445 @@
-"""The chat: what is typed goes to the agent, what the agent tells goes to the page.
+"""The interactive chat: input goes to the agent, its events go to the terminal.
 
-One thing is done at a time, a run or a command, as a task of its own; what is typed meanwhile is
-heard at once. Ctrl-C *holds* a run: no tool begins, nothing more is shown, and the prompt asks what
-to do instead. What is said then ends the answer and takes its place; Enter alone goes on; Ctrl-C
-again stops. What is typed without it steers the run, as the agent understands that.
+One thing runs at a time, a response or a slash command, and input is accepted meanwhile. Ctrl-C
+*pauses* a response: no tool starts and nothing more is shown until the user enters a new
+instruction, which replaces the response, or Enter, which resumes it, or Ctrl-C, which stops it.
+Text that is entered without Ctrl-C steers the agent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Coroutine
 from typing import Final
 
-from penstock.agent import Agent, AgentRun
+from penstock.agent import AgentRun
 from penstock.agent.events import AgentEnded, AgentEvent, ApprovalRequested, ToolEnded
-from penstock.cli.chat import prompts
-from penstock.cli.chat.approving import Approver
-from penstock.cli.chat.commands import is_long, obey
-from penstock.cli.chat.keeping import Keeper
-from penstock.cli.chat.models import Choice, model_for
-from penstock.cli.chat.page import Page
-from penstock.cli.chat.questions import (
-    Interruptions,
-    Question,
-    Questions,
-    decision_of,
+from penstock.cli.chat.approval import (
+    ALL_ARGUMENTS,
+    ApprovalQuestion,
+    ApprovalQueue,
+    Approver,
+    InterruptedCalls,
+    describe_interrupted,
+    is_always,
     is_answer,
-    is_lasting,
-    wants_edit,
+    is_edit,
+    parse_decision,
 )
-from penstock.cli.chat.screen import Screen
-from penstock.cli.chat.telling import MAX_RESULT, Teller, shortened
-from penstock.cli.chat.work import Work
+from penstock.cli.chat.models import ModelChoice, make_model
+from penstock.cli.chat.render import (
+    MAX_RESULT,
+    EventRenderer,
+    LineBuffer,
+    StyledText,
+    escape_controls,
+    shorten,
+)
+from penstock.cli.chat.sessions import ChatSessions
+from penstock.cli.chat.slash_commands import COMMANDS, find_command, run_command
+from penstock.cli.chat.terminal import Terminal
 from penstock.errors import PenstockError, UsageError
 from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.base import Model
-from penstock.request import Message, UserMessage
+from penstock.request import UserMessage
 
-RECALLED: Final = 2
-"""How many prompts of a conversation, and what was said to them, are shown again."""
+HISTORY_PROMPTS: Final = 2
+"""The prompts of a continued session that are shown again, with the responses to them."""
 
-FOLLOW: Final = "+"
-"""What a line begins with that waits until the run would end."""
+FOLLOW_UP: Final = "+"
+"""The beginning of an input that is sent when the agent has finished."""
+
+# The text before the input, and the hint in an empty one.
+IDLE: Final = (StyledText("> ", "bold"), "type a request; /help lists the commands")
+QUITTING: Final = (StyledText("> ", "bold"), "press Ctrl-C again to quit")
+BUSY: Final = (
+    StyledText("> ", "dim"),
+    "working: Enter steers, + waits until the end, Ctrl-C pauses",
+)
+PAUSED: Final = (
+    StyledText("instead > ", "yellow"),
+    "type a new instruction; Enter resumes, Ctrl-C stops",
+)
+APPROVAL: Final = (
+    StyledText("? ", "yellow"),
+    "y yes, n no, e edit, a always; or type a new instruction",
+)
+INTERRUPTED: Final = (
+    StyledText("? ", "yellow"),
+    "r runs it again, d RESULT sets its result, u leaves it unknown",
+)
 
 
-class Chat:
-    """A conversation at a terminal, kept by *keeper*; *approver* asks here what it leaves open."""
+class ChatTasks:
+    """The current task of a chat, and short tasks beside it; *on_end* is called after each.
+
+    The first exception of a task is kept in `error`: it is a bug, and ends the chat.
+    """
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._on_end = on_end
+        self._current: asyncio.Task[None] | None = None
+        self._can_stop = False
+        self._others: set[asyncio.Task[None]] = set()
+        self.error: BaseException | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the current task is running."""
+        return self._current is not None and not self._current.done()
+
+    def start(self, work: Coroutine[None, None, None], *, can_stop: bool = False) -> None:
+        """Start the current task; there must not be one that runs."""
+        self._current = asyncio.create_task(work)
+        self._can_stop = can_stop
+        self._current.add_done_callback(self._end)
+
+    def start_other(self, work: Coroutine[None, None, None]) -> None:
+        """Start a task beside the current one."""
+        task = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+        task.add_done_callback(self._end)
+
+    def stop(self) -> None:
+        """Cancel the current task, if it can be stopped."""
+        if self._current is not None and self._can_stop:
+            self._current.cancel()
+
+    async def wait_for_current(self) -> None:
+        """Wait for the end of the current task."""
+        if self._current is not None:
+            await asyncio.wait([self._current])
+
+    async def finish(self) -> None:
+        """Wait for the end of all tasks."""
+        self.stop()
+        while left := [task for task in (self._current, *self._others) if task and not task.done()]:
+            await asyncio.wait(left)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.error = self.error or task.exception()
+        self._on_end()
+
+
+class TerminalChat:
+    """A conversation at a terminal, recorded by *sessions*; *approver* asks its questions here."""
 
     def __init__(
-        self, keeper: Keeper, approver: Approver, choice: Choice, *, colours: bool = True
+        self,
+        sessions: ChatSessions,
+        approver: Approver,
+        choice: ModelChoice,
+        *,
+        colours: bool = True,
     ) -> None:
-        self.page = Page()
-        self.teller = Teller(self.page)
-        self.keeper = keeper
+        self.lines = LineBuffer()
+        self.renderer = EventRenderer(self.lines)
+        self.sessions = sessions
         self.choice = choice
-        self._agent: Agent = keeper.agent
+        self._agent = sessions.agent
         self._approver = approver
         approver.ask, approver.withdraw = self._ask, self._withdraw
-        self._screen = Screen(self.page, self._entered, self._pressed, colours=colours)
-        self._left = asyncio.Event()
-        self._free = asyncio.Event()  # not held
-        self._free.set()
-        self._work = Work(self._ended)
+        self._terminal = Terminal(
+            self.lines,
+            on_input=self._handle_input,
+            on_interrupt=self._handle_interrupt,
+            on_quit=self.quit,
+            completions={f"/{name}": command.help for name, command in COMMANDS.items()},
+            colours=colours,
+        )
+        self._quit = asyncio.Event()
+        self._resumed = asyncio.Event()  # cleared while the response is paused
+        self._resumed.set()
+        self._tasks = ChatTasks(self._handle_task_end)
         self._run: AgentRun | None = None
         self._replacing = asyncio.Lock()
-        self._questions = Questions()
-        self._interruptions = Interruptions()
-        self._leaving = False
-        self._former: list[Model] = []
-        self._agent.hooks.add("tool_call", self._hold)
+        self._questions = ApprovalQueue()
+        self._interrupted = InterruptedCalls()
+        self._quits_next = False
+        self._former_models: list[Model] = []
+        self._agent.hooks.add("tool_call", self._wait_while_paused)
 
     async def run(self, prompt: str = "") -> None:
-        """Talk until the person leaves."""
-        with self._screen.shown():
-            if prompt and self._unknown_call() is not None:
-                self._screen.editor.set(prompt)  # what became of the call comes first
+        """Chat until the user quits."""
+        async with self._terminal.run():
+            if prompt and self._interrupted_call() is not None:
+                self._terminal.set_text(prompt)  # the interrupted calls are asked about first
             elif prompt:
-                self._begin(prompt)
-            self._prepare()
-            await self._left.wait()
-            self._free.set()
+                self._start_run(prompt)
+            self._update_prompt()
+            await self._quit.wait()
+            self._resumed.set()
             await self._agent.abort()
-            await self._work.finish()
-            self._tell_where()
-        for model in self._former:
+            await self._tasks.finish()
+            session = self.sessions.current
+            if session.path is not None and session.entries:
+                self.lines.note(f"--resume continues this session: {session.path}", "dim")
+        for model in self._former_models:
             await model.close()
-        if self._work.fault is not None:
-            raise self._work.fault
+        if self._tasks.error is not None:
+            raise self._tasks.error
 
-    def _tell_where(self) -> None:
-        path = self.keeper.session.path
-        if path is not None and self.keeper.session.entries:
-            self.page.note(f"--resume goes on with this: {path}", "dim")
+    # --- for slash commands ---
 
-    # --- what commands may do ---
-
-    def change_model(self, choice: Choice) -> Model:
-        """Let another model answer; raise `UsageError` if there is none such."""
-        model = model_for(choice, os.environ)
-        self._former.append(self._agent.model)
+    def change_model(self, choice: ModelChoice) -> None:
+        """Use another model; raise `UsageError` for an invalid choice."""
+        model = make_model(choice, os.environ)
+        self._former_models.append(self._agent.model)
         self._agent.model = model
         self.choice = choice
-        return model
 
-    def recall(self) -> None:
-        """Show how far the conversation is."""
+    def show_history(self) -> None:
+        """Print the last messages of the conversation, and ask about interrupted calls."""
         messages = self._agent.messages
-        self.page.note(f"{len(messages)} messages so far", "dim", "  ")
-        asked = [at for at, one in enumerate(messages) if _is_prompt(one)]
-        for message in messages[asked[-RECALLED] if len(asked) >= RECALLED else 0 :]:
-            if isinstance(message, UserMessage):
-                self._recall_said(message)
+        self.lines.note(f"{len(messages)} messages so far", "dim", "  ")
+        prompts = [
+            at
+            for at, message in enumerate(messages)
+            if isinstance(message, UserMessage) and not message.source
+        ]
+        start = prompts[-HISTORY_PROMPTS] if len(prompts) >= HISTORY_PROMPTS else 0
+        for message in messages[start:]:
+            if isinstance(message, UserMessage) and message.source:  # from a rule or a guard
+                self.lines.note(_shorten_text(message.text), "dim", f"  ({message.source}) ")
+            elif isinstance(message, UserMessage):
+                self.lines.note(_shorten_text(message.text), "bold", "> ")
+                self._terminal.remember(message.text)
             elif isinstance(message, AssistantMessage) and message.text.strip():
-                self.page.note(_briefly(message.text))
-        self._interruptions.begin(self._agent.interrupted)
+                self.lines.note(_shorten_text(message.text))
+        self._interrupted.begin(self._agent.interrupted)
         for call in self._agent.interrupted:
-            self._warn(prompts.unknown(call))
+            self.lines.warn(describe_interrupted(call))
 
-    def _recall_said(self, message: UserMessage) -> None:
-        """Show what was said; what a rule or a guard reminded of was not said by the person."""
-        if message.source:
-            self.page.note(_briefly(message.text), "dim", f"  ({message.source}) ")
-            return
-        self.page.note(_briefly(message.text), "bold", "> ")
-        self._screen.editor.remember(message.text)
+    def clear_screen(self) -> None:
+        """Drop the lines that were not shown yet, and clear the screen."""
+        self.lines.take_finished()
+        self._terminal.clear()
 
-    def clear(self) -> None:
-        """Empty the screen."""
-        self.page.take()
-        self._screen.clear()
-
-    def leave(self) -> None:
+    def quit(self) -> None:
         """End the chat."""
-        self._left.set()
+        self._quit.set()
 
-    # --- what is typed ---
+    # --- input ---
 
-    def _entered(self, text: str) -> None:
-        self._leaving = False
-        try:
-            self._hear(text)
-        except PenstockError as exc:
-            self._warn(str(exc))
-        self._prepare()
-
-    def _hear(self, text: str) -> None:
+    def _handle_input(self, text: str) -> None:
+        self._quits_next = False
         question = self._questions.current
-        if not self._free.is_set():
-            self._instead(text)
-        elif question is not None and question.edits:
-            self._edit(question, text)
-        elif question is not None:
-            self._answer(question, text)
-        elif text.strip() and self._unknown_call() is not None:
-            self._resolve(text)
-        elif text.strip():
-            self._say(text)
+        try:
+            if not self._resumed.is_set():
+                self._replace_or_resume(text)
+            elif question is not None and question.edited:
+                self._finish_edit(question, text)
+            elif question is not None:
+                self._answer(question, text)
+            elif text.strip() and self._interrupted_call() is not None:
+                self._decide_interrupted(text)
+            elif text.strip():
+                self._send(text)
+        except PenstockError as exc:
+            self.lines.warn(str(exc))
+        self._update_prompt()
 
-    def _say(self, text: str) -> None:
-        self._screen.editor.remember(text)
-        if self._work.is_busy and self._run is None:
-            self._work.do_beside(self._say_later(text))
+    def _send(self, text: str) -> None:
+        """Send *text* to the agent, or run the command that it is."""
+        self._terminal.remember(text)
+        if self._tasks.is_busy and self._run is None:
+            self._tasks.start_other(self._handle_later(text))
         elif text.startswith("/"):
-            self._command(text)
-        elif not self._work.is_busy:
-            self._begin(text)
-        elif is_answer(text):
-            self._warn("nothing is being asked")
-        elif text.startswith(FOLLOW):
-            self._agent.follow_up(text.removeprefix(FOLLOW).strip())
-            self.page.note(f"later: {text.removeprefix(FOLLOW).strip()}", "dim", "  ")
+            self.lines.note(text, "bold", "> ")
+            if self._tasks.is_busy:
+                self._tasks.start_other(self._run_command(text, busy=True))
+            else:
+                command = find_command(text)
+                can_stop = command is not None and command.can_stop
+                self._tasks.start(self._run_command(text, busy=False), can_stop=can_stop)
+        elif not self._tasks.is_busy:
+            self._start_run(text)
+        elif is_answer(text):  # it was meant for a question that is gone
+            self.lines.warn("there is no question to answer")
+        elif text.startswith(FOLLOW_UP):
+            message = text.removeprefix(FOLLOW_UP).strip()
+            self._agent.follow_up(message)
+            self.lines.note(f"later: {message}", "dim", "  ")
         else:
             self._agent.steer(text)
-            self.page.note(f"steering: {text}", "dim", "  ")
+            self.lines.note(f"steering: {text}", "dim", "  ")
 
-    async def _say_later(self, text: str) -> None:
-        """Say *text* when the command that is being obeyed is done."""
-        await self._work.over()
-        self._entered(text)
+    async def _handle_later(self, text: str) -> None:
+        """Handle *text* when the current slash command has ended."""
+        await self._tasks.wait_for_current()
+        self._handle_input(text)
 
-    def _begin(self, text: str) -> None:
-        if not self._left.is_set():
-            self._run = self.keeper.session.run(text)
-            self._work.start(self._follow(self._run))
+    async def _run_command(self, line: str, *, busy: bool) -> None:
+        try:
+            await run_command(self, line, busy=busy)
+        except PenstockError as exc:
+            self.lines.warn(str(exc))
+        self._terminal.refresh()
 
-    def _command(self, line: str) -> None:
-        self.page.note(line, "bold", "> ")
-        if self._work.is_busy:
-            self._work.do_beside(self._obey(line, busy=True))
-        else:
-            self._work.start(self._obey(line, busy=False), may_stop=is_long(line))
+    # --- Ctrl-C ---
 
-    # --- the keys that mean the chat ---
-
-    def _pressed(self, name: str) -> None:
-        if name != "interrupt":
-            self._left.set()
-        elif self._run is not None:
-            self._interrupt()
-        elif self._work.is_busy:
-            self._work.stop()
-        elif self._screen.editor.text or not self._leaving:
-            self._leaving = not self._screen.editor.take()
-        else:
-            self._left.set()
-        self._prepare()
-
-    def _interrupt(self) -> None:
-        """Hold the run at first; stop it if it is held."""
+    def _handle_interrupt(self) -> None:
         question = self._questions.current
-        if question is not None and question.edits:
-            question.edits = ""
-            self._screen.editor.take()
-        elif self._free.is_set():
-            self._free.clear()
+        if self._run is None and self._tasks.is_busy:
+            self._tasks.stop()
+        elif self._run is None and self._quits_next and not self._terminal.text:
+            self.quit()
+        elif self._run is None:
+            self._quits_next = not self._terminal.take_text()
+        elif question is not None and question.edited:
+            question.edited = ""
+            self._terminal.take_text()
+        elif self._resumed.is_set():
+            self._resumed.clear()
         else:
-            self._free.set()
-            self._work.do_beside(self._stop())
+            self._resumed.set()
+            self._tasks.start_other(self._stop_run())
+        self._update_prompt()
 
-    async def _hold(self, _call: object) -> None:
-        """Let no tool begin while the person thinks."""
-        await self._free.wait()
+    async def _wait_while_paused(self, _call: object) -> None:
+        """Delay a tool that is about to start."""
+        await self._resumed.wait()
 
-    def _instead(self, text: str) -> None:
-        self._free.set()
+    def _replace_or_resume(self, text: str) -> None:
+        self._resumed.set()
         if text.strip() and self._run is not None:
-            self._work.do_beside(self._replace(text))
+            self._tasks.start_other(self._replace_run(text))
         elif text.strip():  # the run has ended meanwhile
-            self._say(text)
+            self._send(text)
 
-    async def _stop(self) -> None:
-        """End the run; what waited to be said is there to be edited."""
+    async def _stop_run(self) -> None:
+        """Stop the run; messages that were not sent yet can be edited."""
         await self._agent.abort()
         waiting = "\n".join(message.text for message in self._agent.clear_queues())
-        if waiting and not self._screen.editor.text:
-            self._screen.editor.set(waiting)
-        self._prepare()
+        if waiting and not self._terminal.text:
+            self._terminal.set_text(waiting)
+        self._update_prompt()
 
-    async def _replace(self, text: str) -> None:
-        """Say *text* in place of what the run was doing."""
+    async def _replace_run(self, text: str) -> None:
+        """Stop the run, and send *text*."""
         async with self._replacing:
             await self._agent.abort()
-            await self._work.over()
-            self._entered(text)
-        self._prepare()
+            await self._tasks.wait_for_current()
+            self._handle_input(text)
 
-    # --- calls that were interrupted ---
+    # --- calls that the last process did not finish ---
 
-    def _unknown_call(self) -> ToolCall | None:
-        """Give the call that the person is asked about; another session may have none."""
-        call = self._interruptions.current
+    def _interrupted_call(self) -> ToolCall | None:
+        """Return the call to ask about; not one of a session that was closed."""
+        call = self._interrupted.current
         return call if call in self._agent.interrupted else None
 
-    def _resolve(self, text: str) -> None:
-        """Take a decision about a call; words to the model leave all of them unknown."""
+    def _decide_interrupted(self, text: str) -> None:
+        """Apply a decision about a call; a message to the model leaves all of them unknown."""
         if text.startswith("/"):
-            self._say(text)
-        elif not self._interruptions.decide(text):
+            self._send(text)
+        elif not self._interrupted.decide(text):
             if is_answer(text):
-                self._warn(prompts.INTERRUPTED[1])
+                self.lines.warn(INTERRUPTED[1])
                 return
-            self._interruptions.begin([])
-            self._say(text)
-        elif self._interruptions.current is None:
-            self._run = self.keeper.session.proceed(self._interruptions.decisions)
-            self._work.start(self._follow(self._run))
+            self._interrupted.begin([])
+            self._send(text)
+        elif self._interrupted.current is None:
+            self._run = self.sessions.current.proceed(self._interrupted.decisions)
+            self._tasks.start(self._follow_run(self._run))
 
-    # --- questions ---
+    # --- approval ---
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: ApprovalQuestion) -> None:
         self._questions.add(question)
-        self._prepare()
+        self._update_prompt()
 
-    def _withdraw(self, question: Question) -> None:
+    def _withdraw(self, question: ApprovalQuestion) -> None:
         self._questions.remove(question)
-        if question.edits:
-            self._screen.editor.take()
-        self._prepare()
+        if question.edited:
+            self._terminal.take_text()
+        self._update_prompt()
 
-    def _answer(self, question: Question, text: str) -> None:
-        if decision := decision_of(text):
-            if is_lasting(text):
+    def _answer(self, question: ApprovalQuestion, text: str) -> None:
+        if decision := parse_decision(text):
+            if is_always(text):
                 self._approver.allow_always(question.call.name)
             question.decide(decision)
-        elif wants_edit(text):
-            self._screen.editor.set(question.editable())
+        elif is_edit(text):
+            self._terminal.set_text(question.begin_edit())
         elif text.strip():
-            self._say(text)
+            self._send(text)
 
-    def _edit(self, question: Question, text: str) -> None:
+    def _finish_edit(self, question: ApprovalQuestion, text: str) -> None:
         try:
-            decision = question.edited(text)
+            decision = question.parse_edit(text)
         except UsageError as exc:
-            self._warn(str(exc))
-            self._screen.editor.set(text)
+            self.lines.warn(str(exc))
+            self._terminal.set_text(text)
             return
-        question.edits = ""
-        self.page.note(_briefly(text), "dim", "  ~ ")
+        question.edited = ""
+        self.lines.note(_shorten_text(text), "dim", "  ~ ")
         question.decide(decision)
 
-    # --- work ---
+    # --- runs ---
 
-    def _ended(self) -> None:
-        """See that some work is done; a fault of ours ends the chat, and is not hidden."""
-        if self._work.fault is not None:
-            self._left.set()
-        self._prepare()
+    def _start_run(self, text: str) -> None:
+        if not self._quit.is_set():
+            self._run = self.sessions.current.run(text)
+            self._tasks.start(self._follow_run(self._run))
 
-    async def _follow(self, run: AgentRun) -> None:
-        """Tell *run*, and what was said too late for it."""
+    async def _follow_run(self, run: AgentRun) -> None:
+        """Render *run*, and the runs for messages that were sent too late for it."""
         try:
-            while await self._told(run) and self._agent.queued:
+            while await self._show_run(run) and self._agent.queued:
                 self._run = run = self._agent.proceed()
         finally:
             self._run = None
-            self._free.set()
+            self._resumed.set()
 
-    async def _told(self, run: AgentRun) -> bool:
-        """Tell *run* to its end; say whether it ended well."""
-        went_well = False
+    async def _show_run(self, run: AgentRun) -> bool:
+        """Render *run* to its end; return whether it succeeded."""
+        succeeded = False
         async for event in run:
-            await self._free.wait()
-            self._tell(event)
-            went_well = isinstance(event, AgentEnded) and event.error is None
-        return went_well
+            await self._resumed.wait()
+            self._show_event(event)
+            succeeded = isinstance(event, AgentEnded) and event.error is None
+        return succeeded
 
-    def _tell(self, event: AgentEvent) -> None:
-        self.teller.tell(event)
+    def _show_event(self, event: AgentEvent) -> None:
+        self.renderer.render(event)
         if isinstance(event, ApprovalRequested):
-            self._questions.reach(event.id)
-            self._prepare()
+            self._questions.mark_shown(event.id)
+            self._update_prompt()
         elif isinstance(event, ToolEnded):
-            self._questions.pass_by(event.id)
-        self._screen.refresh()
+            self._questions.mark_ended(event.id)
+        self._terminal.refresh()
 
-    async def _obey(self, line: str, *, busy: bool) -> None:
-        try:
-            await obey(self, line, busy=busy)
-        except PenstockError as exc:
-            self._warn(str(exc))
-        self._screen.refresh()
+    def _handle_task_end(self) -> None:
+        if self._tasks.error is not None:
+            self.quit()
+        self._update_prompt()
 
-    def _warn(self, text: str) -> None:
-        self.page.note(text, "yellow", "! ")
-
-    def _prepare(self) -> None:
-        """Let the prompt say where things stand."""
-        screen, question = self._screen, self._questions.current
-        screen.question = []
-        if not self._free.is_set():
-            screen.lead, screen.hint = prompts.HELD
-        elif question is not None and question.edits:
-            screen.lead, screen.hint = prompts.editing(question)
+    def _update_prompt(self) -> None:
+        """Set the prompt to the state of the chat."""
+        terminal, question = self._terminal, self._questions.current
+        terminal.question = ""
+        if not self._resumed.is_set():
+            terminal.lead, terminal.hint = PAUSED
+        elif question is not None and question.edited:
+            edited = "arguments" if question.edited == ALL_ARGUMENTS else question.edited
+            terminal.lead = StyledText(f"{edited} > ", "yellow")
+            terminal.hint = "Enter runs it, Ctrl-C cancels the edit"
         elif question is not None:
-            screen.lead, screen.hint = prompts.ASKED
-            screen.question = [prompts.asking(question)]
-        elif self._work.is_busy:
-            screen.lead, screen.hint = prompts.BUSY
-        elif (call := self._unknown_call()) is not None:
-            screen.lead, screen.hint = prompts.INTERRUPTED
-            screen.question = [prompts.asking_again(call)]
+            terminal.lead, terminal.hint = APPROVAL
+            terminal.question = f"Run {escape_controls(question.call.name)}?"
+        elif self._tasks.is_busy:
+            terminal.lead, terminal.hint = BUSY
+        elif (call := self._interrupted_call()) is not None:
+            terminal.lead, terminal.hint = INTERRUPTED
+            terminal.question = f"{escape_controls(call.name)} may have run. What is its outcome?"
         else:
-            screen.lead, screen.hint = prompts.LEAVING if self._leaving else prompts.IDLE
-        screen.refresh()
+            terminal.lead, terminal.hint = QUITTING if self._quits_next else IDLE
+        terminal.refresh()
 
 
-def _is_prompt(message: Message) -> bool:
-    return isinstance(message, UserMessage) and not message.source
-
-
-def _briefly(text: str) -> str:
-    return "\n".join(shortened(text.split("\n"), MAX_RESULT))
+def _shorten_text(text: str) -> str:
+    return "\n".join(shorten(text.split("\n"), MAX_RESULT))

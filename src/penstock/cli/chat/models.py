@@ -1,8 +1,8 @@
-"""Which model answers, and how its calls are read: what the flags, ``/model`` and ``/format`` say.
+"""The model of a chat: chosen by the flags of the command, ``/model`` and ``/format``.
 
-``auto`` gives a server its tools in the server's own field, and looks for calls in the text all the
-same. ``native`` leaves text alone. Any other format tells the model of its tools in words. The
-scripted model, which answers where no server is named, writes its calls as text by itself.
+With ``auto`` the tools are sent in the API's own field, and calls in the text are parsed too. With
+``native`` text stays text. Every other format describes the tools in the prompt. Without a server
+the scripted model responds; it writes its calls as text.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ from penstock.streams import EventStream
 AUTO: Final = "auto"
 NATIVE: Final = "native"
 DEMO_FORMAT: Final = "hermes"
-"""How the scripted model writes its calls where nobody says."""
+"""The format in which the scripted model writes its calls by default."""
+
+LIST_SECONDS: Final = 10.0
+"""The time that a server has to list its models."""
 
 
-class Choice(Struct, frozen=True):
-    """The server to ask and how: the flags of the command, as far as they are about that."""
+class ModelChoice(Struct, frozen=True):
+    """The flags of the command that select a model."""
 
     upstream: str = ""
     api: str = ""
@@ -43,48 +46,30 @@ class Choice(Struct, frozen=True):
     format: str = AUTO
     pace: float | None = None
 
-    def settings(self, environ: Mapping[str, str]) -> UpstreamSettings:
-        """Read the flags as ``penstock serve`` does; raise `UsageError` for a wrong one.
+    def load_settings(self, environ: Mapping[str, str]) -> UpstreamSettings:
+        """Return the settings of the upstream, read as ``penstock serve`` reads them.
 
-        Of penstock's own variables only the one with the key counts: the rest is about a gateway.
+        Raises `UsageError` for an invalid flag. Of the variables ``PENSTOCK_*`` only the one with
+        the key is used: the others configure a gateway.
         """
         known = {
             name: value
             for name, value in environ.items()
             if not name.startswith("PENSTOCK_") or name == UPSTREAM_KEY
         }
-        names = ("upstream", "api", "model", "key_env")
-        found = load(None, known, **{name: getattr(self, name) or None for name in names})
+        found = load(
+            None,
+            known,
+            upstream=self.upstream or None,
+            api=self.api or None,
+            model=self.model or None,
+            key_env=self.key_env or None,
+        )
         return found.upstreams[found.default_upstream]
 
 
-def model_for(choice: Choice, environ: Mapping[str, str]) -> Model:
-    """Make the model; raise `UsageError` for a server or a format that nobody knows."""
-    settings = choice.settings(environ)
-    if choice.format not in (AUTO, NATIVE):
-        formats.get(choice.format)
-    if settings.api == "demo":
-        return ReadModel(_demo(choice, settings), _demo_options(choice.format))
-    return ReadModel(_asked(settings), _options(choice.format))
-
-
-async def named(choice: Choice, model: Model) -> Choice:
-    """Give *choice* with the name of a model: the first that the server lists, if none is said."""
-    if choice.model or model.name:
-        return choice
-    names = await listed(model)
-    return structs.replace(choice, model=names[0]) if names else choice
-
-
-async def listed(model: Model) -> list[str]:
-    """Give the names of the models that the server has; none if it does not say."""
-    with suppress(PenstockError):
-        return await model.names() or [name for name in (model.name,) if name]
-    return []
-
-
-class ReadModel(Model):
-    """*inner*, with the calls in its text read as *options* say."""
+class ToolAdapterModel(Model):
+    """*inner*, with its tools offered and its calls parsed as *options* say."""
 
     def __init__(self, inner: Model, options: Options) -> None:
         self.inner = inner
@@ -92,58 +77,77 @@ class ReadModel(Model):
 
     @property
     def name(self) -> str:
-        """The name of the model that answers."""
+        """The name of the inner model."""
         return self.inner.name
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
-        """Give the events of the answer as they arrive."""
+        """Return the events of the response as they arrive."""
         return ensure_end(
             tool_adapter.stream(self._options, self.inner, request, tap or Tap(), lambda *_: None)
         )
 
     def stream(self, request: Request) -> EventStream:
-        """Begin to answer *request*; never raises, every failure is in the stream."""
+        """Send *request*; never raises, failures are events of the stream."""
         return EventStream(iter_events(self.batches(request)), interval=0)
 
-    async def names(self, seconds: float = 10.0) -> list[str]:
-        """List the models that the server has, within *seconds*."""
+    async def names(self, seconds: float = LIST_SECONDS) -> list[str]:
+        """Return the names of the server's models; waits at most *seconds*."""
         return await self.inner.names(seconds)
 
-    def without_retries(self) -> ReadModel:
-        """Give a twin that tries once."""
+    def without_retries(self) -> ToolAdapterModel:
+        """Return a copy that sends each request once."""
         twin = copy(self)
         twin.inner = self.inner.without_retries()
         return twin
 
     async def close(self) -> None:
-        """Let go of what the model holds."""
+        """Close the inner model."""
         await self.inner.close()
 
 
-def _options(name: str) -> Options:
+def make_model(choice: ModelChoice, environ: Mapping[str, str]) -> Model:
+    """Return the model; raise `UsageError` for an invalid flag or an unknown format."""
+    settings = choice.load_settings(environ)
+    if choice.format not in (AUTO, NATIVE):
+        formats.get(choice.format)
+    if settings.api == "demo":
+        written = DEMO_FORMAT if choice.format == AUTO else choice.format
+        pace = DemoSettings().pace if choice.pace is None else choice.pace
+        demo = DemoModel(written, pace=pace, name=settings.model or NAME)
+        return ToolAdapterModel(demo, _make_options(written))
+    return ToolAdapterModel(_make_upstream_model(settings), _make_options(choice.format))
+
+
+async def choose_name(choice: ModelChoice, model: Model) -> ModelChoice:
+    """Return *choice* with a model's name: by default the first that the server lists."""
+    if choice.model or model.name:
+        return choice
+    names = await list_names(model)
+    return structs.replace(choice, model=names[0]) if names else choice
+
+
+async def list_names(model: Model) -> list[str]:
+    """Return the names of the models that the server lists; none if it lists none."""
+    with suppress(PenstockError):
+        return await model.names(LIST_SECONDS) or [name for name in (model.name,) if name]
+    return []
+
+
+def _make_options(name: str) -> Options:
     if name == AUTO:
         return Options()
     return Options(tools="none") if name == NATIVE else Options(tools="prompt", format=name)
 
 
-def _demo_options(name: str) -> Options:
-    return _options(DEMO_FORMAT if name == AUTO else name)
-
-
-def _demo(choice: Choice, settings: UpstreamSettings) -> Model:
-    written = DEMO_FORMAT if choice.format == AUTO else choice.format
-    pace = DemoSettings().pace if choice.pace is None else choice.pace
-    return DemoModel(written, pace=pace, name=settings.model or NAME)
-
-
-def _asked(settings: UpstreamSettings) -> Model:
+def _make_upstream_model(settings: UpstreamSettings) -> Model:
     if settings.api in ("qwen", "local"):
         try:
             from penstock.gateway.factory import model_of  # noqa: PLC0415 - it needs the extra
         except ModuleNotFoundError as exc:
-            raise UsageError(f"the API {settings.api} needs penstock[server]") from exc
+            message = f"The API {settings.api} is not installed: pip install 'penstock[server]'"
+            raise UsageError(message) from exc
         return model_of("chat", settings, None)
-    from penstock.models import HTTPModel  # noqa: PLC0415 - the demo does without a client
+    from penstock.models import HTTPModel  # noqa: PLC0415 - the scripted model needs no client
 
     return HTTPModel(
         settings.api,

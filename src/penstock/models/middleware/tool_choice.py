@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, structs
 
 from penstock import _json, values
+from penstock.apis.fields import shown
 from penstock.errors import JSONParseError, ParseError, UsageError
 from penstock.events import (
     Done,
@@ -93,7 +94,7 @@ def parse_demand(request: Request) -> ToolDemand:
     if mode == "tool" and choice is not None:
         found = [tool for tool in tools if tool.name == choice.name]
         if not found:
-            raise UsageError(f"tool_choice names {shown(choice.name)}, which is not among the tools")
+            raise UsageError(f"tool_choice names {shown(choice.name)}, which is not a tool")
         rule = _NAMED.format(name=choice.name)
         return ToolDemand(found, forced=True, named=True, single=single, rule=rule)
     if mode == "required":

@@ -1,4 +1,4 @@
-"""Where conversations are kept: a folder of sessions, one of which is open."""
+"""The sessions of a chat: a folder of recorded conversations, one of which is open."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from penstock.agent.session.storage import new_id
 from penstock.errors import PenstockError, UsageError
 
 
-def usual_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Give the folder for sessions: in that for the state of programs, as XDG has it."""
+def default_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder for sessions, below ``$XDG_STATE_HOME`` or ``~/.local/state``.
+
+    The XDG base directory specification requires relative paths to be ignored.
+    """
     known = os.environ if environ is None else environ
     state = known.get("XDG_STATE_HOME", "")
     home = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
     return home / "penstock" / "sessions"
 
 
-class Keeper:
-    """Keeps the conversation of *agent*, which is about the folder *cwd*, in *folder*.
+class ChatSessions:
+    """Records the conversation of *agent*, which works in the folder *cwd*, in *folder*.
 
-    Without a *folder* nothing is kept: sessions are in memory.
+    Without a *folder* sessions are kept in memory only.
     """
 
     def __init__(self, agent: Agent, folder: Path | None, cwd: Path) -> None:
@@ -33,60 +36,61 @@ class Keeper:
         self._session: Session | None = None
 
     @property
-    def session(self) -> Session:
-        """The session that is open."""
+    def current(self) -> Session:
+        """The open session; raises `UsageError` before one is opened."""
         if self._session is None:
-            raise UsageError("no session is open")
+            raise UsageError("No session is open: call begin(), open() or resume() first.")
         return self._session
 
     async def begin(self) -> None:
-        """Begin a new session, with nothing said."""
+        """Begin a new, empty session."""
         await self.close()
         self.agent.messages = []
         path = None if self.folder is None else self.folder / f"{new_id()}.jsonl"
         await self._open(path)
 
     async def open(self, path: Path) -> None:
-        """Go on with the session at *path*, or begin one there.
+        """Continue the session at *path*, or begin one there.
 
-        Raises `SessionError` where that cannot be; then the one that was open still is.
+        Raises `SessionError` if the file cannot be used; the previous session is then open again.
         """
-        before, said = self._session, self.agent.messages
+        before, messages = self._session, self.agent.messages
         await self.close()
         self.agent.messages = []
         try:
             await self._open(path)
         except PenstockError:
             if before is not None:
-                self.agent.messages = said if before.path is None else []
+                self.agent.messages = messages if before.path is None else []
                 await self._open(before.path)
             raise
 
     async def resume(self) -> bool:
-        """Go on with the last session about this folder; tell whether there was one."""
-        for info in await self.listed():
+        """Continue the last session of this folder, or begin one; return whether one was found."""
+        for info in await self.list():
             if info.cwd == self.cwd and info.path is not None:
                 await self.open(info.path)
                 return True
         await self.begin()
         return False
 
-    async def listed(self) -> list[SessionInfo]:
-        """List the sessions that are kept, the one last written to first."""
+    async def list(self) -> list[SessionInfo]:
+        """Return the recorded sessions, the most recently written first."""
         return [] if self.folder is None else await SessionFolder(self.folder).sessions()
 
     async def fork(self) -> None:
-        """Go on in a copy; the session so far stays as it is."""
-        self._session = await self.session.fork()
+        """Continue in a copy; the session so far is not written to any more."""
+        self._session = await self.current.fork()
 
     async def close(self) -> None:
-        """Let go of the session."""
+        """Close the open session, if there is one."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
     async def _open(self, path: Path | None) -> None:
-        is_ours = path is not None and path.parent == self.folder
-        name = path.stem if path is not None and is_ours else ""
+        # A file outside of the folder may have a name that is not a valid id.
+        in_folder = path is not None and path.parent == self.folder
+        name = path.stem if path is not None and in_folder else ""
         session = Session(self.agent, path, id=name, cwd=self.cwd)
         self._session = await session.open()

@@ -1,4 +1,4 @@
-"""Somebody at a terminal: a real one (a pty), with `penstock chat` in it."""
+"""A real terminal (a pty) with `penstock chat` in it, and a user who types."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import pexpect  # type: ignore[import-untyped]  # it brings no types
 from cli.chat.emulator import Emulator
 
 DEADLINE = 30.0
-"""How many seconds something may take to be seen: the machine may be busy."""
+"""The seconds after which a missing text is a failure: the machine may be busy."""
 
 CHAT = "import typer; from penstock.cli.chat import command; typer.run(command)"
-"""The command by itself: the others take their time to load."""
+"""The command without the others, which take longer to load."""
 
 
-class Sitting:
-    """One run of the command; `until` waits for what is to be seen."""
+class ChatDriver:
+    """One run of the command; `until` waits for texts on the screen."""
 
     def __init__(self, child: pexpect.spawn[bytes], emulator: Emulator) -> None:
         self.child = child
@@ -53,7 +53,7 @@ class Sitting:
         os.write(self.child.child_fd, text.encode())
 
     async def until(self, *wanted: str) -> str:
-        """Wait until all of *wanted* is to be seen; give what is."""
+        """Wait until all of *wanted* can be seen; return the screen."""
         return await self.when(lambda text: all(one in text for one in wanted), *wanted)
 
     async def when(self, test: Callable[[str], bool], *why: str) -> str:
@@ -64,11 +64,11 @@ class Sitting:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise AssertionError(f"nobody saw {why}:\n{self.screen.text}") from None
+            raise AssertionError(f"not seen: {why}:\n{self.screen.text}") from None
         return self.screen.text
 
     async def end(self) -> int:
-        """Wait for the end of the command; give its exit code."""
+        """Wait for the end of the command; return its exit code."""
         async with asyncio.timeout(DEADLINE):
             while not self.ended:
                 self._changed.clear()
@@ -78,10 +78,10 @@ class Sitting:
 
 
 @asynccontextmanager
-async def sitting(
+async def start_chat(
     folder: Path, *args: str, width: int = 80, height: int = 24
-) -> AsyncIterator[Sitting]:
-    """Sit at a terminal in *folder*."""
+) -> AsyncIterator[ChatDriver]:
+    """Start the command in a terminal, for *folder*."""
     quiet = {name: value for name, value in os.environ.items() if "PENSTOCK" not in name}
     env = {**quiet, "XDG_STATE_HOME": str(folder / "state"), "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
@@ -91,12 +91,12 @@ async def sitting(
         dimensions=(height, width),
         env={**env, "COLUMNS": "", "LINES": ""},
     )
-    sat = Sitting(child, Emulator(width, height))
+    driver = ChatDriver(child, Emulator(width, height))
     try:
-        yield sat
+        yield driver
     finally:
-        if not sat.ended:
-            sat.stop_reading()
+        if not driver.ended:
+            driver.stop_reading()
         if child.isalive():
             child.kill(signal.SIGKILL)
             await asyncio.to_thread(child.wait)
