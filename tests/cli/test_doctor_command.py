@@ -78,10 +78,10 @@ def test_what_a_server_says_does_not_steer_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["--upstream", "ftp://x"], "--upstream: a URL begins with http://"),
-        (["--upstream", "http://x", "--api", "soap"], "there is no API 'soap'"),
+        (["--upstream", "ftp://x"], "--upstream: expected an http://"),
+        (["--upstream", "http://x", "--api", "soap"], "unknown API 'soap'"),
         (["--upstream", "http://x", "--key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
-        (["--upstream", "http://x", "--ca", "/no/such/file"], "there is no file"),
+        (["--upstream", "http://x", "--ca", "/no/such/file"], "file not found"),
     ],
 )
 def test_a_wrong_flag_is_said_in_one_line(args: list[str], why: str) -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from gateway.serving import DEADLINE, UPSTREAMS
 from models.loopback_servers import stream_of
 from penstock.cli.app import app
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector.analysis import analyse
 from penstock.gateway.inspector.recording import TEXT, api_of, recording_of
 from penstock.gateway.inspector.replays import Changes, replayed
@@ -153,7 +153,7 @@ def test_a_stream_that_holds_nothing_but_an_error_is_one(api: str, data: str) ->
 
 def detail_of(data: bytes, **options: Any) -> RequestDetail:
     """Give the record of *data* as the log gives it back."""
-    recording = recording_of(data, Options(**options), read_tools(TOOLS), name="file")
+    recording = recording_of(data, ModelOptions(**options), read_tools(TOOLS), name="file")
     begun, done = recording.records("0123", 5.0)
     blank: dict[str, Any] = dict.fromkeys(RequestRow.__struct_fields__, "")
     known = {

@@ -72,7 +72,7 @@ def test_what_differs_is_shown_line_by_line_with_exit_code_1(log: Log, ids: dict
     ]
 
 
-@pytest.mark.parametrize("change", [["--tools", "none"], ["--format", "pythonic"]])
+@pytest.mark.parametrize("change", [["--no-parse"], ["--format", "pythonic"]])
 def test_options_change_how_it_is_read(log: Log, ids: dict[str, str], change: list[str]) -> None:
     assert said(log, ids["call"], *change).exit_code == 1
 
@@ -96,7 +96,7 @@ def test_events_go_to_stdout_and_words_beside_them(log: Log, ids: dict[str, str]
 def test_a_difference_in_what_a_model_wrote_does_not_steer_the_terminal(
     log: Log, ids: dict[str, str]
 ) -> None:
-    shown = said(log, ids["hostile"], "--tools", "none").stdout
+    shown = said(log, ids["hostile"], "--no-parse").stdout
     assert "\\x1b[2J" in shown
     assert all(char.isprintable() or char == "\n" for char in shown)
 
@@ -126,7 +126,7 @@ def test_a_whole_log_is_read_again(log: Log, ids: dict[str, str]) -> None:
         (["nobody"], "there is no request 'nobody'"),
         (["x", "--format", "hermez"], "hermez"),
         (["x", "--arguments", "later"], "later"),
-        (["x", "--reasoning", "deep"], "there is no reasoning style 'deep'"),
+        (["x", "--reasoning", "deep"], "unknown reasoning style 'deep'"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(log: Log, args: list[str], why: str) -> None:

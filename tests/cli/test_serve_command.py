@@ -126,8 +126,8 @@ def test_help_shows_every_flag_and_where_variables_are_said(
     ("args", "why"),
     [
         (["--prot", "1"], "--prot"),
-        (["--port", "many"], "--port: a whole number from 0 to 65535, not 'many'"),
-        (["--upstream", "ftp://x"], "--upstream: a URL begins with http"),
+        (["--port", "many"], "--port: expected a whole number from 0 to 65535, got 'many'"),
+        (["--upstream", "ftp://x"], "--upstream: expected an http"),
         (["--format", "hermez"], "did you mean 'hermes'?"),
         (["--config", "absent.toml"], "absent.toml: No such file"),
         (["--host", "0.0.0.0"], "key"),  # noqa: S104 - which is what is refused

@@ -28,7 +28,7 @@ from gateway.serving import (
 )
 from models.loopback_servers import STALL, Reply, refusal, stream_of
 from penstock.gateway.auth import Authenticator, Client, Quota
-from penstock.gateway.config import hash_key, load
+from penstock.gateway.config import describe, hash_key, load
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.factory import build
 from penstock.gateway.http_exchange import HTTPExchange
@@ -461,7 +461,7 @@ def test_no_canary_is_found_in_log_database_figures_or_errors(
         "the files of the database": files,
         **tables,
         "stderr": caplog.text.encode(),
-        "the settings": served.settings.describe().encode() + repr(served.settings).encode(),
+        "the settings": describe(served.settings).encode() + repr(served.settings).encode(),
     }
     hits = [
         (place, name)

@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 
 from penstock import apis
-from penstock.events import Done, Event, Failed, MessageStart, TextDelta, TextEnd, TextStart
-from penstock.gateway.config.routes import Options
+from penstock.events import (
+    Done,
+    Event,
+    Failed,
+    MessageStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+)
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.http_exchange import HTTPExchange, Message
 from penstock.gateway.redaction import LogRedactor
 from penstock.gateway.request_log import RequestLog
@@ -70,7 +78,7 @@ class Client:
 
 def journal(id_: str = "1") -> RequestLog:
     started = RequestStarted(id=id_, created=0.0)
-    return RequestLog(started, (Options(), []), None, LogRedactor(), bodies=False)
+    return RequestLog(started, (ModelOptions(), []), None, LogRedactor(), bodies=False)
 
 
 def dialect(api: str) -> ApiEndpointFormat:

@@ -179,7 +179,7 @@ def test_calls_of_qwen_are_mended_no_more_than_they_were(
 
 def test_tools_none_leaves_text_as_text(served: Served, actors: dict[str, Actor]) -> None:
     actors["openai-chat"].say(answer_of(Text(HERMES)))
-    again = read(asked(served, "openai-chat"), tools="none")
+    again = read(asked(served, "openai-chat"), parse=False)
     assert again.now.text == HERMES
 
 

@@ -41,7 +41,7 @@ from models.loopback_servers import STALL, Reply, stream_of
 from penstock import apis
 from penstock.errors import UsageError
 from penstock.gateway.config import ConfigError, hash_key, load
-from penstock.gateway.config.reloading import check_door
+from penstock.gateway.config.load import check_exposure
 from penstock.gateway.factory import renew
 from penstock.gateway.server.sockets import listen
 from penstock.gateway.server.workers import Post
@@ -281,14 +281,14 @@ def test_a_worker_that_begins_later_does_not_open_it_either(
     post = Post([], 0, 0, "0.0.0.0", insecure=False, workers=2)  # noqa: S104 - as they are bound
     held = post.held_to(load(file, {}))
     with pytest.raises(ConfigError, match=r"0\.0\.0\.0.* no key is left"):
-        check_door(held, held)
+        check_exposure(held, held)
 
 
 def test_insecure_from_the_start_stays_possible_and_can_be_taken_back() -> None:
     begun = load(None, {}, host="::", insecure=True)
-    check_door(begun, begun)
+    check_exposure(begun, begun)
     with pytest.raises(ConfigError, match="no key is left"):
-        check_door(begun, load(None, {}))
+        check_exposure(begun, load(None, {}))
 
 
 def test_how_long_it_drains_and_what_it_tells_is_taken_over(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from penstock.cli.output import refuse
 from penstock.errors import PenstockError, UsageError
 from penstock.gateway.completion_handler import new_id
 from penstock.gateway.config import load
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.factory import build
 from penstock.gateway.inspector.recording import Recording, recording_of
 from penstock.gateway.replaying import changed
@@ -62,7 +62,9 @@ def command(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """Show a recorded stream, or what a model wrote, on a page in the browser."""
     try:
-        options = changed(Options(), {"format": format_, "arguments": arguments, "repair": repair})
+        options = changed(
+            ModelOptions(), {"format": format_, "arguments": arguments, "repair": repair}
+        )
         data = _read(file)
         known = _tools(tools)
         recording = recording_of(data, options, known, name=_name(file), api=api)

@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 
 from penstock.cli.output import refuse, say
-from penstock.gateway.config.keys import hash_key, new_key
-from penstock.gateway.config.problems import Place
-from penstock.gateway.config.rules import entry_name
+from penstock.gateway.config.errors import render_key
+from penstock.gateway.config.secrets import hash_key, new_key
+from penstock.gateway.config.types import ENTRY_NAME
 
 app = typer.Typer(help="Keys for the clients of the gateway.", no_args_is_help=True)
 
@@ -28,12 +28,12 @@ def new(
 ) -> None:
     """Make a key: it goes to stdout, once; what penstock.toml keeps of it goes to stderr."""
     try:
-        entry_name(name)
+        ENTRY_NAME.parse(name)
     except ValueError as exc:
         refuse(f"{name!r} cannot be the name of a key: {exc}", exc)
     key = new_key()
     typer.echo(key)
     told = Console(stderr=True)
     say(told, "The key is shown this once. For penstock.toml:", "dim")
-    say(told, f"[{Place(('keys', name))}]", "cyan")
+    say(told, f"[{render_key('keys', name)}]", "cyan")
     say(told, f'hash = "{hash_key(key)}"', "cyan")

@@ -26,8 +26,7 @@ from penstock.cli.log_table import (
 from penstock.cli.output import refuse, say
 from penstock.errors import PenstockError, UsageError
 from penstock.gateway.config import find_file, load
-from penstock.gateway.config.addresses import masked
-from penstock.gateway.config.rules import store_url
+from penstock.gateway.config.types import mask_url, parse_store_url
 from penstock.store import (
     MAX_PAGE,
     RequestDetail,
@@ -254,7 +253,7 @@ def using(url: str | None) -> Iterator[str]:
         address = address_of(url)
         yield address
     except StoreError as exc:
-        refuse(f"{exc} ({masked(address)})", exc)
+        refuse(f"{exc} ({mask_url(address)})", exc)
     except PenstockError as exc:
         refuse(str(exc), exc)
 
@@ -267,7 +266,7 @@ def address_of(url: str | None) -> str:
     if not url:
         return load(find_file(os.environ, Path()), os.environ).store.url.reveal()
     try:
-        return store_url(url)
+        return parse_store_url(url)
     except ValueError as exc:
         raise UsageError(f"--store: {exc}") from exc
 

@@ -19,7 +19,7 @@ from penstock.cli.log_table import moment
 from penstock.cli.logs import Url, bare_id, reading
 from penstock.cli.output import refuse, say
 from penstock.errors import UsageError
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.replaying import Replayed, changed, replay
 from penstock.store import MAX_PAGE, RequestDetail, RequestQuery, Store
 
@@ -39,7 +39,11 @@ def command(  # noqa: PLR0913 - each is an option of the command
         str | None, typer.Option("--format", help="Read them as this format instead.")
     ] = None,
     arguments: Annotated[str | None, typer.Option(help="live or whole.")] = None,
-    tools: Annotated[str | None, typer.Option(help="native, prompt or none.")] = None,
+    tools: Annotated[str | None, typer.Option(help="native or prompt.")] = None,
+    parse: Annotated[
+        bool | None,
+        typer.Option("--parse/--no-parse", help="Whether text is parsed.", show_default=False),
+    ] = None,
     reasoning: Annotated[str | None, typer.Option(help="How the model marks its thoughts.")] = None,
     events: Annotated[bool, typer.Option("--events", help="Print every event.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Read the whole log again.")] = False,
@@ -48,13 +52,19 @@ def command(  # noqa: PLR0913 - each is an option of the command
     store: Url = None,
 ) -> None:
     """Read logged streams again, and show what is different now (exit code 1)."""
-    given = {"format": format_, "arguments": arguments, "tools": tools, "reasoning": reasoning}
-    changes = {name: value for name, value in given.items() if value}
+    given = {
+        "format": format_,
+        "arguments": arguments,
+        "tools": tools,
+        "parse": parse,
+        "reasoning": reasoning,
+    }
+    changes = {name: value for name, value in given.items() if value not in (None, "")}
     wanted = [bare_id(one) for one in ids or []]
     if bool(wanted) == all_:
         refuse("say which requests: their ids, or --all", ValueError("ids"))
     try:
-        changed(Options(), dict(changes))
+        changed(ModelOptions(), dict(changes))
     except UsageError as exc:
         refuse(str(exc), exc)
     query = RequestQuery(since=moment(since), model=model, limit=MAX_PAGE)
@@ -73,7 +83,9 @@ def command(  # noqa: PLR0913 - each is an option of the command
 class Run:
     """Reads requests again and tells what comes of it; *is_alone* where there is but one."""
 
-    def __init__(self, changes: dict[str, str], *, prints_events: bool, is_alone: bool) -> None:
+    def __init__(
+        self, changes: dict[str, str | bool], *, prints_events: bool, is_alone: bool
+    ) -> None:
         self._changes = changes
         self._prints_events = prints_events
         self._is_alone = is_alone

@@ -15,9 +15,9 @@ from shlex import quote
 from typing import Any, Final
 
 from penstock.errors import UsageError
+from penstock.gateway.config.errors import ConfigError
 from penstock.gateway.config.flags import CONFIG, FLAGS
-from penstock.gateway.config.loading import find_file, load
-from penstock.gateway.config.problems import ConfigError
+from penstock.gateway.config.load import find_file, load
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.server import signals
 

@@ -26,7 +26,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.gateway.config.routes import is_match
+from penstock.gateway.config.routes import matches
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.http_exchange import HTTPExchange
 from penstock.models.http.endpoints import is_loopback
@@ -63,7 +63,7 @@ class Client:
     def may_use(self, model: str) -> bool:
         """Return whether the key is good for *model*."""
         models = self.allowance.models
-        return not models or any(is_match(name, model) for name in models)
+        return not models or any(matches(name, model) for name in models)
 
     @contextmanager
     def asking(self, now: float) -> Iterator[ConcurrencySlot]:

@@ -235,7 +235,7 @@ class CompletionHandler:
             upstream_api=way.wire,
             upstream_model=way.asked,
             format=way.options.format,
-            mode=way.options.tools,
+            mode=way.options.mode,
             stream=request.stream,
             request=self._secrets.body(self._data) if self._gateway.bodies else b"",
         )
@@ -276,6 +276,7 @@ def _headers(way: ResolvedRoute, journal: RequestLog | None = None) -> list[tupl
         f"upstream={way.upstream}",
         f"api={way.api}",
         f"tools={options.tools}",
+        *([] if options.parse else ["parse=false"]),
         f"format={options.format}",
         f"arguments={options.arguments}",
     ]

@@ -9,12 +9,13 @@ from typing import Final
 from penstock.errors import UsageError
 from penstock.gateway.app import Gateway, Limits
 from penstock.gateway.auth import Authenticator, Quota
-from penstock.gateway.config.routes import options_of
-from penstock.gateway.config.settings import KeySettings, Settings
-from penstock.gateway.config.upstreams import (
+from penstock.gateway.config.routes import options_for
+from penstock.gateway.config.settings import (
     DemoSettings,
+    KeySettings,
     LocalSettings,
     QwenSettings,
+    Settings,
     UpstreamSettings,
 )
 from penstock.gateway.model_router import ModelRouter
@@ -99,7 +100,7 @@ def _qwen(settings: UpstreamSettings, sessions: StoredSessions | None) -> Model:
     # Imported here because few deployments use Qwen's web interface.
     from penstock.models.qwen_web import QwenCredentials, QwenWebModel  # noqa: PLC0415
 
-    own, options = settings.qwen or QwenSettings(), options_of(settings)
+    own, options = settings.qwen or QwenSettings(), options_for(settings)
     return QwenWebModel(
         settings.base_url.reveal(),
         credentials=QwenCredentials(

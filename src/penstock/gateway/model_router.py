@@ -12,7 +12,7 @@ from penstock.apis.fields import shown, tool_names
 from penstock.apis.text_forms import count_later, usual_placement
 from penstock.errors import PenstockError
 from penstock.gateway import tool_adapter
-from penstock.gateway.config.routes import Options, options_of
+from penstock.gateway.config.routes import ModelOptions, find_route, options_for
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.errors import HTTPError
 from penstock.models.base import Batches, Model, Tap
@@ -83,7 +83,7 @@ class ResolvedRoute(Struct, frozen=True):
     api: str
     asked: str
     model: Model
-    options: Options
+    options: ModelOptions
 
     @property
     def wire(self) -> str:
@@ -158,7 +158,7 @@ class ModelRouter:
 
         Raises `HTTPError` where there is not one.
         """
-        route = self._settings.route(name)
+        route = find_route(self._settings, name)
         if route is None:
             known = ", ".join(self._named()) or "none"
             raise HTTPError(404, f"there is no model {shown(name)} here; there are: {known}")
@@ -167,7 +167,7 @@ class ModelRouter:
         asked = route.model or model.name
         options = route.options
         if model.reads_calls:  # It was made to read in one way, for all names.
-            options = options_of(route.settings)
+            options = options_for(route.settings)
         return ResolvedRoute(told, route.upstream, route.settings.api, asked, model, options)
 
     async def listed(self) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ class ModelRouter:
         return [*filter(None, names)]
 
     def _owner(self, name: str) -> str:
-        route = self._settings.route(name)
+        route = find_route(self._settings, name)
         return "penstock" if route is None else route.upstream
 
     async def close(self) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from penstock.gateway.config.settings import Settings
-from penstock.gateway.config.upstreams import UpstreamSettings
+from penstock.gateway.config.settings import Settings, UpstreamSettings
 from penstock.messages import ErrorInfo
 from penstock.models.http.redaction import Redactor
 

@@ -20,8 +20,8 @@ from penstock.errors import JSONParseError, UsageError
 from penstock.events import Event
 from penstock.formats import get
 from penstock.gateway import tool_adapter
-from penstock.gateway.config.routes import Options
-from penstock.gateway.config.rules import reasoning_name
+from penstock.gateway.config.routes import ModelOptions
+from penstock.gateway.config.types import parse_reasoning, parse_tool_mode
 from penstock.gateway.differences import Difference, differences
 from penstock.gateway.logged_model import LoggedModel
 from penstock.messages import AssistantMessage
@@ -87,9 +87,11 @@ def check_replayable(detail: RequestDetail) -> None:
         raise UsageError(f"the stream of request {row.id} was too long to be kept whole")
 
 
-def _asked(model: LoggedModel, request: Request, options: Options, on_error: OnError) -> Batches:
+def _asked(
+    model: LoggedModel, request: Request, options: ModelOptions, on_error: OnError
+) -> Batches:
     """Ask the log as the gateway asked the upstream."""
-    if model.api.name == "qwen" and (options.format, options.tools) == _QWEN:
+    if model.api.name == "qwen" and options.parse and (options.format, options.tools) == _QWEN:
         # Its model reads calls by itself, in its own way.
         tools = qwen_tools(
             model,
@@ -108,23 +110,26 @@ def _asked(model: LoggedModel, request: Request, options: Options, on_error: OnE
 # --- how it was asked ---
 
 
-def options_of(detail: RequestDetail) -> Options:
+def options_of(detail: RequestDetail) -> ModelOptions:
     """Give the options that a request was read with, as far as the log knows them."""
-    row, known = detail.row, Options.__struct_fields__
+    row, known = detail.row, ModelOptions.__struct_fields__
     noted = detail.notes.get("options")
     fields = {name: value for name, value in (noted or {}).items() if name in known}
-    told = {"format": row.format, "tools": row.mode}
+    told: dict[str, Any] = {"format": row.format, "tools": row.mode}
+    if row.mode == "none":  # the log's name for `parse = false`
+        fields |= {"tools": "native", "parse": False}
     if row.upstream_api == "qwen":  # whose calls are mended by nobody, whatever is set
         fields["repair"] = False
-    return changed(Options(), {**{name: one for name, one in told.items() if one}, **fields})
+    return changed(ModelOptions(), {**{name: one for name, one in told.items() if one}, **fields})
 
 
-def changed(options: Options, changes: dict[str, Any]) -> Options:
+def changed(options: ModelOptions, changes: dict[str, Any]) -> ModelOptions:
     """Give *options* with *changes*; raise `UsageError` for one that cannot be."""
     try:
-        found = msgspec.convert({**structs.asdict(options), **changes}, Options)
+        parse_tool_mode(str(changes.get("tools")))
+        found = msgspec.convert({**structs.asdict(options), **changes}, ModelOptions)
         if found.reasoning is not None:
-            reasoning_name(found.reasoning)
+            parse_reasoning(found.reasoning)
     except (ValidationError, ValueError) as exc:
         raise UsageError(str(exc)) from exc
     get(found.format)

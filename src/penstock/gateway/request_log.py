@@ -33,7 +33,7 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.formats import detect
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.redaction import LogRedactor
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
 from penstock.models.base import Tap
@@ -219,7 +219,7 @@ class RequestLog(Tap):
     def __init__(
         self,
         started: RequestStarted,
-        way: tuple[Options, Sequence[Tool]],
+        way: tuple[ModelOptions, Sequence[Tool]],
         store: Store | None,
         secrets: LogRedactor,
         *,

@@ -12,7 +12,7 @@ import secrets
 from typing import cast
 
 from penstock.formats import EventParser, get
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.models import ToolMiddleware
 from penstock.models.base import Batches, Model, Tap
 from penstock.models.middleware.model import without_calls
@@ -22,17 +22,17 @@ from penstock.request import Request
 
 
 def stream(
-    options: Options, model: Model, request: Request, tap: Tap, on_error: OnError
+    options: ModelOptions, model: Model, request: Request, tap: Tap, on_error: OnError
 ) -> Batches:
     """Send the request to *model* and return its events, with its text read as *options* say."""
-    if options.tools == "none" or model.reads_calls:
+    if not options.parse or model.reads_calls:
         return model.batches(request, tap)
     if options.tools == "prompt":
         return _told_in_words(options, model, on_error).batches(request, tap)
     return _read(_parser(options, request, on_error), model.batches(request, tap))
 
 
-def _told_in_words(options: Options, model: Model, on_error: OnError) -> ToolMiddleware:
+def _told_in_words(options: ModelOptions, model: Model, on_error: OnError) -> ToolMiddleware:
     return ToolMiddleware(
         model,
         options.format,
@@ -59,7 +59,7 @@ async def _read(parser: EventParser, asked: Batches) -> Batches:
         await asked.aclose()
 
 
-def _parser(options: Options, request: Request, on_error: OnError) -> EventParser:
+def _parser(options: ModelOptions, request: Request, on_error: OnError) -> EventParser:
     forbids = request.tool_choice is not None and request.tool_choice.mode == "none"
     tools = [] if forbids else request.tools
     reads, style = get(options.format), cast("str | Reasoning | None", options.reasoning)

@@ -18,9 +18,9 @@ from penstock import formats
 from penstock.errors import PenstockError, UsageError
 from penstock.gateway import tool_adapter
 from penstock.gateway.config.flags import UPSTREAM_KEY
-from penstock.gateway.config.loading import load
-from penstock.gateway.config.routes import Options
-from penstock.gateway.config.upstreams import DemoSettings, UpstreamSettings
+from penstock.gateway.config.load import load
+from penstock.gateway.config.routes import ModelOptions
+from penstock.gateway.config.settings import DemoSettings, UpstreamSettings
 from penstock.models import DemoModel
 from penstock.models.base import Batches, Model, Tap, ensure_end, iter_events
 from penstock.models.demo import NAME
@@ -71,7 +71,7 @@ class ModelChoice(Struct, frozen=True):
 class ToolAdapterModel(Model):
     """*inner*, with its tools offered and its calls parsed as *options* say."""
 
-    def __init__(self, inner: Model, options: Options) -> None:
+    def __init__(self, inner: Model, options: ModelOptions) -> None:
         self.inner = inner
         self._options = options
 
@@ -133,10 +133,12 @@ async def list_names(model: Model) -> list[str]:
     return []
 
 
-def _make_options(name: str) -> Options:
+def _make_options(name: str) -> ModelOptions:
     if name == AUTO:
-        return Options()
-    return Options(tools="none") if name == NATIVE else Options(tools="prompt", format=name)
+        return ModelOptions()
+    return (
+        ModelOptions(parse=False) if name == NATIVE else ModelOptions(tools="prompt", format=name)
+    )
 
 
 def _make_upstream_model(settings: UpstreamSettings) -> Model:

@@ -1,57 +1,33 @@
-"""The configuration of the gateway: a file, variables and flags become one checked value.
+"""The configuration of the gateway: ``penstock.toml``, environment variables and flags.
 
-`settings` and `upstreams` say what there is to set. `load` reads the file (`loading`), fills in
-variables (`variables`), lays flags over it (`flags`, `overlay`), reads each value by its kind
-(`reading`, `rules`), brings the secrets (`credentials`), sees that all of it agrees (`agreement`),
-and tells every problem at once (`problems`).
+`settings` defines the settings and `types` their value types. `load` reads the file, applies
+`flags`, converts the values (`convert`), adds the secrets (`secrets`) and checks the result
+(`checks`); it raises all problems in one `ConfigError` (`errors`). `routes` finds the upstream for
+a model, and `reference` documents all settings.
 """
 
-from penstock.gateway.config.addresses import Address
-from penstock.gateway.config.advice import check
-from penstock.gateway.config.flags import FLAGS, Flag, as_environ
-from penstock.gateway.config.keys import hash_key, new_key
-from penstock.gateway.config.loading import find_file, load
-from penstock.gateway.config.problems import ConfigError
-from penstock.gateway.config.reference import flag_reference, reference
-from penstock.gateway.config.reloading import needs_restart
-from penstock.gateway.config.routes import Options, Route
-from penstock.gateway.config.settings import (
-    KeySettings,
-    LimitSettings,
-    ServerSettings,
-    Settings,
-    StoreSettings,
-)
-from penstock.gateway.config.upstreams import (
-    DemoSettings,
-    LocalSettings,
-    ModelSettings,
-    QwenSettings,
-    TimeoutSettings,
-    UpstreamSettings,
-)
+from penstock.gateway.config.checks import find_warnings
+from penstock.gateway.config.errors import ConfigError
+from penstock.gateway.config.flags import FLAGS, Flag
+from penstock.gateway.config.load import find_file, load, needs_restart
+from penstock.gateway.config.reference import describe, flag_reference, reference
+from penstock.gateway.config.routes import ModelOptions, find_route
+from penstock.gateway.config.secrets import hash_key, new_key
+from penstock.gateway.config.settings import Settings, UpstreamSettings
+from penstock.gateway.config.types import SecretURL
 
 __all__ = [
     "FLAGS",
-    "Address",
     "ConfigError",
-    "DemoSettings",
     "Flag",
-    "KeySettings",
-    "LimitSettings",
-    "LocalSettings",
-    "ModelSettings",
-    "Options",
-    "QwenSettings",
-    "Route",
-    "ServerSettings",
+    "ModelOptions",
+    "SecretURL",
     "Settings",
-    "StoreSettings",
-    "TimeoutSettings",
     "UpstreamSettings",
-    "as_environ",
-    "check",
+    "describe",
     "find_file",
+    "find_route",
+    "find_warnings",
     "flag_reference",
     "hash_key",
     "load",

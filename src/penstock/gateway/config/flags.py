@@ -1,90 +1,91 @@
-"""The flags of ``penstock serve``, as a table: the command line and the reference both read it.
+"""The flags of ``penstock serve`` and their environment variables, and how they override the file.
 
-Each flag has a variable of the environment, and stands for one setting. Secrets have no flags,
-since every process of the machine may read the command line of another: they have variables alone.
+Secrets have variables but no flags: any process on the machine can read a command line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from penstock.errors import UsageError
-from penstock.gateway.config.problems import Place, Problems, suggestion
-from penstock.gateway.config.reading import FALSE, TRUE, Given
-from penstock.gateway.config.variables import EnvText
+from penstock.gateway.config.convert import SWITCH_WORDS
+from penstock.gateway.config.errors import KeyPath, ProblemList, suggest
+from penstock.gateway.config.types import EnvText
 
 UPSTREAM: Final = "upstream"
-"""The first step of a place in the upstream that the flags are about: the default one."""
+"""First part of the path of a flag for the default upstream."""
+
+DEFAULT_UPSTREAM: Final = "default"
+"""Name of the upstream that ``--upstream`` adds."""
+
+DEMO: Final = "demo"
+"""Name of the upstream that is there if no other is configured."""
 
 
 class Flag(Struct, frozen=True):
-    """One flag: the *place* of its setting, what stands for its value in help, what it says.
-
-    A switch has no value: it *sets* one.
-    """
+    """A flag for the setting at *path*. A switch takes no value: it *sets* one."""
 
     name: str
-    place: tuple[str, ...]
+    path: KeyPath
     metavar: str
     description: str
     sets: bool | None = None
 
     @property
     def parameter(self) -> str:
-        """What it is called in Python, as a keyword of `load`."""
+        """The keyword argument of `load`."""
         return self.name.removeprefix("--").replace("-", "_")
 
     @property
     def variable(self) -> str:
-        """The variable of the environment that says the same."""
+        """The environment variable."""
         return f"PENSTOCK_{self.parameter.upper()}"
 
     @property
     def is_switch(self) -> bool:
-        """Whether it stands alone, without a value."""
+        """Whether the flag takes no value."""
         return self.sets is not None
 
 
-CONFIG: Final = Flag("--config", (), "FILE", "The file with the settings.")
+CONFIG: Final = Flag("--config", (), "FILE", "Configuration file (default: penstock.toml).")
 
 FLAGS: Final[tuple[Flag, ...]] = (
     CONFIG,
-    Flag("--host", ("server", "host"), "ADDRESS", "The address to listen on."),
-    Flag("--port", ("server", "port"), "NUMBER", "The port to listen on; 0 takes a free one."),
-    Flag("--upstream", (UPSTREAM, "base_url"), "URL", "The server that answers."),
-    Flag("--api", (UPSTREAM, "api"), "NAME", "What it speaks; left out, the URL tells."),
-    Flag("--model", (UPSTREAM, "model"), "NAME", "The model to ask it for, whatever clients say."),
-    Flag("--key-env", (UPSTREAM, "key_env"), "VARIABLE", "The variable that holds its key."),
-    Flag("--proxy", (UPSTREAM, "proxy"), "URL", "The proxy before it."),
-    Flag("--ca", (UPSTREAM, "ca"), "FILE", "The authorities that its certificate is by."),
-    Flag("--format", (UPSTREAM, "format"), "NAME", "How the model writes calls as text."),
-    Flag("--reasoning", (UPSTREAM, "reasoning"), "NAME", "How the model marks its thoughts."),
-    Flag("--tools", (UPSTREAM, "tools"), "HOW", "How it is shown tools: native, prompt or none."),
-    Flag("--arguments", (UPSTREAM, "arguments"), "HOW", "When calls go out: live or whole."),
-    Flag("--store", ("store", "url"), "URL", "The database, or the path of a SQLite file."),
+    Flag("--host", ("server", "host"), "ADDRESS", "Address to listen on (default: 127.0.0.1)."),
+    Flag("--port", ("server", "port"), "NUMBER", "Port to listen on (default: 8787; 0: any)."),
+    Flag("--upstream", (UPSTREAM, "base_url"), "URL", "URL of the upstream (default: demo model)."),
+    Flag(
+        "--api", (UPSTREAM, "api"), "NAME", "API of the upstream (default: guessed from the URL)."
+    ),
+    Flag("--model", (UPSTREAM, "model"), "NAME", "Model to request (default: the client's)."),
+    Flag("--key-env", (UPSTREAM, "key_env"), "VARIABLE", "Variable with the upstream's key."),
+    Flag("--proxy", (UPSTREAM, "proxy"), "URL", "Proxy for the upstream."),
+    Flag("--ca", (UPSTREAM, "ca"), "FILE", "CA bundle to verify the upstream."),
+    Flag("--format", (UPSTREAM, "format"), "NAME", "Format of calls in text (default: auto)."),
+    Flag("--reasoning", (UPSTREAM, "reasoning"), "NAME", "How the model marks its reasoning."),
+    Flag("--tools", (UPSTREAM, "tools"), "MODE", "Pass tools as native (default) or prompt."),
+    Flag("--no-parse", (UPSTREAM, "parse"), "", "Pass text through unparsed.", sets=False),
+    Flag("--arguments", (UPSTREAM, "arguments"), "MODE", "Send calls live (default) or whole."),
+    Flag("--store", ("store", "url"), "URL", "Database (default: sqlite:///penstock.db)."),
     Flag("--no-store", ("store", "enabled"), "", "Store nothing.", sets=False),
-    Flag("--no-bodies", ("store", "bodies"), "", "Store no requests and answers.", sets=False),
-    Flag("--workers", ("server", "workers"), "NUMBER", "How many processes serve."),
-    Flag("--tls-cert", ("server", "tls_cert"), "FILE", "The certificate: turns TLS on."),
-    Flag("--tls-key", ("server", "tls_key"), "FILE", "The private key of the certificate."),
-    Flag("--insecure", ("server", "insecure"), "", "Serve everybody without a key.", sets=True),
-    Flag("--drain-seconds", ("server", "drain_seconds"), "SECONDS", "How long a stop may take."),
-    Flag("--log-level", ("server", "log_level"), "LEVEL", "How much is told on stderr."),
+    Flag("--no-bodies", ("store", "bodies"), "", "Store no requests and responses.", sets=False),
+    Flag("--workers", ("server", "workers"), "NUMBER", "Number of processes (default: 1)."),
+    Flag("--tls-cert", ("server", "tls_cert"), "FILE", "Certificate chain (PEM); enables TLS."),
+    Flag("--tls-key", ("server", "tls_key"), "FILE", "Private key (PEM) of the certificate."),
+    Flag("--insecure", ("server", "insecure"), "", "Accept requests without a key.", sets=True),
+    Flag("--drain-seconds", ("server", "drain_seconds"), "SECONDS", "Time to stop (default: 30)."),
+    Flag("--log-level", ("server", "log_level"), "LEVEL", "Level of the log (default: info)."),
 )
-"""Every flag, in the order in which help shows them."""
+"""All flags, in the order of ``--help``."""
 
 CLIENT_KEY: Final = "PENSTOCK_API_KEY"
-"""The variable with a key that clients have to come with."""
-
 UPSTREAM_KEY: Final = "PENSTOCK_UPSTREAM_KEY"
-"""The variable with the key for the default upstream."""
-
 SECRETS: Final = {
-    CLIENT_KEY: "A key that clients have to come with, 16 characters or more.",
-    UPSTREAM_KEY: "The key for the upstream.",
+    CLIENT_KEY: "A key that clients must send, at least 16 characters.",
+    UPSTREAM_KEY: "The key of the default upstream.",
 }
 """The variables without a flag."""
 
@@ -95,44 +96,90 @@ VARIABLES: Final = frozenset(
         *("PENSTOCK_DEBUG", "PENSTOCK_DEBUG_STYLE", "PENSTOCK_STREAM_PARSER"),
     }
 )
-"""All variables that penstock reads, here or elsewhere."""
+"""All variables of penstock, including those that other packages read."""
 
 
-def given_values(
-    environ: Mapping[str, str], flags: Mapping[str, object], problems: Problems
-) -> dict[Flag, Given]:
-    """Give what flags and variables say; a flag wins over its variable, an empty one is not there.
+def apply_flags(
+    tree: dict[str, Any],
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    problems: ProblemList,
+) -> None:
+    """Override *tree*, the content of the file, by environment variables and *flags*.
 
-    Raises `UsageError` for a flag that nobody has.
+    A flag wins over its variable; an empty variable counts as not set. Raises `UsageError` for an
+    unknown flag.
     """
-    by_parameter = {flag.parameter: flag for flag in FLAGS}
+    given = _read_flags(environ, flags, problems)
+    upstreams = _subtable(tree, "upstreams")
+    name = _choose_upstream(tree, upstreams, given)
+    for path, (value, label) in given.items():
+        section, key = path
+        if section != UPSTREAM:
+            problems.labels[path] = label
+            _subtable(tree, section)[key] = value
+        elif name in upstreams:
+            problems.labels["upstreams", name, key] = label
+            _subtable(upstreams, name)[key] = value
+        elif not name:
+            message = "ambiguous with several upstreams: set default_upstream in the file"
+            problems.add(path, message, label)
+    if environ.get(CLIENT_KEY):
+        problems.labels["keys", "environment", "env"] = CLIENT_KEY
+        _subtable(tree, "keys")["environment"] = {"env": CLIENT_KEY}
+
+
+def _read_flags(
+    environ: Mapping[str, str], flags: Mapping[str, object], problems: ProblemList
+) -> dict[KeyPath, tuple[object, str]]:
+    """Return the value for each path, with the flag or the variable that it comes from."""
+    parameters = {flag.parameter for flag in FLAGS}
     for name in flags:
-        if name not in by_parameter:
-            raise UsageError(f"there is no flag {name!r}{suggestion(name, by_parameter)}")
-    found: dict[Flag, Given] = {}
-    for flag in FLAGS:
+        if name not in parameters:
+            raise UsageError(f"unknown flag {name!r}{suggest(name, parameters)}")
+    given: dict[KeyPath, tuple[object, str]] = {}
+    for flag in FLAGS[1:]:
         value, label = flags.get(flag.parameter), flag.name
         if value is None or value is False:
             value, label = environ.get(flag.variable, "").strip(), flag.variable
-        if value != "":
-            found |= _given(flag, value, label, problems)
-    return found
+        if value == "":
+            continue
+        if not flag.is_switch:
+            given[flag.path] = EnvText(str(value)), label
+        elif (is_on := SWITCH_WORDS.get(str(value).lower())) is None:
+            problems.add(flag.path, f"expected true or false, got {value!r}", label)
+        elif is_on:
+            given[flag.path] = flag.sets, label
+    if environ.get(UPSTREAM_KEY):
+        given.setdefault((UPSTREAM, "key_env"), (UPSTREAM_KEY, UPSTREAM_KEY))
+    return given
 
 
-def as_environ(flags: Mapping[str, object]) -> dict[str, str]:
-    """Give *flags* as variables: for a process that is to be configured the same way."""
-    by_parameter = {flag.parameter: flag.variable for flag in FLAGS}
-    return {
-        by_parameter[name]: str(value)
-        for name, value in flags.items()
-        if value is not None and value is not False
-    }
+def _choose_upstream(
+    tree: dict[str, Any], upstreams: dict[str, Any], given: dict[KeyPath, tuple[object, str]]
+) -> str:
+    """Return the upstream that flags are for, or an empty string if that is ambiguous.
+
+    A URL on the command line adds a new upstream, which takes nothing from the file: no key may be
+    sent to a server that it was not meant for.
+    """
+    if (UPSTREAM, "base_url") in given or ((UPSTREAM, "api") in given and not upstreams):
+        upstreams[DEFAULT_UPSTREAM] = {}
+        tree["default_upstream"] = DEFAULT_UPSTREAM
+    elif not upstreams:
+        upstreams[DEMO] = {"api": DEMO}
+        given.pop((UPSTREAM, "key_env"), None)  # the scripted model needs no key
+        tree.setdefault("default_upstream", DEMO)
+        return DEMO
+    tree.setdefault("default_upstream", next(iter(upstreams)) if len(upstreams) == 1 else "")
+    name = str(tree["default_upstream"])  # the converter reports any other type
+    if (UPSTREAM, "key_env") in given and isinstance(upstreams.get(name), dict):
+        for key in ("key", "key_file"):  # the variable replaces them
+            upstreams[name].pop(key, None)
+    return name
 
 
-def _given(flag: Flag, value: object, label: str, problems: Problems) -> dict[Flag, Given]:
-    if not flag.is_switch:
-        return {flag: Given(EnvText(str(value)), label)}
-    said = str(value).lower()
-    if said not in TRUE | FALSE:
-        problems.add(Place(flag.place, label), f"true or false, not {said!r}")
-    return {flag: Given(flag.sets, label)} if said in TRUE else {}
+def _subtable(tree: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the table *name* of *tree*; a new one if the file has another value there."""
+    table = tree.setdefault(name, {})
+    return table if isinstance(table, dict) else {}

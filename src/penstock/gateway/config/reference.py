@@ -1,101 +1,128 @@
-"""The reference of all settings and flags, made from what the code says of them."""
+"""The settings and flags as documentation, and a configuration as ``penstock.toml``."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, get_args, get_origin
 
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, Struct, structs
 
-from penstock.gateway.config.describing import is_set, text_of
+from penstock.gateway.config import settings as tables
+from penstock.gateway.config.convert import describe_type, field_types, render_value, unwrap
+from penstock.gateway.config.errors import KeyPath, render_key
 from penstock.gateway.config.flags import FLAGS, SECRETS, UPSTREAM
-from penstock.gateway.config.routes import USUAL, USUAL_BY_API, Options
-from penstock.gateway.config.settings import Settings
-from penstock.gateway.config.words import bare, kind_of, words_for
+from penstock.gateway.config.routes import DEFAULTS, DEFAULTS_BY_API
+from penstock.gateway.config.settings import OptionSettings, Settings
 
 _ENTRY: Final = "NAME"
-"""What stands for the name of an upstream, a model or a key."""
+"""Stands for the name of an upstream, a model or a key."""
 
-_HEAD: Final = "| setting | is | default | means | variable |\n|---|---|---|---|---|"
-_FLAG_HEAD: Final = "| flag | variable | sets | means |\n|---|---|---|---|"
+
+def describe(settings: Settings) -> str:
+    """Return *settings* as a ``penstock.toml``, without unset values and with secrets hidden."""
+    return "\n\n".join("\n".join(lines) for lines in _render_tables(settings, ())) + "\n"
+
+
+def _render_tables(value: Any, path: KeyPath) -> Iterator[list[str]]:
+    if isinstance(value, Struct):
+        found = structs.asdict(value)
+        items = {name: inner for name, inner in found.items() if _is_set(inner)}
+    else:
+        items = value
+    nested = {name: inner for name, inner in items.items() if isinstance(inner, (dict, Struct))}
+    lines = [f"{render_key(n)} = {render_value(v)}" for n, v in items.items() if n not in nested]
+    if lines or isinstance(value, Struct):  # An empty table is an entry all the same.
+        yield [f"[{render_key(*path)}]", *lines] if path else lines
+    for name, inner in nested.items():
+        yield from _render_tables(inner, (*path, name))
+
+
+def _is_set(value: object) -> bool:
+    return bool(value) or isinstance(value, (bool, int, float, Struct))
 
 
 def reference() -> str:
-    """List every setting, by table: its kind, its default, its meaning, its variable."""
-    return "\n\n".join(_sections(kind_of(Settings), ()))
+    """Return tables of all settings: type, default, description and variable."""
+    return "\n\n".join(_list_sections(Settings, ()))
 
 
 def flag_reference() -> str:
-    """List every flag of ``penstock serve`` with its variable, then the variables without one."""
-    rows = [
-        f"| `{f'{flag.name} {flag.metavar}'.strip()}` | `{flag.variable}` "
-        f"| {_setting(flag.place)} | {flag.description} |"
-        for flag in FLAGS
-    ]
+    """Return a table of all flags with their variables, then of the variables without a flag."""
+    rows = ["| flag | variable | sets | description |", "|---|---|---|---|"]
+    for flag in FLAGS:
+        sets = f"`{'.'.join(flag.path)}`" if flag.path else ""
+        if flag.path[:1] == (UPSTREAM,):
+            sets = f"`{flag.path[1]}` of the upstream"
+        usage = f"{flag.name} {flag.metavar}".strip()
+        rows.append(f"| `{usage}` | `{flag.variable}` | {sets} | {flag.description} |")
     rows += [f"| | `{name}` | | {description} |" for name, description in SECRETS.items()]
-    return "\n".join([_FLAG_HEAD, *rows])
+    return "\n".join(rows)
 
 
-def _sections(kind: inspect.Type, path: tuple[str, ...]) -> Iterator[str]:
-    """Give the tables of the settings at *path*: its own values first, then the tables in it."""
-    plain = bare(kind)[0]
-    if isinstance(plain, inspect.DictType):
-        plain, path = bare(plain.value_type)[0], (*path, _ENTRY)
-    if not isinstance(plain, inspect.StructType):
+def _list_sections(hint: Any, path: KeyPath) -> Iterator[str]:
+    """Yield the section for the table at *path*, then those of the tables inside."""
+    kind = unwrap(hint)[0]
+    if get_origin(kind) is dict:
+        kind, path = unwrap(get_args(kind)[1])[0], (*path, _ENTRY)
+    if not (isinstance(kind, type) and issubclass(kind, Struct)):
         return
-    # How answers are read stands in the base of two structs, and is what matters last.
-    fields = sorted(plain.fields, key=lambda field: field.name in Options.__struct_fields__)
-    rows = [_row(path, field) for field in fields if not _is_section(field.type)]
-    title = f"`[{'.'.join(path)}]`" if path else "At the top of the file"
-    yield "\n".join([f"### {title}", "", _HEAD, *rows])
-    for field in plain.fields:
-        yield from _sections(field.type, (*path, field.name))
+    rows: list[str] = []
+    sections: list[str] = []
+    descriptions, own_last = describe_fields(kind), OptionSettings.__struct_fields__
+    # The options are in the base class of two tables; their own settings come first.
+    for field in sorted(structs.fields(kind), key=lambda one: one.name in own_last):
+        inner = [*_list_sections(field.type, (*path, field.name))]
+        sections += inner
+        if not inner:
+            cells = [
+                f"`{field.name}`",
+                describe_type(field.type),
+                _render_default(field),
+                descriptions[field.name],
+                _find_variables((*path, field.name)),
+            ]
+            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    title = f"`[{'.'.join(path)}]`" if path else "Top level"
+    head = ["| setting | type | default | description | variable |", "|---|---|---|---|---|"]
+    yield "\n".join([f"### {title}", "", *head, *rows])
+    yield from sections
 
 
-def _is_section(kind: inspect.Type) -> bool:
-    plain = bare(kind)[0]
-    if isinstance(plain, inspect.DictType):
-        plain = bare(plain.value_type)[0]
-    return isinstance(plain, inspect.StructType)
+def describe_fields(table: type[Struct]) -> dict[str, str]:
+    """Return the descriptions of the fields of *table*: the strings below them in the source."""
+    module = ast.parse(inspect.getsource(tables))
+    classes = {node.name: node.body for node in module.body if isinstance(node, ast.ClassDef)}
+    found: dict[str, str] = {}
+    for base in reversed(table.__mro__):
+        body = classes.get(base.__name__, [])
+        for field, text in pairwise(body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(description))),
+                ):
+                    found[name] = " ".join(description.split())
+    return {name: found.get(name, "") for name in field_types(table)}
 
 
-def _row(path: tuple[str, ...], field: inspect.Field) -> str:
-    cells = [
-        f"`{field.name}`",
-        words_for(field.type),
-        _default(field),
-        _meaning(field.type),
-        _variable((*path, field.name)),
-    ]
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _meaning(kind: inspect.Type) -> str:
-    schema = kind.extra_json_schema if isinstance(kind, inspect.Metadata) else None
-    return str((schema or {}).get("description", ""))
-
-
-def _default(field: inspect.Field) -> str:
-    """Show a default; for how answers are read it depends on the API."""
+def _render_default(field: structs.FieldInfo) -> str:
+    """Return the default; that of an option depends on the API."""
     if field.default is not None:
-        return _shown(field.default)
-    usual = getattr(USUAL, field.name, None)
-    others = {api: getattr(options, field.name, None) for api, options in USUAL_BY_API.items()}
-    special = [f"{api}: {_shown(value)}" for api, value in others.items() if value != usual]
-    return "; ".join([_shown(usual), *special])
+        return _render(field.default)
+    usual = getattr(DEFAULTS, field.name, None)
+    by_api = {api: getattr(options, field.name, None) for api, options in DEFAULTS_BY_API.items()}
+    others = [f"{api}: {_render(value)}" for api, value in by_api.items() if value != usual]
+    return "; ".join([_render(usual), *others])
 
 
-def _shown(value: Any) -> str:
-    return f"`{text_of(value)}`" if value is not NODEFAULT and is_set(value) else ""
+def _render(value: object) -> str:
+    return f"`{render_value(value)}`" if value is not NODEFAULT and _is_set(value) else ""
 
 
-def _variable(path: tuple[str, ...]) -> str:
+def _find_variables(path: KeyPath) -> str:
     if path[:2] == ("upstreams", _ENTRY):
         path = (UPSTREAM, *path[2:])
-    return ", ".join(f"`{flag.variable}`" for flag in FLAGS if flag.place == path)
-
-
-def _setting(place: tuple[str, ...]) -> str:
-    if place[:1] == (UPSTREAM,):
-        return f"`{place[1]}` of the upstream"
-    return f"`{'.'.join(place)}`" if place else ""
+    return ", ".join(f"`{flag.variable}`" for flag in FLAGS if flag.path == path)

@@ -1,25 +1,31 @@
-"""Which upstream answers for a model, and with which options: the model's, else the upstream's.
+"""Which upstream serves a model, and with which options.
 
-A name is looked for as it is, then among the names that end in ``*`` (the longest that fits wins),
-and what nobody has goes to the default upstream.
+A model name is looked up in ``models``: first as it is, then among the names that end in ``*``, of
+which the longest match wins. Other names go to the default upstream. An option comes from the
+model, else from its upstream, else from the defaults of the API.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from penstock.gateway.config.upstreams import ModelSettings, ReadingSettings, UpstreamSettings
+from penstock.gateway.config.settings import (
+    ModelSettings,
+    OptionSettings,
+    Settings,
+    UpstreamSettings,
+)
 
 
-class Options(Struct, frozen=True, kw_only=True):
-    """How a model is asked, and its answers are read: `ReadingSettings` with nothing left open."""
+class ModelOptions(Struct, frozen=True, kw_only=True):
+    """The options of a model with all defaults filled in; `OptionSettings` describes them."""
 
     format: str = "auto"
     reasoning: str | None = None
-    tools: Literal["native", "prompt", "none"] = "native"
+    tools: Literal["native", "prompt"] = "native"
+    parse: bool = True
     arguments: Literal["live", "whole"] = "live"
     repair: bool = True
     trim: bool = True
@@ -32,73 +38,64 @@ class Options(Struct, frozen=True, kw_only=True):
     quoted_tools: dict[str, Literal["text", "calls"]] = {}
     fenced: Literal["text", "calls"] = "text"
 
+    @property
+    def mode(self) -> Literal["native", "prompt", "none"]:
+        """The ``mode`` of a request in the log: *tools*, or ``none`` if text is not parsed."""
+        return self.tools if self.parse else "none"
 
-USUAL: Final = Options()
-"""What holds where nothing is said."""
 
-USUAL_BY_API: Final = {
-    "qwen": Options(format="qwen_web", tools="prompt", arguments="whole", repair=False)
+DEFAULTS: Final = ModelOptions()
+
+DEFAULTS_BY_API: Final = {
+    # chat.qwen.ai has no tools; its calls have a format of their own that is never repaired.
+    "qwen": ModelOptions(format="qwen_web", tools="prompt", arguments="whole", repair=False)
 }
-"""What holds instead for an API that needs something else."""
 
 
 class Route(Struct, frozen=True):
-    """Who answers for a model: the *upstream* and its *settings*, and the *model* to ask for."""
+    """The *upstream* for a model, its *settings*, the *model* to request there, and *options*."""
 
     upstream: str
     settings: UpstreamSettings
     model: str
-    options: Options
+    options: ModelOptions
 
 
-class Routes(Protocol):
-    """What a route is found in."""
-
-    @property
-    def upstreams(self) -> Mapping[str, UpstreamSettings]:
-        """The upstreams by name."""
-
-    @property
-    def models(self) -> Mapping[str, ModelSettings]:
-        """The models by the names that clients use."""
-
-    @property
-    def default_upstream(self) -> str:
-        """Who answers for any other model."""
+def find_route(settings: Settings, name: str) -> Route | None:
+    """Return the route for the model *name*, or for the default model if it is empty."""
+    name = name or settings.default_model
+    patterns = (one for one in settings.models if matches(one, name))
+    best = name if name in settings.models else max(patterns, key=len, default="")
+    model = settings.models.get(best, _ANY_MODEL)
+    upstream_name = model.upstream or settings.default_upstream
+    upstream = settings.upstreams.get(upstream_name)
+    if upstream is None:
+        return None
+    requested = model.model or upstream.model or name
+    return Route(upstream_name, upstream, requested, options_for(upstream, model))
 
 
-def is_match(pattern: str, name: str) -> bool:
-    """Tell whether *name* is *pattern*, or begins as one that ends in ``*`` does."""
+def matches(pattern: str, name: str) -> bool:
+    """Return whether *name* is *pattern*, or starts with it if it ends in ``*``."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
-def find(routes: Routes, name: str) -> Route | None:
-    """Give the route for *name*; None where nobody answers for it."""
-    model = routes.models.get(_best(routes.models, name), _ANY)
-    upstream_name = model.upstream or routes.default_upstream
-    upstream = routes.upstreams.get(upstream_name)
-    if upstream is None:
-        return None
-    asked = model.model or upstream.model or name
-    return Route(upstream_name, upstream, asked, options_of(upstream, model))
+_ANY_MODEL: Final = ModelSettings()
 
 
-_ANY: Final = ModelSettings()
+def options_for(upstream: UpstreamSettings, model: ModelSettings = _ANY_MODEL) -> ModelOptions:
+    """Return the options of *model* at *upstream*.
+
+    ``parse = false`` and ``tools = "prompt"`` exclude each other: the model's setting overrides its
+    upstream's.
+    """
+    chosen = {**_set_options(upstream), **_set_options(model)}
+    if chosen.get("parse") is False:
+        is_prompted = model.tools == "prompt" and model.parse is None
+        chosen |= {"parse": True} if is_prompted else {"tools": "native"}
+    return structs.replace(DEFAULTS_BY_API.get(upstream.api, DEFAULTS), **chosen)
 
 
-def _best(patterns: Collection[str], name: str) -> str:
-    """Give the pattern that fits *name* best: itself, else the longest."""
-    if name in patterns:
-        return name
-    return max((one for one in patterns if is_match(one, name)), key=len, default="")
-
-
-def options_of(upstream: UpstreamSettings, model: ModelSettings = _ANY) -> Options:
-    """Give the options of *model* behind *upstream*, with nothing left open."""
-    said = {**_said(upstream), **_said(model)}
-    return structs.replace(USUAL_BY_API.get(upstream.api, USUAL), **said)
-
-
-def _said(settings: ReadingSettings) -> dict[str, object]:
-    options = {name: getattr(settings, name) for name in Options.__struct_fields__}
+def _set_options(settings: OptionSettings) -> dict[str, object]:
+    options = {name: getattr(settings, name) for name in OptionSettings.__struct_fields__}
     return {name: value for name, value in options.items() if value is not None}

@@ -1,62 +1,72 @@
-"""The whole of ``penstock.toml``, as one value: every field with its meaning and its default.
+"""The settings in ``penstock.toml``: one struct for each table, with types and defaults.
 
-The meaning of a field is written here and nowhere else: the reference page, the command line and
-the messages of the reader are made from it.
+The string below a field is its description. The reference page is generated from it, as are the
+type, the range and the default.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from math import inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from penstock.gateway.config import describing, routes, rules
-from penstock.gateway.config.addresses import Address
-from penstock.gateway.config.upstreams import ModelSettings, UpstreamSettings, Variable
+from penstock.gateway.config.types import (
+    ApiName,
+    BaseURL,
+    DemoFormat,
+    EntryName,
+    FilePath,
+    FormatName,
+    HeaderName,
+    Host,
+    KeyHash,
+    ModelName,
+    ProxyURL,
+    ReasoningName,
+    Seconds,
+    SecretText,
+    SecretURL,
+    StoreURL,
+    ToolMode,
+    ToolPattern,
+    Variable,
+    Wait,
+)
 from penstock.models.http.endpoints import is_loopback
+from penstock.models.http.redaction import Secret
+from penstock.models.http.retry import RetryPolicy
+from penstock.models.http.timeouts import Timeouts
 
-EntryName = Annotated[str, Meta(extra={"rule": rules.entry_name})]
-Host = Annotated[str, Meta(extra={"rule": rules.host, "words": "an IP address or a host name"})]
-KeyHash = Annotated[str, Meta(extra={"rule": rules.key_hash, "words": "a hash", "secret": True})]
-ModelName = Annotated[str, Meta(extra={"rule": rules.model_name})]
-StoreURL = Annotated[Address, Meta(extra={"rule": rules.store_url})]
-
-LogLevel = Literal["critical", "error", "warning", "info", "debug"]
+NO_KEY = Secret("")
+"""The key of an upstream without one."""
 
 
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the gateway listens, and how long it waits for its clients."""
+    """Where the gateway listens, and how long it waits for clients."""
 
-    host: Annotated[
-        Host, Meta(description="The address to listen on; beyond this machine a key is needed.")
-    ] = "127.0.0.1"
-    port: Annotated[
-        int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
-    ] = 8787
-    workers: Annotated[int, Meta(ge=1, le=256, description="How many processes serve.")] = 1
-    insecure: Annotated[
-        bool, Meta(description="Serve everybody, without any key, beyond this machine too.")
-    ] = False
-    tls_cert: Annotated[
-        Path | None, Meta(description="The certificate (PEM), with its chain: turns TLS on.")
-    ] = None
-    tls_key: Annotated[
-        Path | None, Meta(description="The private key (PEM), unless the certificate has it.")
-    ] = None
-    log_level: Annotated[LogLevel, Meta(description="How much is told on stderr.")] = "info"
-    drain_seconds: Annotated[
-        float, Meta(ge=0, le=3600, description="How long open streams may go on after SIGTERM.")
-    ] = 30.0
-    keepalive_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="How long a connection without a request stays.")
-    ] = 75.0
-    header_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="How long the head of a request may take.")
-    ] = 10.0
-    body_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="How long the body of a request may take.")
-    ] = 30.0
+    host: Host = "127.0.0.1"
+    """Address to listen on. Other addresses than this machine's require a key."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8787
+    """Port to listen on. 0 picks a free port."""
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Number of worker processes."""
+    insecure: bool = False
+    """Accept requests without a key, also from other machines."""
+    tls_cert: FilePath | None = None
+    """Certificate chain (PEM). Enables TLS."""
+    tls_key: FilePath | None = None
+    """Private key (PEM), unless it is in the certificate's file."""
+    log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
+    """Lowest level of the messages on stderr."""
+    drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+    """Time for open streams to finish after SIGTERM."""
+    keepalive_seconds: Seconds = 75.0
+    """Time until an idle connection is closed."""
+    header_seconds: Seconds = 10.0
+    """Time limit for receiving the headers of a request."""
+    body_seconds: Seconds = 30.0
+    """Time limit for receiving the body of a request."""
 
     @property
     def is_local(self) -> bool:
@@ -65,110 +75,232 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much a client may send and ask for."""
+    """Limits for requests."""
 
-    header_bytes: Annotated[
-        int, Meta(ge=1024, le=1 << 20, description="The head of a request; above it: 431.")
-    ] = 32_768
-    body_bytes: Annotated[
-        int, Meta(ge=1024, le=1 << 30, description="The body of a request; above it: 413.")
-    ] = 10_000_000
-    depth: Annotated[
-        int, Meta(ge=8, le=500, description="How deep the JSON of a request may nest.")
-    ] = 200
-    tools: Annotated[int, Meta(ge=0, le=65_536, description="How many tools it may bring.")] = 1024
-    streams: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="How many answers one process has open at once.")
-    ] = 2000
-    n: Annotated[int, Meta(ge=1, le=128, description="How many choices a request may ask for.")] = 8
+    header_bytes: Annotated[int, Meta(ge=1024, le=1 << 20)] = 32_768
+    """Size of the headers of a request. Larger ones get a 431."""
+    body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10_000_000
+    """Size of the body of a request. Larger ones get a 413."""
+    depth: Annotated[int, Meta(ge=8, le=500)] = 200
+    """Nesting depth of the JSON in a request."""
+    tools: Annotated[int, Meta(ge=0, le=65_536)] = 1024
+    """Number of tools in a request."""
+    streams: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
+    """Number of responses in progress, for each process."""
+    n: Annotated[int, Meta(ge=1, le=128)] = 8
+    """Number of choices that a request may ask for."""
 
 
 class StoreSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The database for the log, sessions and stored responses."""
+    """The database for the request log, sessions and stored responses."""
 
-    enabled: Annotated[bool, Meta(description="Whether anything is stored.")] = True
-    url: Annotated[
-        StoreURL,
-        Meta(description="`sqlite:///FILE`, `postgresql://…`, or the path of a SQLite file."),
-    ] = Address("sqlite:///penstock.db")
-    bodies: Annotated[
-        bool, Meta(description="Whether requests, streams and answers are kept in full.")
-    ] = True
-    create: Annotated[
-        bool, Meta(description="Make and upgrade the tables at start; else `penstock db upgrade`.")
-    ] = True
-    keep_days: Annotated[float, Meta(gt=0, description="How old a record may grow.")] = 30.0
-    keep_bytes: Annotated[
-        int, Meta(ge=1_000_000, le=1 << 50, description="How much the bodies may take together.")
-    ] = 2_000_000_000
-    queue: Annotated[
-        int, Meta(ge=1, le=10_000_000, description="How many records wait for a slow database.")
-    ] = 10_000
-    queue_bytes: Annotated[
-        int, Meta(ge=1024, le=1 << 40, description="How many bytes they may have together.")
-    ] = 67_108_864
+    enabled: bool = True
+    """Whether anything is stored."""
+    url: StoreURL = SecretURL("sqlite:///penstock.db")
+    """`sqlite:///FILE`, `postgresql://…`, or the path of a SQLite file."""
+    bodies: bool = True
+    """Whether requests, streams and responses are stored in full."""
+    create: bool = True
+    """Create and upgrade the tables at startup. If false, run `penstock db upgrade` yourself."""
+    keep_days: Annotated[float, Meta(gt=0)] = 30.0
+    """Days until a record is deleted."""
+    keep_bytes: Annotated[int, Meta(ge=1_000_000, le=1 << 50)] = 2_000_000_000
+    """Total size of the stored bodies. The oldest are deleted first."""
+    queue: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
+    """Number of records that wait for a slow database."""
+    queue_bytes: Annotated[int, Meta(ge=1024, le=1 << 40)] = 67_108_864
+    """Total size of the records that wait for a slow database."""
 
 
 class KeySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key that a client may come with, under a name of its own. After loading *hash* is set."""
+    """A client's key, under a name of your choice. *hash* is always set after loading."""
 
-    hash: Annotated[
-        KeyHash, Meta(description="What is kept of the key: `penstock key new` prints it.")
-    ] = ""
-    env: Annotated[
-        Variable, Meta(description="The variable that holds the key, 16 characters or more.")
-    ] = ""
-    models: Annotated[
-        tuple[ModelName, ...],
-        Meta(description="The models that it may ask for; a `*` may end a name. Empty: all."),
-    ] = ()
-    concurrency: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(description="How many answers it may have open at once; workers share it."),
-    ] = None
-    rate: Annotated[
-        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-        Meta(description="How many requests it may make a minute; workers share it."),
-    ] = None
+    hash: KeyHash = ""
+    """Hash of the key, as printed by `penstock key new`."""
+    env: Variable = ""
+    """Environment variable with the key (at least 16 characters), instead of `hash`."""
+    models: tuple[ModelName, ...] = ()
+    """Models that the key may use. A name may end in `*`. Empty: all models."""
+    concurrency: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """Number of responses in progress, divided among the workers."""
+    rate: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    """Requests per minute, divided among the workers."""
+
+
+class OptionSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The options of a model. An upstream sets defaults for its models; None means not set."""
+
+    format: FormatName | None = None
+    """Format of tool calls in the model's text. `penstock formats` lists the formats."""
+    reasoning: ReasoningName | None = None
+    """How the model marks its reasoning. `none` keeps reasoning in the text."""
+    tools: ToolMode | None = None
+    """How the model receives its tools: `native`, in the upstream's own field, or `prompt`,
+    described in the system prompt."""
+    parse: bool | None = None
+    """Whether tool calls and reasoning are parsed from the model's text. With `false`, text passes
+    through unchanged."""
+    arguments: Literal["live", "whole"] | None = None
+    """Whether a call is sent while it arrives, or after it is complete and valid."""
+    repair: bool | None = None
+    """Repair calls that are malformed or cut off."""
+    trim: bool | None = None
+    """Drop white space between text and a call, and after reasoning."""
+    constrain: Literal["json_schema", "grammar", "structural_tag"] | None = None
+    """Constraint that the upstream supports, used where a request requires a call."""
+    send_back: bool | None = None
+    """Ask the model again if a call names an unknown tool or does not match its schema."""
+    prompt_suffix: str | None = None
+    """Text that the upstream appends to the prompt, such as `<think>`."""
+    effort: bool | None = None
+    """Forward the reasoning effort of a request (`reasoning_effort` and similar fields). Some
+    servers reject the field."""
+    system_messages: Literal["keep", "first", "user"] | None = None
+    """Where later system messages go: they stay (`keep`), or are merged into the system prompt
+    (`first`) or into the next user message (`user`). Default: `user` for chat servers and with
+    `tools = "prompt"`, `first` for Mistral's models."""
+    quoted: Literal["text", "calls"] | None = None
+    """Whether a call in the model's text that repeats a tool result, a document or an earlier user
+    message word for word is text or a call."""
+    quoted_tools: dict[ToolPattern, Literal["text", "calls"]] | None = None
+    """The same for single tools, by name or pattern: `quoted_tools = { "read_*" = "calls" }`."""
+    fenced: Literal["text", "calls"] | None = None
+    """Whether a call in a code fence, in inline code or in a block quote is text or a call. `calls`
+    is for models that always fence their calls."""
+
+
+class TimeoutSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Time limits for the upstream in seconds; `inf` disables a limit."""
+
+    connect: Wait = 10.0
+    """For the connection."""
+    first_byte: Wait = 300.0
+    """Until the first byte of the response. Long prompts take minutes."""
+    idle: Wait = 120.0
+    """Between two reads of the response."""
+    total: Wait = 3600.0
+    """For the whole response, including retries."""
+
+    def as_timeouts(self) -> Timeouts:
+        """Return the limits as models take them."""
+        waits = (self.connect, self.first_byte, self.idle, self.total)
+        return Timeouts(*(None if seconds == inf else seconds for seconds in waits))
+
+
+class QwenSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings for the API `qwen` (chat.qwen.ai). The account's token is the upstream's key."""
+
+    cookie: SecretText = NO_KEY
+    """Cookie of the account."""
+    cookie_env: Variable = ""
+    """Environment variable with the cookie."""
+    cookie_file: FilePath | None = None
+    """File with the cookie."""
+    umid_token: SecretText = NO_KEY
+    """Value of the header `bx-umidtoken`."""
+    umid_token_env: Variable = ""
+    """Environment variable with the value of `bx-umidtoken`."""
+    umid_token_file: FilePath | None = None
+    """File with the value of `bx-umidtoken`."""
+    parent: Literal["response_id", "parent_id"] = "response_id"
+    """Id of a response that the next message refers to."""
+    session_minutes: Annotated[float, Meta(gt=0, le=525_600)] = 30.0
+    """Minutes after the last use during which a chat is continued."""
+    chat_mode: Literal["guest", "normal"] = "guest"
+    """The `chat_mode` of new chats."""
+
+
+class DemoSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings for the API `demo`, the scripted model."""
+
+    format: DemoFormat = "hermes"
+    """Format of its calls. `native`: native calls instead of text."""
+    pace: Annotated[float, Meta(ge=0, le=60)] = 0.02
+    """Seconds between two tokens."""
+
+
+class LocalSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings for the API `local`, the model in the process."""
+
+    path: FilePath | None = None
+    """Model file (GGUF). Default: SmolLM2 135M."""
+    context: Annotated[int, Meta(ge=256, le=1 << 20)] = 4096
+    """Size of the context in tokens."""
+    threads: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    """Number of threads. Default: half of the processors."""
+
+
+class UpstreamSettings(OptionSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A server, and how to reach it."""
+
+    api: ApiName = ""
+    """API of the server, or `demo` or `local`, which need no server. Default: guessed from the
+    URL."""
+    base_url: BaseURL = SecretURL("")
+    """URL of the server. Default: the provider's address, for `ollama` the one in `OLLAMA_HOST`."""
+    model: str = ""
+    """Model to request, whatever model the client names."""
+    key_env: Variable = ""
+    """Environment variable with the key. Default: the provider's usual one, used for the provider's
+    own host only."""
+    key_file: FilePath | None = None
+    """File with the key, such as a container secret."""
+    key: SecretText = NO_KEY
+    """The key itself. Prefer `key_env` or `key_file`."""
+    headers: dict[HeaderName, SecretText] = field(default_factory=dict)
+    """Headers to send with every request."""
+    streaming: bool = True
+    """Whether the server can stream. If not, clients still get a stream."""
+    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    """Number of retries for a request that failed before the response began."""
+    proxy: ProxyURL | None = None
+    """Proxy for the upstream. Default: the one in the environment. `''`: none."""
+    ca: FilePath | None = None
+    """CA bundle to verify the upstream."""
+    timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
+    """Time limits for the upstream."""
+    qwen: QwenSettings | None = None
+    """Settings for the API `qwen`."""
+    demo: DemoSettings | None = None
+    """Settings for the API `demo`."""
+    local: LocalSettings | None = None
+    """Settings for the API `local`."""
+
+    def revealed_headers(self) -> dict[str, str]:
+        """Return the headers with their values in plain text."""
+        return {name: value.reveal() for name, value in self.headers.items()}
+
+    def as_retry(self) -> RetryPolicy:
+        """Return the retries as models take them."""
+        return RetryPolicy(attempts=self.retries + 1)
+
+
+class ModelSettings(OptionSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A model, under the name that clients use."""
+
+    upstream: str = ""
+    """Upstream that serves the model. Default: `default_upstream`."""
+    model: str = ""
+    """Name of the model at the upstream. Default: the upstream's `model`, or else the same name."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings of the gateway; `load` gives them with every reference followed."""
+    """All settings of the gateway. `load` returns them with secrets and defaults filled in."""
 
-    server: Annotated[
-        ServerSettings, Meta(description="Where it listens, and how long it waits for clients.")
-    ] = field(default_factory=ServerSettings)
-    limits: Annotated[
-        LimitSettings, Meta(description="How much a client may send and ask for.")
-    ] = field(default_factory=LimitSettings)
-    store: Annotated[StoreSettings, Meta(description="The database for the log and sessions.")] = (
-        field(default_factory=StoreSettings)
-    )
-    keys: Annotated[
-        dict[EntryName, KeySettings],
-        Meta(description="The keys of clients, by name. With any, every request needs one."),
-    ] = field(default_factory=dict)
-    upstreams: Annotated[
-        dict[EntryName, UpstreamSettings],
-        Meta(description="The servers that answer, by name. Without any: the scripted model."),
-    ] = field(default_factory=dict)
-    models: Annotated[
-        dict[ModelName, ModelSettings],
-        Meta(description="The models, by the names that clients use; a `*` may end a name."),
-    ] = field(default_factory=dict)
-    default_upstream: Annotated[
-        str,
-        Meta(
-            description="Who answers for a model that `models` has not, under the name that "
-            "the client says; left out, the only upstream, and with several nobody."
-        ),
-    ] = ""
-    default_model: Annotated[str, Meta(description="The model of a request that names none.")] = ""
-
-    def route(self, model: str) -> routes.Route | None:
-        """Give who answers for *model* and how its answers are read; None where nobody does."""
-        return routes.find(self, model or self.default_model)
-
-    def describe(self) -> str:
-        """Show the settings as a ``penstock.toml`` in which every secret is hidden."""
-        return describing.describe(self)
+    server: ServerSettings = field(default_factory=ServerSettings)
+    """Where the gateway listens, and how long it waits for clients."""
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    """Limits for requests."""
+    store: StoreSettings = field(default_factory=StoreSettings)
+    """The database for the request log, sessions and stored responses."""
+    keys: dict[EntryName, KeySettings] = field(default_factory=dict)
+    """Keys of clients, by name. If there are any, every request needs one."""
+    upstreams: dict[EntryName, UpstreamSettings] = field(default_factory=dict)
+    """Servers, by name. Without any, the scripted model responds."""
+    models: dict[ModelName, ModelSettings] = field(default_factory=dict)
+    """Models, by the names that clients use. A name may end in `*`."""
+    default_upstream: str = ""
+    """Upstream for models that are not in `models`; it receives the client's model name. Default:
+    the only upstream; with several upstreams, such models are rejected."""
+    default_model: str = ""
+    """Model of a request that names none."""

@@ -17,9 +17,9 @@ from msgspec import Struct, field
 
 from penstock import apis
 from penstock.errors import PenstockError, UsageError
-from penstock.gateway.config.addresses import Address, api_of
-from penstock.gateway.config.describing import text_of
-from penstock.gateway.config.upstreams import UpstreamSettings
+from penstock.gateway.config.convert import render_value
+from penstock.gateway.config.settings import UpstreamSettings
+from penstock.gateway.config.types import SecretURL, guess_api
 from penstock.gateway.doctor.probe import ProbeClient, ProbeResult
 from penstock.gateway.doctor.probes import (
     FORMS,
@@ -83,7 +83,7 @@ class Diagnosis(Struct):
 
     def toml(self, name: str = "mine") -> str:
         """Write *settings* as a section of ``penstock.toml``."""
-        lines = [f"{key} = {text_of(value)}" for key, value in self.settings.items()]
+        lines = [f"{key} = {render_value(value)}" for key, value in self.settings.items()]
         return "\n".join([f"[upstreams.{name}]", *lines]) + "\n"
 
 
@@ -199,7 +199,7 @@ class _Examination:
     def _settle(self, asker: ProbeClient, url: str, names: list[str] | None) -> None:
         found = self._found
         found.api, found.model, found.models = asker.api, asker.name, names or []
-        found.url = str(Address(url))
+        found.url = str(SecretURL(url))
 
     async def _listed(self, api: str, url: str) -> list[str] | None:
         """Return the models that are listed; None where there is not a list."""
@@ -235,7 +235,7 @@ def _candidates(url: str, api: str) -> Iterator[tuple[str, str]]:
     if api:
         yield apis.get(api).name, url
         return
-    guess = api_of(url)
+    guess = guess_api(url)
     for name in dict.fromkeys([guess, *_TRIED]):
         yield name, _without_version(url) if name == "ollama" else url
 

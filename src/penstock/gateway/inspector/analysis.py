@@ -18,7 +18,7 @@ from penstock import apis
 from penstock.errors import PenstockError, UsageError
 from penstock.events import Done, Event, Failed
 from penstock.formats import Parser
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector import showing
 from penstock.gateway.inspector.colouring import Coloured, Reread, colour
 from penstock.gateway.inspector.complaints import complaints_about, remarks_on_complaints
@@ -105,7 +105,7 @@ def analyse(detail: RequestDetail, *, full: bool = False) -> dict[str, Any]:
         options = options_of(detail)
     except UsageError as exc:  # It was read in a format that is not known any more.
         remarks.append(Remark(None, "error", f"How it was read is not known today: {exc}"))
-        options = Options(tools="none")
+        options = ModelOptions(parse=False)
     noted = detail.notes.get("complaints")
     complaints = [str(why) for why in noted] if isinstance(noted, list) else []
     told = told_of(detail, events)
@@ -115,7 +115,7 @@ def analyse(detail: RequestDetail, *, full: bool = False) -> dict[str, Any]:
 def analyse_as(
     detail: RequestDetail,
     events: list[Event],
-    options: Options,
+    options: ModelOptions,
     complaints: Sequence[str],
     told: Told,
     remarks: Sequence[Remark] = (),
@@ -162,9 +162,9 @@ def show(
     }
 
 
-def reread_of(detail: RequestDetail, options: Options) -> Reread | None:
+def reread_of(detail: RequestDetail, options: ModelOptions) -> Reread | None:
     """Give what reads a call of *detail* again, as it would have come live."""
-    if options.tools == "none":
+    if not options.parse:
         return None
     return rereader(options.format, request_of(detail).tools, options.repair)
 
@@ -208,7 +208,7 @@ def why_not_replayable(detail: RequestDetail) -> str:
 
 
 def _on_complaints(
-    detail: RequestDetail, options: Options, complaints: Sequence[str], text: str
+    detail: RequestDetail, options: ModelOptions, complaints: Sequence[str], text: str
 ) -> list[Remark]:
     if not complaints:
         return []

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from penstock.errors import PenstockError
 from penstock.formats import Parser
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector.jobs import look_up
 from penstock.gateway.inspector.offsets import width
 from penstock.gateway.inspector.remarks import Remark, complaint
@@ -31,9 +31,9 @@ class Complaint(Struct, frozen=True):
     text: str
 
 
-def complaints_about(text: str, options: Options, request: Request) -> list[Complaint]:
+def complaints_about(text: str, options: ModelOptions, request: Request) -> list[Complaint]:
     """Read *text*, which answers *request*, as *options* say; give what is wrong with it."""
-    if len(text) > MAX_READ or options.tools == "none":
+    if len(text) > MAX_READ or not options.parse:
         return []
     found: list[Complaint] = []
     untrusted = untrusted_in(request, options.quoted, options.quoted_tools)

@@ -16,7 +16,7 @@ import msgspec
 from penstock import _json
 from penstock.errors import JSONParseError, PenstockError, UsageError
 from penstock.formats import parse
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector.recorded import events_of
 from penstock.gateway.redaction import LogRedactor
 from penstock.gateway.replaying import logged_message, options_of, request_of
@@ -76,7 +76,7 @@ def _text_of(detail: RequestDetail) -> str:
     return text
 
 
-def _options(options: Options) -> dict[str, Any]:
+def _options(options: ModelOptions) -> dict[str, Any]:
     kept = {name: getattr(options, name) for name in ("arguments", "repair", "trim")}
     for name in ("reasoning", "prompt_suffix"):
         if value := getattr(options, name):
@@ -86,7 +86,7 @@ def _options(options: Options) -> dict[str, Any]:
     return kept
 
 
-def _expected(text: str, options: Options, tools: Any) -> dict[str, Any]:
+def _expected(text: str, options: ModelOptions, tools: Any) -> dict[str, Any]:
     try:
         message = parse(text, options.format, tools, **_options(options))
     except PenstockError as exc:

@@ -17,7 +17,7 @@ from penstock.errors import JSONParseError, PenstockError, UsageError
 from penstock.events import Done, Event, MessageStart
 from penstock.formats import Parser
 from penstock.formats.base import end_of, message_of
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector import analysis, showing, telling
 from penstock.gateway.inspector.complaints import Complaint, remarks_on_complaints
 from penstock.gateway.inspector.jobs import look_up
@@ -67,7 +67,7 @@ class Play(Struct, frozen=True):
     chunk: int = 0
 
     @classmethod
-    def of(cls, text: str, options: Options) -> Play:
+    def of(cls, text: str, options: ModelOptions) -> Play:
         """Give what reads *text* as *options* say."""
         return cls(
             text,

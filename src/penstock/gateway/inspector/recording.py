@@ -20,7 +20,7 @@ from penstock import _json, apis
 from penstock.errors import UsageError
 from penstock.events import Event, Failed
 from penstock.formats import EventParser
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector.playing import Play, answer_of, played
 from penstock.gateway.inspector.recorded import UNTIMED, said_by
 from penstock.gateway.replaying import folded
@@ -52,7 +52,7 @@ class Recording(Struct, frozen=True):
 
     data: bytes
     api: str
-    options: Options
+    options: ModelOptions
     tools: Sequence[Tool] = ()
     name: str = ""
 
@@ -77,7 +77,7 @@ class Recording(Struct, frozen=True):
             upstream_api=self.api,
             upstream_model=model,
             format=self.options.format,
-            mode=self.options.tools,
+            mode=self.options.mode,
             stream=True,
             request=_json.encode_wire({"model": model, "messages": [], "tools": tools}),
         )
@@ -137,7 +137,7 @@ class Recording(Struct, frozen=True):
 
 
 def recording_of(
-    data: bytes, options: Options, tools: Sequence[Tool] = (), *, name: str = "", api: str = ""
+    data: bytes, options: ModelOptions, tools: Sequence[Tool] = (), *, name: str = "", api: str = ""
 ) -> Recording:
     """Make a recording of *data*; without *api* it is found out.
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from penstock.formats.base import message_of
-from penstock.gateway.config.routes import Options
+from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.differences import Difference, differences
 from penstock.gateway.inspector.analysis import analyse_as, is_text
 from penstock.gateway.inspector.playing import Play, answer_of, played
@@ -65,7 +65,7 @@ def _of_bytes(detail: RequestDetail, changes: Changes) -> Replayed:
     return asyncio.run(replay(detail, **changes.given()))
 
 
-def _of_text(detail: RequestDetail, options: Options) -> Replayed:
+def _of_text(detail: RequestDetail, options: ModelOptions) -> Replayed:
     """Read the text of a model that sent no bytes."""
     texts = [text for _, text in heard_of(detail).pieces]
     play = Play.of("".join(texts), options)

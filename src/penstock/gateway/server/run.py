@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from penstock.gateway.config.reloading import check_door
+from penstock.gateway.config.load import check_exposure
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.factory import build
 from penstock.gateway.server.server import GatewayServer
@@ -44,7 +44,7 @@ def run(settings: Settings, load: Callable[[], Settings], announce: Callable[[in
 def _work(post: Post, settings: Settings, load: Callable[[], Settings]) -> None:
     """Serve as a worker."""
     held = post.held_to(settings)
-    check_door(held, held)
+    check_exposure(held, held)
 
     def tell(_: int) -> None:
         with suppress(OSError):  # Where nobody listens any more, `life` says so.

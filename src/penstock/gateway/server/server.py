@@ -19,7 +19,7 @@ from typing import Final
 import uvicorn
 
 from penstock.gateway.app import Gateway
-from penstock.gateway.config.reloading import check_door, needs_restart
+from penstock.gateway.config.load import check_exposure, needs_restart
 from penstock.gateway.config.settings import Settings
 from penstock.gateway.factory import renew
 from penstock.gateway.server import signals
@@ -97,7 +97,7 @@ class GatewayServer(uvicorn.Server):
             return
         try:
             settings = self._load()
-            check_door(self._begun_with, settings)
+            check_exposure(self._begun_with, settings)
             renew(self._gateway, settings)
         except Exception as exc:  # noqa: BLE001 - what is wrong with a file ends no server
             _LOG.error("the configuration was not read anew: %s", exc)

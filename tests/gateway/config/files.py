@@ -1,4 +1,4 @@
-"""Settings out of text, as a file would give them."""
+"""Load settings from the text of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.gateway.config import ConfigError, Settings, load
 def read(
     folder: Path, text: str, environ: Mapping[str, str] | None = None, **flags: object
 ) -> Settings:
-    """Load a file with *text*."""
+    """Return the settings of a file with *text*."""
     file = folder / "penstock.toml"
     file.write_text(text, encoding="utf-8")
     return load(file, environ or {}, **flags)
@@ -22,7 +22,7 @@ def read(
 def problems(
     folder: Path, text: str, environ: Mapping[str, str] | None = None, **flags: object
 ) -> list[str]:
-    """Give the problems of a file with *text*."""
+    """Return the problems of a file with *text*."""
     with pytest.raises(ConfigError) as caught:
         read(folder, text, environ, **flags)
     return [*caught.value.problems]

@@ -1,4 +1,4 @@
-"""File, variables and flags become settings, each layer over the one below."""
+"""File, environment variables and flags become settings, in this order of precedence."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config_files import read
+from gateway.config.files import read
 from penstock.errors import UsageError
 from penstock.gateway.config import (
     FLAGS,
-    Address,
     ConfigError,
     Flag,
-    as_environ,
-    check,
+    SecretURL,
+    describe,
     find_file,
+    find_route,
+    find_warnings,
     hash_key,
     load,
     needs_restart,
 )
-from penstock.gateway.config.addresses import api_of, masked, usual_key_names
+from penstock.gateway.config.types import guess_api, key_names_for, mask_url
 from penstock.models import DemoModel
 from penstock.models.demo import NATIVE
 from penstock.models.http import Timeouts
@@ -36,23 +37,23 @@ base_url = "http://127.0.0.1:8001"
 # --- defaults ---
 
 
-def test_without_anything_the_scripted_model_answers_for_every_name() -> None:
+def test_without_any_configuration_the_scripted_model_serves_every_name() -> None:
     settings = load(None, {})
-    route = settings.route("gpt-4o")
+    route = find_route(settings, "gpt-4o")
     assert route is not None
     assert (route.upstream, route.settings.api, route.model) == ("demo", "demo", "gpt-4o")
     assert settings.store.url.reveal() == "sqlite:///penstock.db"
     assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8787)
-    assert check(settings) == []
+    assert find_warnings(settings) == []
 
 
-def test_an_empty_file_says_the_same_as_none(tmp_path: Path) -> None:
-    assert read(tmp_path, "").describe() == load(None, {}).describe()
+def test_an_empty_file_equals_no_file(tmp_path: Path) -> None:
+    assert describe(read(tmp_path, "")) == describe(load(None, {}))
 
 
-def test_answers_are_read_live_and_in_any_format_unless_it_is_said(tmp_path: Path) -> None:
-    route = read(tmp_path, "[upstreams.q]\napi = 'qwen-web'").route("qwen3")
-    plain = load(None, {}).route("m")
+def test_the_default_options_depend_on_the_api(tmp_path: Path) -> None:
+    route = find_route(read(tmp_path, "[upstreams.q]\napi = 'qwen-web'"), "qwen3")
+    plain = find_route(load(None, {}), "m")
     assert plain is not None
     assert route is not None
     assert (plain.options.format, plain.options.arguments) == ("auto", "live")
@@ -75,7 +76,7 @@ def test_an_empty_variable_is_not_set() -> None:
     assert load(None, {"PENSTOCK_PORT": "", "PENSTOCK_NO_STORE": " "}).server.port == 8787
 
 
-def test_a_flag_that_was_not_given_says_nothing() -> None:
+def test_a_flag_that_was_not_given_changes_nothing() -> None:
     settings = load(None, {"PENSTOCK_PORT": "9"}, port=None, no_store=False, no_bodies=None)
     assert settings.server.port == 9
     assert settings.store.enabled
@@ -89,13 +90,24 @@ def test_a_switch_is_on_with_any_word_for_it(word: str) -> None:
     assert store.bodies
 
 
-def test_a_switch_that_says_neither_is_a_problem() -> None:
-    with pytest.raises(ConfigError, match=r"^PENSTOCK_NO_STORE: true or false, not 'maybe'$"):
+def test_another_word_for_a_switch_is_a_problem() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^PENSTOCK_NO_STORE: expected true or false, got 'maybe'$"
+    ):
         load(None, {"PENSTOCK_NO_STORE": "maybe"})
 
 
-def test_a_flag_that_nobody_has_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="no flag 'prot'; did you mean 'port'"):
+def test_a_wrong_switch_does_not_hide_a_problem_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, "[store]\nenabled = 'x'", {"PENSTOCK_NO_STORE": "maybe"})
+    assert caught.value.problems == (
+        "PENSTOCK_NO_STORE: expected true or false, got 'maybe'",
+        "store.enabled: expected true or false, got 'x'",
+    )
+
+
+def test_an_unknown_flag_is_rejected_with_a_suggestion() -> None:
+    with pytest.raises(UsageError, match="unknown flag 'prot'; did you mean 'port'"):
         load(None, {}, prot=3)
 
 
@@ -122,26 +134,21 @@ def test_every_flag_and_its_variable_do_the_same(flag: Flag, tmp_path: Path) -> 
     environ = {"SOME_KEY": "k" * 20}
     if flag.name == "--tls-key":
         environ["PENSTOCK_TLS_CERT"] = str(existing)
-    by_flag = load(None, environ, **{flag.parameter: said}).describe()
-    by_variable = load(None, environ | as_environ({flag.parameter: said})).describe()
+    by_flag = describe(load(None, environ, **{flag.parameter: said}))
+    by_variable = describe(load(None, environ | {flag.variable: str(said)}))
     assert by_flag == by_variable
-    assert by_flag != load(None, environ).describe() or flag.name == "--key-env"
+    assert by_flag != describe(load(None, environ)) or flag.name == "--key-env"
 
 
-def test_flags_of_the_table_are_all_keywords_that_python_allows() -> None:
+def test_every_flag_is_a_python_keyword_argument() -> None:
     assert all(flag.parameter.isidentifier() for flag in FLAGS)
     assert len({flag.variable for flag in FLAGS}) == len(FLAGS)
-
-
-def test_a_process_of_ones_own_is_configured_by_variables() -> None:
-    flags = {"port": 5, "no_store": True, "insecure": False, "model": None}
-    assert as_environ(flags) == {"PENSTOCK_PORT": "5", "PENSTOCK_NO_STORE": "True"}
 
 
 # --- the file ---
 
 
-def test_the_file_is_found_by_variable_or_where_one_is(tmp_path: Path) -> None:
+def test_the_file_is_found_by_variable_or_in_the_folder(tmp_path: Path) -> None:
     assert find_file({}, tmp_path) is None
     (tmp_path / "penstock.toml").write_text("")
     assert find_file({}, tmp_path) == tmp_path / "penstock.toml"
@@ -159,21 +166,23 @@ def test_a_variable_names_the_file(tmp_path: Path) -> None:
     ("data", "says"),
     [
         pytest.param(b"[server\n", "line 1, column 8", id="no TOML"),
-        pytest.param(b"a = '\xff'", "byte 5 is no UTF-8", id="no UTF-8"),
-        pytest.param(b"a = " + b"[" * 5000, "nested too deep", id="lists without end"),
-        pytest.param(b".".join([b"a"] * 500) + b" = 1", "nested too deep", id="tables without end"),
-        pytest.param(b"a = " + b"9" * 5000, "too long", id="a number without end"),
-        pytest.param(b"#" * 1_100_000, "at most 1,048,576 bytes", id="a file without end"),
+        pytest.param(b"a = '\xff'", "byte 5 is not valid UTF-8", id="no UTF-8"),
+        pytest.param(b"a = " + b"[" * 5000, "nested too deeply", id="lists without end"),
+        pytest.param(
+            b".".join([b"a"] * 500) + b" = 1", "nested too deeply", id="tables without end"
+        ),
+        pytest.param(b"a = " + b"9" * 5000, "too many digits", id="a number without end"),
+        pytest.param(b"#" * 1_100_000, "larger than 1,048,576 bytes", id="a file without end"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(data: bytes, says: str, tmp_path: Path) -> None:
+def test_a_problem_with_a_file_says_where(data: bytes, says: str, tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_bytes(data)
     with pytest.raises(ConfigError, match=says):
         load(file, {})
 
 
-def test_a_file_that_is_not_there_or_is_a_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.toml", tmp_path):
         with pytest.raises(ConfigError, match=str(path)):
             load(path, {})
@@ -183,20 +192,20 @@ def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
     assert read(tmp_path, "\ufeff[server]\nport = 5").server.port == 5
 
 
-def test_paths_are_meant_from_the_folder_of_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_folder_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text("")
     server = read(tmp_path, "[server]\ntls_cert = 'cert.pem'").server
     assert server.tls_cert == tmp_path / "cert.pem"
 
 
-def test_the_scripted_model_writes_in_any_format_or_none(tmp_path: Path) -> None:
+def test_the_scripted_model_has_any_format_or_native_calls(tmp_path: Path) -> None:
     for name in (NATIVE, "gemma"):
         demo = read(tmp_path, f"[upstreams.a]\napi = 'demo'\ndemo.format = '{name}'").upstreams["a"]
         assert demo.demo is not None
         assert DemoModel(demo.demo.format).name == "penstock-demo"
 
 
-def test_a_wait_may_be_for_ever(tmp_path: Path) -> None:
+def test_a_timeout_may_be_infinite(tmp_path: Path) -> None:
     text = "[upstreams.a]\napi = 'ollama'\nretries = 0\ntimeouts = {idle = inf, total = 5}"
     upstream = read(tmp_path, text).upstreams["a"]
     assert upstream.timeouts.idle == inf
@@ -207,7 +216,7 @@ def test_a_wait_may_be_for_ever(tmp_path: Path) -> None:
 # --- variables in the file ---
 
 
-def test_variables_stand_in_any_string(tmp_path: Path) -> None:
+def test_variables_are_replaced_in_any_string(tmp_path: Path) -> None:
     text = """
     [server]
     port = "${PORT}"
@@ -223,7 +232,7 @@ def test_variables_stand_in_any_string(tmp_path: Path) -> None:
     settings = read(tmp_path, text, environ)
     assert (settings.server.port, settings.server.drain_seconds) == (99, 1.5)
     assert not settings.store.enabled
-    # What a variable holds is taken as it is.
+    # Values of variables are not interpolated again.
     assert settings.store.url.reveal() == "postgresql://me:${PORT}@db/penstock"
     assert settings.upstreams["a"].model == "${PORT} $PORT full"
 
@@ -233,7 +242,7 @@ def test_a_list_may_come_from_a_variable(tmp_path: Path) -> None:
     assert read(tmp_path, text, {"MODELS": "a, b*,"}).keys["a"].models == ("a", "b*")
 
 
-# --- one upstream by flags ---
+# --- one upstream, by flags ---
 
 
 @pytest.mark.parametrize(
@@ -253,21 +262,21 @@ def test_a_list_may_come_from_a_variable(tmp_path: Path) -> None:
         ("https://api.anthropic.com.example.org", "openai-chat"),
     ],
 )
-def test_the_url_tells_the_api(url: str, api: str) -> None:
-    assert load(None, {}, upstream=url).upstreams["default"].api == api == api_of(url)
+def test_the_api_is_guessed_from_the_url(url: str, api: str) -> None:
+    assert load(None, {}, upstream=url).upstreams["default"].api == api == guess_api(url)
 
 
-def test_an_api_that_is_said_counts_before_what_the_url_tells() -> None:
+def test_a_given_api_overrides_the_guess() -> None:
     upstream = load(None, {}, upstream="http://h/v1/messages", api="chat").upstreams["default"]
     assert upstream.api == "openai-chat"
 
 
-def test_an_api_without_a_url_is_asked_at_its_own_address() -> None:
+def test_an_api_without_a_url_has_its_providers_address() -> None:
     upstream = load(None, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8787"}, api="claude").upstreams
     assert upstream["default"].base_url.reveal() == "https://api.anthropic.com"
 
 
-def test_ollama_is_asked_where_its_own_variable_says() -> None:
+def test_ollama_has_the_address_in_its_variable() -> None:
     upstream = load(None, {"OLLAMA_HOST": "0.0.0.0:99"}, api="ollama").upstreams["default"]
     assert upstream.base_url.reveal() == "http://127.0.0.1:99"
 
@@ -295,15 +304,15 @@ def test_a_url_on_the_command_line_takes_no_key_from_the_file(tmp_path: Path) ->
     assert settings.upstreams["default"].base_url.reveal() == "https://b.example"
 
 
-def test_without_a_default_it_is_not_known_which_upstream_a_flag_means(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^--format: there are several upstreams"):
+def test_a_flag_for_one_of_several_upstreams_is_ambiguous(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--format: ambiguous with several upstreams"):
         read(tmp_path, TWO, {}, format="hermes")
 
 
 # --- routes ---
 
 
-def test_a_name_is_itself_then_the_longest_pattern_then_the_default(tmp_path: Path) -> None:
+def test_a_name_matches_itself_then_the_longest_pattern_then_the_default(tmp_path: Path) -> None:
     text = (
         "default_upstream = 'one'\ndefault_model = 'small'"
         + TWO
@@ -320,7 +329,7 @@ def test_a_name_is_itself_then_the_longest_pattern_then_the_default(tmp_path: Pa
     settings = read(tmp_path, text)
 
     def asked(name: str) -> tuple[str, str]:
-        route = settings.route(name)
+        route = find_route(settings, name)
         assert route is not None
         return route.upstream, route.model
 
@@ -331,7 +340,7 @@ def test_a_name_is_itself_then_the_longest_pattern_then_the_default(tmp_path: Pa
     assert asked("other") == ("one", "other")
 
 
-def test_a_model_counts_before_its_upstream(tmp_path: Path) -> None:
+def test_a_model_overrides_its_upstream(tmp_path: Path) -> None:
     text = """
     [upstreams.a]
     base_url = "http://127.0.0.1:1"
@@ -344,34 +353,62 @@ def test_a_model_counts_before_its_upstream(tmp_path: Path) -> None:
     trim = true
     """
     settings = read(tmp_path, text)
-    m, n = settings.route("m"), settings.route("n")
+    m, n = find_route(settings, "m"), find_route(settings, "n")
     assert m is not None
     assert n is not None
     assert (m.options.format, m.options.trim, m.model) == ("qwen3_coder", False, "served")
     assert (n.options.format, n.options.trim) == ("hermes", True)
 
 
-def test_with_several_upstreams_and_no_default_a_name_is_refused(tmp_path: Path) -> None:
+def test_parse_false_passes_text_through_and_excludes_prompted_tools(tmp_path: Path) -> None:
+    text = """
+    [upstreams.raw]
+    base_url = "http://127.0.0.1:1"
+    parse = false
+    [upstreams.prompted]
+    base_url = "http://127.0.0.1:2"
+    tools = "prompt"
+    [models.raw]
+    upstream = "raw"
+    [models.told]
+    upstream = "raw"
+    tools = "prompt"
+    [models.prompted]
+    upstream = "prompted"
+    [models.plain]
+    upstream = "prompted"
+    parse = false
+    """
+    settings = read(tmp_path, text)
+    found = {name: find_route(settings, name) for name in settings.models}
+    modes = {name: route.options.mode for name, route in found.items() if route is not None}
+    assert modes == {"raw": "none", "told": "prompt", "prompted": "prompt", "plain": "none"}
+    plain = found["plain"]
+    assert plain is not None
+    assert (plain.options.tools, plain.options.parse) == ("native", False)
+
+
+def test_with_several_upstreams_and_no_default_an_unknown_name_has_no_route(tmp_path: Path) -> None:
     settings = read(tmp_path, TWO + "[models.m]\nupstream = 'two'")
-    assert settings.route("x") is None
-    assert settings.route("") is None
-    assert settings.route("m") is not None
-    assert check(settings) == [
-        "default_upstream: there is none, so models without an entry are refused"
+    assert find_route(settings, "x") is None
+    assert find_route(settings, "") is None
+    assert find_route(settings, "m") is not None
+    assert find_warnings(settings) == [
+        "default_upstream: not set, so only models with an entry can be used"
     ]
 
 
 # --- the rest ---
 
 
-def test_a_change_of_sockets_or_database_needs_a_new_start(tmp_path: Path) -> None:
+def test_a_change_of_sockets_or_database_needs_a_restart(tmp_path: Path) -> None:
     old = load(None, {})
     assert needs_restart(old, load(None, {}, format="hermes", drain_seconds="9")) == []
     new = read(tmp_path, "[server]\nport = 1\n[store]\nurl = 'a.db'\n[limits]\ndepth = 9")
     assert needs_restart(old, new) == ["server.port", "store.url"]
 
 
-def test_what_is_only_a_path_is_a_sqlite_file() -> None:
+def test_a_path_is_a_sqlite_file() -> None:
     assert load(None, {}, store="/var/log/p.db").store.url.reveal() == "sqlite:////var/log/p.db"
 
 
@@ -379,7 +416,7 @@ def test_what_is_only_a_path_is_a_sqlite_file() -> None:
     ("given", "host"),
     [("[::1]", "::1"), ("::1", "::1"), ("localhost", "localhost"), ("127.0.0.2", "127.0.0.2")],
 )
-def test_this_machine_has_many_names(given: str, host: str) -> None:
+def test_a_loopback_address_has_many_names(given: str, host: str) -> None:
     server = load(None, {}, host=given).server
     assert server.host == host
     assert server.is_local
@@ -396,16 +433,18 @@ def test_this_machine_has_many_names(given: str, host: str) -> None:
         ("https://h/v1", "https://h/v1"),
     ],
 )
-def test_an_address_shows_no_password(url: str, shown: str) -> None:
-    assert masked(url) == shown
+def test_a_masked_url_has_no_password(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
 
 
-def test_addresses_are_the_same_where_all_of_them_is() -> None:
-    assert len({Address("http://a:b@h"), Address("http://a:b@h"), Address("http://a:c@h")}) == 2
+def test_urls_are_equal_with_their_passwords() -> None:
+    assert (
+        len({SecretURL("http://a:b@h"), SecretURL("http://a:b@h"), SecretURL("http://a:c@h")}) == 2
+    )
 
 
-def test_a_usual_key_is_for_its_provider_over_https_alone() -> None:
-    assert usual_key_names("https://api.openai.com/v1") == ("OPENAI_API_KEY",)
-    assert usual_key_names("http://api.openai.com/v1") == ()
-    assert usual_key_names("https://api.openai.com.evil.example/v1") == ()
-    assert usual_key_names("https://api.openai.com@evil.example/v1") == ()
+def test_a_usual_key_is_for_its_provider_over_https_only() -> None:
+    assert key_names_for("https://api.openai.com/v1") == ("OPENAI_API_KEY",)
+    assert key_names_for("http://api.openai.com/v1") == ()
+    assert key_names_for("https://api.openai.com.evil.example/v1") == ()
+    assert key_names_for("https://api.openai.com@evil.example/v1") == ()
