@@ -53,14 +53,14 @@ _MARKS: Final[dict[Style, str]] = {"bg": "42;30", "inverse": "7", "underline": "
 _TAG, _RAW, _OUT, _CALLS = "90", "33", "36", "44;37"  # of a terminal: grey, yellow, cyan, on blue
 
 
-class DebugSettings(Struct, frozen=True):
+class Settings(Struct, frozen=True):
     """What is to be written, and how."""
 
     mode: Mode = "off"
     style: Style = "bg"
 
 
-def settings(environ: Mapping[str, str]) -> DebugSettings:
+def settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from *environ*, a mapping such as the environment.
 
     `PENSTOCK_DEBUG` and `PENSTOCK_DEBUG_STYLE` count, and where one is unset `DEBUG_PARSER_MW` or
@@ -68,7 +68,7 @@ def settings(environ: Mapping[str, str]) -> DebugSettings:
     """
     mode = environ.get("PENSTOCK_DEBUG", environ.get("DEBUG_PARSER_MW", ""))
     style = environ.get("PENSTOCK_DEBUG_STYLE", environ.get("DEBUG_PARSER_MW_STYLE", ""))
-    return DebugSettings(
+    return Settings(
         _MODES.get(mode.strip().lower(), "off"), _STYLES.get(style.strip().lower(), "bg")
     )
 
@@ -112,7 +112,7 @@ class Traced:
     def __init__(
         self,
         parser: AnyParser,
-        settings: DebugSettings,
+        settings: Settings,
         write: Callable[[str], object],
         *,
         colour: bool = False,

@@ -32,7 +32,7 @@ class Tracer:
 
     def __init__(
         self,
-        mode: str | debug.DebugSettings | None,
+        mode: str | debug.Settings | None,
         write: Write | None,
         on_summary: Callable[[debug.Summary], object] | None,
         environ: Mapping[str, str] | None = None,
@@ -67,7 +67,7 @@ class ResponseTrace(debug.Traced):
 
     def __init__(
         self,
-        settings: debug.DebugSettings,
+        settings: debug.Settings,
         write: Write,
         *,
         colour: bool = False,

@@ -147,7 +147,10 @@ def test_a_usual_key_goes_only_to_its_provider() -> None:
             f'key = "{CANARY}\\n{CANARY}"',
             "key: contains characters that are not allowed in HTTP headers",
         ),
-        ("key_env = 'BROKEN'", "key_env: the key holds characters that no header may have"),
+        (
+            "key_env = 'BROKEN'",
+            "key_env: the API key contains characters that are not allowed in an HTTP header",
+        ),
         (
             f"key = '{CANARY}'\nkey_env = 'A_KEY'",
             "key_env: cannot be combined with key: set only one of them",
@@ -174,7 +177,7 @@ def test_a_problem_with_a_secret_does_not_show_it(line: str, problem: str, tmp_p
 
 
 def test_a_problem_with_a_usual_key_names_its_variable() -> None:
-    with pytest.raises(PenstockError, match=r"^OPENAI_API_KEY: the key holds characters"):
+    with pytest.raises(PenstockError, match=r"^OPENAI_API_KEY: the API key contains characters"):
         load(None, {"OPENAI_API_KEY": "a\nb"}, api="openai")
 
 
