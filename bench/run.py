@@ -15,6 +15,7 @@ import formats
 import framing
 import imports
 import incremental
+import inspector
 import parsing
 import providers
 import quoted
@@ -37,6 +38,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "Damaged calls: what became of them (law 11)": damage.table,
     "Quoted calls, the search for one beside its request": quoted.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
+    "Inspector: latency of /health/live during an analysis, beside that at rest": inspector.table,
 }
 
 

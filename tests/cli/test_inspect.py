@@ -21,9 +21,9 @@ from gateway.serving import DEADLINE, UPSTREAMS
 from models.loopback_servers import stream_of
 from penstock.cli.app import app
 from penstock.gateway.config.routes import ModelOptions
-from penstock.gateway.inspector.analysis import analyse
-from penstock.gateway.inspector.recording import TEXT, api_of, recording_of
-from penstock.gateway.inspector.replays import Changes, replayed
+from penstock.gateway.inspector.analysis import analyse, analyse_replay
+from penstock.gateway.inspector.recording import TEXT, detect_api, make_recording
+from penstock.gateway.replay import ReplayOptions
 from penstock.messages import AssistantMessage, Text
 from penstock.store import RequestDetail, RequestRow
 from penstock.store.compression import bodies_of, unpack
@@ -90,7 +90,7 @@ def test_a_pipe_is_shown_until_ctrl_c(tmp_path: Path) -> None:
         (["FILE", "--arguments", "later"], "later"),
         (["FILE", "--tools", "nothing.json"], "nothing.json"),
         (["FILE", "--tools", "TOOLS"], "TOOLS: "),
-        (["EMPTY"], "there is nothing in it"),
+        (["EMPTY"], "the file is empty"),
         (["FILE", "--api", "nobody"], "no API is called 'nobody'"),
     ],
 )
@@ -116,8 +116,8 @@ def answer() -> AssistantMessage:
 @pytest.mark.parametrize("api", UPSTREAMS)
 def test_a_stream_of_every_api_is_known_for_what_it_is(api: str) -> None:
     data = stream_of(api, answer())
-    assert api_of(data) == api
-    assert api_of(data[:-30]) == api
+    assert detect_api(data) == api
+    assert detect_api(data[:-30]) == api
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_stream_of_every_api_is_known_for_what_it_is(api: str) -> None:
     [b"Hello.", CALL.encode(), b'{"a": 1}', b"\xff\xfe\x00", b"data: nothing\n\n", b"[1, 2]", b"{"],
 )
 def test_anything_else_is_text(data: bytes) -> None:
-    assert api_of(data) == TEXT
+    assert detect_api(data) == TEXT
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_anything_else_is_text(data: bytes) -> None:
 )
 def test_a_stream_that_holds_nothing_but_an_error_is_one(api: str, data: str) -> None:
     frame = data.encode() + b"\n\n"
-    assert api_of(frame) == api
+    assert detect_api(frame) == api
     found = analyse(detail_of(frame), full=True)
     assert found["row"]["state"] == "failed"
     assert found["remarks"][0].kind == "error"
@@ -153,8 +153,8 @@ def test_a_stream_that_holds_nothing_but_an_error_is_one(api: str, data: str) ->
 
 def detail_of(data: bytes, **options: Any) -> RequestDetail:
     """Give the record of *data* as the log gives it back."""
-    recording = recording_of(data, ModelOptions(**options), read_tools(TOOLS), name="file")
-    begun, done = recording.records("0123", 5.0)
+    recording = make_recording(data, ModelOptions(**options), read_tools(TOOLS), name="file")
+    begun, done = recording.make_records("0123", 5.0)
     blank: dict[str, Any] = dict.fromkeys(RequestRow.__struct_fields__, "")
     known = {
         name: getattr(one, name)
@@ -178,14 +178,14 @@ def test_a_recorded_stream_is_taken_apart_and_read_again(api: str) -> None:
     assert "".join(text for _, text in found["upstream"]["text_pieces"]).endswith(call)
     assert [block.name for block in found["message"].tool_calls] == ["get_weather"]
     assert len(found["upstream"]["timeline"]) > 1
-    again = replayed(detail, Changes(format="pythonic"), full=True)
+    again = analyse_replay(detail, ReplayOptions(format="pythonic"), full=True)
     assert "call 1" in [one["path"] for one in again["differences"]]
 
 
 def test_a_text_is_read_again_in_another_format() -> None:
     detail = detail_of(f"Let me look. {CALL}".encode())
-    assert replayed(detail, Changes(), full=True)["differences"] == []
-    again = replayed(detail, Changes(format="pythonic", arguments="whole"), full=True)
+    assert analyse_replay(detail, ReplayOptions(), full=True)["differences"] == []
+    again = analyse_replay(detail, ReplayOptions(format="pythonic", arguments="whole"), full=True)
     assert [one["path"] for one in again["differences"]] == ["text", "call 1", "end"]
 
 

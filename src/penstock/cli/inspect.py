@@ -26,8 +26,8 @@ from penstock.gateway.completion_handler import new_id
 from penstock.gateway.config import load
 from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.factory import build
-from penstock.gateway.inspector.recording import Recording, recording_of
-from penstock.gateway.replaying import changed
+from penstock.gateway.inspector.recording import Recording, make_recording
+from penstock.gateway.replay import change_options
 from penstock.gateway.request_log import MAX_KEPT
 from penstock.gateway.server.server import GatewayServer
 from penstock.gateway.server.sockets import listen
@@ -62,12 +62,12 @@ def command(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """Show a recorded stream, or what a model wrote, on a page in the browser."""
     try:
-        options = changed(
+        options = change_options(
             ModelOptions(), {"format": format_, "arguments": arguments, "repair": repair}
         )
         data = _read(file)
         known = _tools(tools)
-        recording = recording_of(data, options, known, name=_name(file), api=api)
+        recording = make_recording(data, options, known, name=_name(file), api=api)
         _show(recording, port, _open if browser else _stay)
     except PenstockError as exc:
         refuse(f"{file}: {exc}", exc)
@@ -98,7 +98,7 @@ def _name(file: Path) -> str:
 def _show(recording: Recording, port: int, open_: Callable[[str], None]) -> None:
     """Serve the page until told to end."""
     id_ = new_id()
-    records = recording.records(id_, time.time())
+    records = recording.make_records(id_, time.time())
     with TemporaryDirectory(prefix="penstock-") as folder:
         settings = load(None, {}, host=HOST, port=port, store=str(Path(folder) / "inspect.db"))
         gateway = build(structs.replace(settings, upstreams={}, default_upstream=""))

@@ -21,7 +21,7 @@ from rich.console import Console
 from penstock import _json
 from penstock.cli.output import refuse, say
 from penstock.errors import JSONParseError
-from penstock.gateway.replaying import logged_message
+from penstock.gateway.replay import message_for
 from penstock.store import RequestDetail, RequestRow
 
 # Times of the log: read as people say them, shown where people are.
@@ -167,7 +167,7 @@ def show_detail(out: Console, detail: RequestDetail, clock: TimeColumn) -> None:
     for name, fact in _facts(detail, clock).items():
         if fact:
             say(out, f"{name:<12} {plain(fact)}", STYLES.get(fact, ""))
-    message, _ = logged_message(detail)
+    message, _ = message_for(detail)
     for line in message.thinking.splitlines():
         say(out, f"┆ {line}", "dim italic")
     for line in (message.text or detail.text).splitlines():

@@ -20,7 +20,7 @@ from penstock.cli.logs import Url, bare_id, reading
 from penstock.cli.output import refuse, say
 from penstock.errors import UsageError
 from penstock.gateway.config.routes import ModelOptions
-from penstock.gateway.replaying import Replayed, changed, replay
+from penstock.gateway.replay import Replay, change_options, replay
 from penstock.store import MAX_PAGE, RequestDetail, RequestQuery, Store
 
 DIFFERS: Final = 1
@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
     if bool(wanted) == all_:
         refuse("say which requests: their ids, or --all", ValueError("ids"))
     try:
-        changed(ModelOptions(), dict(changes))
+        change_options(ModelOptions(), dict(changes))
     except UsageError as exc:
         refuse(str(exc), exc)
     query = RequestQuery(since=moment(since), model=model, limit=MAX_PAGE)
@@ -108,7 +108,7 @@ class Run:
         if read.differences or self._is_alone:
             self._show(detail, read)
 
-    def _show(self, detail: RequestDetail, read: Replayed) -> None:
+    def _show(self, detail: RequestDetail, read: Replay) -> None:
         if not self._is_alone:
             say(self._out, f"{detail.row.id}  {detail.row.model}", "bold")
         for difference in read.differences:

@@ -23,8 +23,8 @@ from penstock.gateway.http_exchange import (
     Scope,
     Send,
 )
-from penstock.gateway.inspector.board import Board
-from penstock.gateway.inspector.working import Working
+from penstock.gateway.inspector.live import CpuSamples, LiveFeed
+from penstock.gateway.inspector.workers import WorkerPool
 from penstock.gateway.metrics import DIRECTORY, Metrics
 from penstock.gateway.model_router import ModelRouter
 from penstock.gateway.redaction import LogRedactor
@@ -87,8 +87,9 @@ class Gateway:
         kept = inf if store is None else store.keep_seconds
         self.conversations = Conversations(store, bodies=bodies, keep_seconds=kept)
         self.is_draining = False
-        self.board = Board()
-        self.working = Working()
+        self.live_feed = LiveFeed()
+        self.cpu_samples = CpuSamples()
+        self.inspector_workers = WorkerPool()
         self._inside = 0  # requests, those whose body is still coming too
         self._open: set[ResponseWriter] = set()
         self._left = asyncio.Event()  # an answer has ended
@@ -166,13 +167,13 @@ class Gateway:
     def begin(self, answering: ResponseWriter, journal: RequestLog) -> None:
         """Count an answer in."""
         self._open.add(answering)
-        self.board.open[journal.started.id] = journal
+        self.live_feed.open[journal.started.id] = journal
         self.metrics.streams.set(len(self._open))
 
     def end(self, answering: ResponseWriter, journal: RequestLog, api: str) -> None:
         """Count an answer out, and what it came to."""
         self._open.discard(answering)
-        del self.board.open[journal.started.id]
+        del self.live_feed.open[journal.started.id]
         self.metrics.streams.set(len(self._open))
         self._count(answering, journal, api)
         self._left.set()
@@ -195,7 +196,7 @@ class Gateway:
         metrics.duration.labels(api, upstream).observe(journal.passed())
         metrics.chunks.labels(upstream).inc(journal.chunks)
         metrics.skipped.labels(upstream).inc(journal.skipped)
-        self.working.note(journal.chunks)
+        self.cpu_samples.note(journal.chunks)
         if journal.first_token is not None:
             metrics.first_token.labels(upstream).observe(journal.first_token)
         if end is None:
@@ -254,6 +255,7 @@ class Gateway:
     async def drain(self, seconds: float) -> None:
         """Take no new requests, and wait until those inside are answered; then end the rest."""
         self.is_draining = True
+        self.inspector_workers.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._until_idle()
@@ -270,6 +272,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Let go of the upstreams and the store."""
+        self.inspector_workers.close()
         if self._noting is not None:
             self._noting.cancel()
         if self._retiring is not None:

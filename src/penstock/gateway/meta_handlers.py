@@ -8,7 +8,7 @@ from penstock import _json
 from penstock.gateway import http_exchange
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.http_exchange import HTTPExchange
-from penstock.gateway.inspector import files
+from penstock.gateway.inspector import static
 from penstock.gateway.metrics import CONTENT_TYPE
 from penstock.gateway.model_router import described
 
@@ -93,7 +93,7 @@ async def welcome(gateway: Gateway, caller: HTTPExchange) -> None:
     """Show the inspector to a browser, and say to others what this is."""
     del gateway
     caller.extra.append((b"vary", b"accept"))
-    if files.wants_page(caller):
-        await files.answer(caller, files.INDEX)
+    if static.wants_page(caller):
+        await static.send_file(caller, static.INDEX)
         return
     await caller.answer(200, WELCOME, (b"content-type", b"text/plain"), is_json=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.gateway import completion_handler, log_handlers, meta_handlers, openapi
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.http_exchange import HTTPExchange
-from penstock.gateway.inspector import files, handlers
+from penstock.gateway.inspector import handlers, static
 from penstock.gateway.legacy_completions import CompletionAsked
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ BELOW: Final[dict[str, dict[str, Handler]]] = {
     "/v1/sessions/": {"GET": log_handlers.session, "DELETE": log_handlers.forget_session},
     "/v1/responses/": {"GET": log_handlers.response, "DELETE": log_handlers.delete_response},
     handlers.STREAMS: {"GET": handlers.stream, "POST": handlers.replay},
-    files.PREFIX: {"GET": files.file, "HEAD": files.file},
+    static.PREFIX: {"GET": static.file, "HEAD": static.file},
 }
 """What lies below a path: the rest of it is an id."""
 

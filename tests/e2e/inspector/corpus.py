@@ -1,4 +1,4 @@
-"""What the models of the upstream print: calls as people meet them, and texts that mean harm.
+"""The output of the scripted models: calls as models write them, and hostile texts.
 
 A hostile text tries to run, to reorder what is around it, to hide, or to be so long that the page
 stops. If any of it runs, `window.FLAG` is set: that is what the test looks for.
@@ -55,7 +55,7 @@ I write the table, then I look at the weather.
 </tool_call>
 <tool_call>
 {"name": "get_weather", "arguments": {"city": "Leith", "days": 3"""
-"""An answer as a small model prints it: it forgets to close the second call."""
+"""A response as a small model writes it: it does not close the second call."""
 
 CUT: Final = (
     'One moment.\n<tool_call>\n{"name": "write_file", "arguments": {"path": "tides.md", "con'
@@ -63,10 +63,9 @@ CUT: Final = (
 
 
 class Script(Struct, frozen=True):
-    """What a model says: *pieces*, *pace* seconds apart; one that *is_cut* has no end.
+    """The output of a model: *pieces*, *pace* seconds apart; one that *is_cut* has no end.
 
-    The *thought* before it and the *cities* whose weather it asks for after it are no text: they
-    come as the API has them.
+    The *thought* before them and the calls for *cities* after them are sent natively.
     """
 
     pieces: list[str]

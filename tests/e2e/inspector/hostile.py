@@ -1,31 +1,31 @@
-"""What means harm, and what is very much: nothing of it runs, and nothing of it stops the page.
+"""Hostile and very long streams: nothing of them runs, and nothing of them blocks the page.
 
-The browser traces every task of the page's main thread. None may take more than `MAX_TASK` of the
-processor; by the clock a task may seem longer where the machine is busy with other things, so both
-are told.
+The browser traces every task of the page's main thread. None may take more than `MAX_RATIO` times
+the processor time of a reference task, which is measured in the same browser right before and after
+it. The time by the clock is printed too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from e2e.inspector.browser import MAX_TASK, Watched
+from e2e.inspector.browser import MAX_RATIO, Watched
 from e2e.inspector.corpus import MANY_EVENTS, MARKUP, UNSEEN
 from e2e.inspector.log import ROWS
 
 
 def open_hostile(watched: Watched, model: str) -> str:
-    """Open the newest stream of *model*, all of it; look at every tab, scroll, step."""
+    """Open the newest stream of *model* completely; open every tab, scroll, step."""
     return _within_limit(watched, lambda: _look_at(watched, model))
 
 
 def talk_hostile(watched: Watched, model: str) -> str:
-    """Ask *model* in the chat, and give what it means to do to the playground."""
+    """Send a hostile message to *model* in the chat, and paste it into the playground."""
     return _within_limit(watched, lambda: _talk(watched, model))
 
 
 def replay_all(watched: Watched, model: str) -> str:
-    """Read a long stream again, and then all of it: what is shown stays the replay."""
+    """Replay a long stream, then load all of it: the page still shows the replay."""
     page = watched.page
     watched.go("streams")
     page.locator(".stream a", has_text=model).first.click()
@@ -42,27 +42,30 @@ def replay_all(watched: Watched, model: str) -> str:
 
 
 def scroll_rows(watched: Watched, key: str) -> str:
-    """Give the key that is asked for, and scroll through ten thousand streams."""
+    """Enter the required key, and scroll through ten thousand streams."""
     watched.go("streams")
     _give_key(watched, key)
     return _within_limit(watched, lambda: _scroll(watched))
 
 
 def forget_key(watched: Watched) -> str:
-    """Take the key back: the page asks for one again."""
-    watched.page.get_by_role("button", name="Forget the key").click()
+    """Remove the key: the page asks for one again."""
+    watched.page.get_by_role("button", name="Remove API key").click()
     watched.page.get_by_role("dialog").get_by_label("API key").wait_for()
     assert not watched.page.evaluate("sessionStorage.length"), "the key is not forgotten"
     return "it is asked for again"
 
 
 def _within_limit(watched: Watched, look: Callable[[], None]) -> str:
-    """See that no task is too long; give how long the longest was."""
+    """Check that no task is too long; return how long the longest was."""
     with watched.timing() as timing:
         look()
         watched.check_nothing_ran()
-    said = f"longest task {timing.processor} ms of the processor, {timing.clock} ms by the clock"
-    assert timing.processor <= MAX_TASK, said
+    said = (
+        f"longest task {timing.ratio:.1f} times the reference ({timing.processor:.0f} and "
+        f"{timing.reference:.0f} ms of the processor, {timing.clock:.0f} ms by the clock)"
+    )
+    assert timing.ratio <= MAX_RATIO, said
     return said
 
 
@@ -98,27 +101,27 @@ def _talk(watched: Watched, model: str) -> None:
     page.locator(".bubble.assistant").first.get_by_text("stop").wait_for()
     watched.check_nothing_ran()
     watched.go("playground")
-    page.get_by_label("What the model printed").first.fill(MARKUP + UNSEEN)
+    page.get_by_label("Model output").first.fill(MARKUP + UNSEEN)
     page.locator(".printed .unseen", has_text="RLO").first.wait_for()
-    page.get_by_text("What would each format read").click()
+    page.get_by_text("Compare all formats").click()
     page.locator(".formats tbody tr").first.wait_for()
 
 
 def _give_key(watched: Watched, key: str) -> None:
     page = watched.page
     page.get_by_role("dialog").get_by_label("API key").fill("ein Schlüssel")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_role("alert").filter(has_text="no spaces").wait_for()
     page.get_by_role("dialog").get_by_label("API key").fill(key)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.locator(".stream", has_text=f"model {ROWS - 1}").wait_for()
-    watched.wrong.clear()  # the console tells of the refusal
+    watched.wrong.clear()  # the console reports the refused request
     stored = page.evaluate("[Object.values(localStorage), document.cookie].flat().join()")
     assert key not in stored, "the key is kept beyond the tab"
 
 
 def _scroll(watched: Watched) -> None:
-    """Scroll to the last row, page by page, as they come."""
+    """Scroll to the last row, page by page."""
     page = watched.page
     rows = page.locator(".rows")
     rows.evaluate("(box) => { box.scrollTop = 0; }")

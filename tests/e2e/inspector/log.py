@@ -45,7 +45,7 @@ async def _write(url: str, scope: str) -> None:
 
 
 def _ended(id_: str, number: int) -> RequestEnded:
-    """Tell how a request ended: some fail, some are mended, and all are slow at times."""
+    """Return how a request ended: some fail, some are repaired, and all are slow at times."""
     pace = 1.2 + math.sin(number / 300) + number % 100 / 80
     is_bad = number % 23 == 7
     return RequestEnded(

@@ -1,12 +1,12 @@
-"""The inspector in a real browser: seen live, stepped, replayed, exported, attacked, and looked at.
+"""The inspector in a real browser: every view is used, attacked, and checked for accessibility.
 
 The gateway runs with the demo model in six formats and a scripted upstream; the openai SDK asks it;
 Chromium shows its page, driven by Playwright. Each line below is one thing that a person does with
-it. Then the hostile corpus: nothing of it may run, and no task of the page may take more than
-200 ms of the processor (as the browser traces them), also with 100,000 events, lines of 5 MB and
-10,000 streams. axe-core may find nothing serious in any view, light or dark. A screenshot of each
-view is made; ``--images`` puts them into the documentation. Each check prints a row, and the exit
-code is the number of those that failed.
+it. Then the hostile corpus: nothing of it may run, and no task of the page may take more than three
+times the processor time of a reference task (as the browser traces them), also with 100,000 events,
+lines of 5 MB and 10,000 streams. axe-core may find nothing serious in any view, light or dark. A
+screenshot of each view is made; ``--images`` puts them into the documentation. Each check prints a
+row, and the exit code is the number of those that failed.
 
 Node has to be there. A Chromium is installed where apt can do it; where there is none to be had,
 the test says how to get one, and passes. `INSPECTOR=skip` passes without a look.
@@ -33,8 +33,8 @@ from playwright.sync_api import Error as BrowserError
 from e2e.agents import npm
 from e2e.agents.gateway import Gateway
 from e2e.inspector import hostile, views
-from e2e.inspector.asking import Client
 from e2e.inspector.browser import HOW_TO_GET_ONE, Theme, Watched, browsing, find_browser, watching
+from e2e.inspector.client import Client
 from e2e.inspector.corpus import DEMO_FORMATS, HOSTILE, SCRIPTS
 from e2e.inspector.log import write_log
 from e2e.inspector.upstream import scripted
@@ -42,7 +42,7 @@ from e2e.inspector.upstream import scripted
 HERE: Final = Path(__file__).parent
 IMAGES: Final = HERE.parents[2] / "docs" / "images"
 MAX_IMAGE: Final = 150_000
-"""How many bytes a screenshot may have: the repository keeps all of them, for ever."""
+"""How many bytes a screenshot may have: the repository keeps every version of it."""
 
 KEY: Final = "a-key-for-the-inspector"
 KEYS: Final = f'\n[keys.tester]\nhash = "sha256:{sha256(KEY.encode()).hexdigest()}"\n'
@@ -54,7 +54,7 @@ PLACES: Final = {
     "chat": ".starts",
     "overview": "figure:has(path.line)",
 }
-"""The views, and what is seen in each once it is there."""
+"""The views, and an element of each that shows that it is ready."""
 
 
 def main() -> int:
@@ -92,7 +92,7 @@ def main() -> int:
 
 
 class Checks:
-    """Does one check after the other, and says how each went."""
+    """Runs checks, and prints the result of each."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -123,7 +123,7 @@ def running(upstream: str, folder: Path, more: str = "") -> Iterator[Gateway]:
 
 
 def use(checks: Checks, browser: Browser, gateway: Gateway) -> None:
-    """Use every view; then look at them closely; then attack them."""
+    """Use every view, check its accessibility, then attack it."""
     with (
         closing(Client(gateway.address)) as client,
         watching(browser, gateway.address) as watched,
@@ -148,7 +148,7 @@ def use(checks: Checks, browser: Browser, gateway: Gateway) -> None:
 
 
 def look_closely(checks: Checks, browser: Browser, gateway: Gateway) -> None:
-    """Check every view for who sees, hears or types otherwise; make its picture."""
+    """Check the accessibility of every view, and make its screenshot."""
     (tides, *_) = gateway.answered(model="tides")
     themes: tuple[Theme, ...] = ("light", "dark")
     for theme in themes:
@@ -161,7 +161,7 @@ def look_closely(checks: Checks, browser: Browser, gateway: Gateway) -> None:
 
 
 def close_look(watched: Watched, place: str, sign: str) -> str:
-    """Go to a view and let axe-core look at it."""
+    """Open a view and run axe-core on it."""
     watched.go(place)
     watched.page.locator(sign).first.wait_for()
     if place == "chat":
@@ -175,7 +175,7 @@ def close_look(watched: Watched, place: str, sign: str) -> str:
 
 
 def picture_overview(watched: Watched) -> str:
-    """Make a screenshot of the plots, of a gateway that has been asked a lot."""
+    """Make a screenshot of the plots of a gateway with many requests."""
     page = watched.page
     page.get_by_role("link", name="Overview").click()
     page.locator("figure path.line").nth(3).wait_for()
@@ -183,7 +183,7 @@ def picture_overview(watched: Watched) -> str:
 
 
 def picture(watched: Watched, name: str) -> str:
-    """Make a screenshot of what is seen."""
+    """Make a screenshot of the page."""
     if name == "chat":  # many lines of small type take many bytes
         watched.page.set_viewport_size({"width": 1120, "height": 600})
     data = watched.page.screenshot()

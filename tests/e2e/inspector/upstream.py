@@ -1,4 +1,4 @@
-"""A server of chat completions whose models say what their scripts say, and nothing else."""
+"""A server of chat completions whose models follow their scripts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from e2e.inspector.corpus import SCRIPTS
 
 
 class Scripted(ChatHandler):
-    """Says what the script of the request's model has."""
+    """Responds with the script of the request's model."""
 
     def answer(self, body: dict[str, Any]) -> None:
-        """Follow the script."""
+        """Send the script."""
         script = SCRIPTS[body["model"]]
         if script.thought:
             self.say({"reasoning_content": script.thought})
         for number, piece in enumerate(script.pieces):
-            # A model thinks before it goes on: the pauses are what a plot of time is for.
+            # A model pauses between words: the timeline shows it.
             time.sleep(script.pace * (20 if number and number % 30 == 0 else 1))
             self.say({"content": piece})
         for number, city in enumerate(script.cities):
@@ -35,5 +35,5 @@ def _call(number: int, city: str) -> dict[str, Any]:
 
 
 def scripted() -> AbstractContextManager[ChatServer]:
-    """Run the upstream for as long as it is needed."""
+    """Run the upstream within a block."""
     return chatting(Scripted)

@@ -8,8 +8,8 @@ from typing import Any
 from playwright.sync_api import expect
 
 import penstock
-from e2e.inspector.asking import Client
 from e2e.inspector.browser import Watched
+from e2e.inspector.client import Client
 from e2e.inspector.corpus import DEMO_FORMATS
 
 
@@ -37,7 +37,7 @@ def see_streams_live(watched: Watched, client: Client) -> str:
 
 
 def look_away(watched: Watched, client: Client) -> str:
-    """Look away while a stream runs: the page holds no connection, and learns of its end later."""
+    """Hide the page while a stream runs: it closes its connection, and catches up later."""
     page = watched.page
     watched.go("streams?state=started")
     page.locator(".live.on").wait_for()
@@ -51,20 +51,20 @@ def look_away(watched: Watched, client: Client) -> str:
     assert page.locator(".stream a:focus").count() == 1, "the row that changed lost the focus"
     _turn(watched, is_hidden=False)
     page.locator(".live.on").wait_for()
-    page.get_by_text("Nothing fits").wait_for()
+    page.get_by_text("No matches").wait_for()
     watched.check_quiet()
     return "the end was not missed"
 
 
 def _turn(watched: Watched, *, is_hidden: bool) -> None:
-    """Let the page believe that it is seen, or not: a browser that nobody sees shows every page."""
+    """Hide or show the page for its scripts: a headless browser never hides one."""
     value = f"Object.defineProperty(document, 'hidden', {{value: {json.dumps(is_hidden)}"
     tell = "document.dispatchEvent(new Event('visibilitychange'))"
     watched.page.evaluate(f"{value}, configurable: true}}); {tell}")
 
 
 def filter_streams(watched: Watched) -> str:
-    """Find streams by their format's model, by words, by how they ended; walk by keys alone."""
+    """Filter streams by state and by text; move with the keyboard only."""
     page = watched.page
     rows = page.locator(".stream")
     page.get_by_label("State").select_option("failed")
@@ -83,7 +83,7 @@ def filter_streams(watched: Watched) -> str:
 
 
 def step_through(watched: Watched) -> str:
-    """Go back to the middle chunk by chunk: less text and fewer events have come, and then all."""
+    """Step back by chunks: less text and fewer events have arrived; then play to the end."""
     page = watched.page
     watched.go("streams")
     page.locator(".stream a", has_text="tides").first.click()
@@ -97,7 +97,7 @@ def step_through(watched: Watched) -> str:
     page.keyboard.press("Shift+ArrowLeft")
     page.locator(".told", has_text=f"step {steps - 11} of {steps}").wait_for()
     page.locator(".printed .ahead").first.wait_for()
-    page.get_by_role("button", name="To the beginning").click()
+    page.get_by_role("button", name="Go to start").click()
     page.locator(".event.ahead").first.wait_for()
     page.get_by_role("button", name="Play", exact=True).click()
     page.locator(".told", has_text=f"step {steps} of {steps}").wait_for()
@@ -105,16 +105,16 @@ def step_through(watched: Watched) -> str:
     page.locator(".text .k-name.lit").wait_for()
     page.locator(".text .k-name").first.click()
     page.locator(".detail", has_text="toolcall_start").wait_for()
-    for tab in ("Message", "Client", "Bytes", "Request", "Passed on", "Response", "Usage"):
-        page.get_by_role("tab", name=tab).click()
-        page.get_by_role("tabpanel", name=tab).wait_for()
+    for tab in ("Message", "Client", "Bytes", "Request", "Forwarded", "Response", "Usage"):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        page.get_by_role("tabpanel", name=tab, exact=True).wait_for()
     page.get_by_role("tab", name="Events").click()
     watched.check_quiet()
     return f"{steps} steps"
 
 
 def see_native(watched: Watched, client: Client) -> str:
-    """See thoughts and calls that were no text apart from the text, and from each other."""
+    """See native reasoning and calls separate from the text, and from each other."""
     page = watched.page
     client.ask("native")
     watched.go("streams")
@@ -130,7 +130,7 @@ def see_native(watched: Watched, client: Client) -> str:
 
 
 def replay(watched: Watched) -> str:
-    """Read the stream again in another format, see what differs, and go back."""
+    """Replay the stream in another format, see the differences, and go back."""
     page = watched.page
     page.get_by_role("button", name="Replay with").click()
     page.get_by_role("dialog").get_by_label("Format").select_option("qwen3_coder")
@@ -141,14 +141,14 @@ def replay(watched: Watched) -> str:
     gone.first.wait_for()
     expect(page.locator(".text .k-name")).to_have_count(0)
     differences = page.locator(".changes section").count()
-    page.get_by_role("button", name="Back to what was").click()
+    page.get_by_role("button", name="Back to the original").click()
     page.locator(".text .k-name").first.wait_for()
     watched.check_quiet()
     return f"{differences} differences"
 
 
 def export(watched: Watched) -> str:
-    """Take the stream away as a test vector, which the library passes, and as a command."""
+    """Export the stream as a test vector, which passes in the library, and as a command."""
     page = watched.page
     page.get_by_role("button", name="Export as test").click()
     with page.expect_download() as download:
@@ -158,7 +158,7 @@ def export(watched: Watched) -> str:
     check_vector(vector)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy as curl").click()
-    page.get_by_text("curl line copied").wait_for()
+    page.get_by_text("curl command copied").wait_for()
     line: str = page.evaluate("navigator.clipboard.readText()")
     assert line.startswith("curl"), f"the command is {line[:80]}"
     return f"{len(vector['expect']['calls'])} calls expected, and read"
@@ -176,13 +176,13 @@ def check_vector(vector: dict[str, Any]) -> None:
 
 
 def play(watched: Watched) -> str:
-    """Read a text while it is typed, in other chunks and formats; pass it on as a link."""
+    """Parse a text while it is typed, with other chunks and formats; open it from a link."""
     page = watched.page
     watched.go("playground")
     page.locator(".law.good").nth(2).wait_for()
     page.get_by_label("Sample").select_option("qwen3_coder")
     page.locator(".text .k-name", has_text="get_weather").wait_for()
-    page.get_by_label("Size of chunks").fill("9")
+    page.get_by_label("Chunk size").fill("9")
     page.locator(".field", has_text="Chunks of 1 character").wait_for()
     page.get_by_role("tab", name="Message").click()
     page.locator(".part.call", has_text="get_weather").wait_for()
@@ -191,9 +191,9 @@ def play(watched: Watched) -> str:
     page.locator(".result.stale").wait_for()
     page.get_by_label("Tools as JSON").fill("[]")
     page.locator(".result:not(.stale)").wait_for()
-    page.get_by_label("What the model printed").first.fill("<tool_call>\n{oops")
+    page.get_by_label("Model output").first.fill("<tool_call>\n{oops")
     page.locator(".printed", has_text="oops").wait_for()
-    page.get_by_text("What would each format read").click()
+    page.get_by_text("Compare all formats").click()
     page.locator(".formats tbody tr").first.wait_for()
     formats = page.locator(".formats tbody tr").count()
     page.wait_for_url("**/#/playground?z=*")
@@ -206,7 +206,7 @@ def play(watched: Watched) -> str:
 
 
 def talk(watched: Watched) -> str:
-    """Ask the demo model: it calls a tool, the page answers, and both sides are seen.
+    """Chat with the demo model: it calls a tool, the page runs it, and both sides are shown.
 
     The chat is still there when one comes back to it, also if one left before its end.
     """
@@ -214,10 +214,10 @@ def talk(watched: Watched) -> str:
     watched.go("chat")
     page.get_by_label("Model").select_option("demo-hermes")
     page.get_by_role("button", name="What is the weather in Oslo?").click()
-    page.locator(".bubble.tool", has_text="made up by this page").wait_for()
+    page.locator(".bubble.tool", has_text="invented by this page").wait_for()
     page.locator(".bubble.assistant").nth(1).get_by_text("stop").wait_for()
     lines: str = page.locator(".wire > p").inner_text()
-    page.get_by_role("link", name="Look at this stream").first.click()
+    page.get_by_role("link", name="Inspect this stream").first.click()
     page.locator(".one .k-name", has_text="get_weather").first.wait_for()
     page.go_back()
     page.locator(".bubble.tool").wait_for()
@@ -243,11 +243,11 @@ def _leave_and_return(watched: Watched) -> None:
     page.locator(".panel .part", has_text="printing · ").get_by_text("One mo").wait_for()
     page.get_by_role("tab", name="To the client").click()
     refused = [one for one in watched.wrong if "404" not in one]
-    watched.wrong[:] = refused  # the log may be a moment behind
+    watched.wrong[:] = refused  # the log may be late
 
 
 def look_over(watched: Watched) -> str:
-    """See the plots; a name in them leads to the streams that it counts."""
+    """See the plots; a name in them links to its streams."""
     page = watched.page
     watched.go("overview")
     page.locator(".totals", has_text="streams").wait_for()

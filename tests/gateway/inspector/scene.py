@@ -1,4 +1,4 @@
-"""A gateway with an upstream behind it, and what its page asks."""
+"""A gateway with an upstream, and requests as the page sends them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer_of(*content: Any) -> AssistantMessage:
 
 
 def slowly(api: str, message: AssistantMessage, pause: float = 0.004) -> Reply:
-    """Give an answer in pieces, with a little time between them."""
+    """Return a response in chunks, with short pauses between them."""
     data = stream_of(api, message)
     size = -(-len(data) // PIECES)
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -38,7 +38,7 @@ def slowly(api: str, message: AssistantMessage, pause: float = 0.004) -> Reply:
 
 
 def asked(served: Served, model: str, client: str = "openai-chat", **more: Any) -> str:
-    """Ask a model, wait until the log has its end, and give the request's id."""
+    """Send a request, wait until the log has its end, and return its id."""
     headers = more.pop("headers", {})
     body = request_of(client, model, tools=tools_of(client), **more)
     id_ = ask(served, CLIENTS[client], body, **headers).headers["x-request-id"]
@@ -52,13 +52,13 @@ def _state(served: Served, id_: str, headers: dict[str, str]) -> str:
 
 
 def said(actor: Actor, served: Served, text: str, model: str = "m", **more: Any) -> str:
-    """Let the upstream say *text*, and give the id of the request that it answered."""
+    """Let the upstream respond with *text*, and return the id of the request."""
     actor.play(slowly(actor.api, answer_of(Text(text))))
     return asked(served, model, **more)
 
 
 def page(served: Served, path: str, body: object = None, **headers: str) -> Any:
-    """Ask as the page does, and give the JSON."""
+    """Send a request as the page does, and return the JSON."""
     answer = ask(served, f"/inspector/api/{path}", body, **headers)
     assert answer.status == 200, answer.body
     assert answer.headers["cache-control"] == "no-store"
@@ -66,7 +66,7 @@ def page(served: Served, path: str, body: object = None, **headers: str) -> Any:
 
 
 def refused(served: Served, path: str, body: object = None, **headers: str) -> Answer:
-    """Ask for what is refused, and give the refusal, which says why."""
+    """Send a request that is refused, and return the error response."""
     answer = ask(served, f"/inspector/api/{path}", body, **headers)
     assert 400 <= answer.status < 500, answer.body
     assert answer.json["error"]["message"]
@@ -78,7 +78,7 @@ def joined(analysis: Any) -> str:
 
 
 def in_colour(analysis: Any, kind: str) -> list[str]:
-    """Give what stands in one colour."""
+    """Return the texts of one kind."""
     units = joined(analysis).encode("utf-16-le")
     return [
         units[start * 2 : end * 2].decode("utf-16-le")

@@ -1,4 +1,4 @@
-"""What is on its way is seen while it is, by those who may see it, and no longer than they look."""
+"""Responses in progress are reported to the pages that may see them, while these watch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gateway.serving import (
     upstream_table,
 )
 from models.loopback_servers import STALL, Reply, stream_of
-from penstock.gateway.inspector import board, handlers
-from penstock.gateway.inspector.board import GAP, MAX_QUEUED, Board, Watcher
+from penstock.gateway.inspector import handlers, live
+from penstock.gateway.inspector.live import GAP, MAX_QUEUED, LiveFeed, Watcher
 from penstock.messages import AssistantMessage, Text
 
 MINE, YOURS = "my-key-is-a-long-secret", "your-key-is-another-one"
@@ -57,7 +57,7 @@ class Watch:
                 yield name, json.loads(line[6:])
 
     def until(self, is_it: Callable[[str, Any], object]) -> list[tuple[str, Any]]:
-        """Read until something was told, and give all that was."""
+        """Read until an update fits, and return all updates so far."""
         seen = []
         for name, data in self.told():
             seen.append((name, data))
@@ -118,7 +118,7 @@ def test_more_than_a_page_of_missed_rows_is_a_gap(
 ) -> None:
     first = said(actor, served, "One.", headers=key(MINE))
     mine = [asked(served, "m", headers=key(MINE)) for _ in range(2)]
-    asked(served, "m", headers=key(YOURS))  # which is no row of mine
+    asked(served, "m", headers=key(YOURS))  # a row of another key
     monkeypatch.setattr(handlers, "MAX_PAGE", 2)
     told = watch(stack, served, MINE, f"?after={first}").told()
     assert [next(told)[1]["id"] for _ in range(2)] == mine
@@ -132,9 +132,9 @@ def test_more_new_rows_than_can_be_told_are_a_gap_for_all(
     served: Served, actor: Actor, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = watch(stack, served, MINE)
-    monkeypatch.setattr(board, "MAX_PAGES", 0)
+    monkeypatch.setattr(live, "MAX_PAGES", 0)
     mine.until(lambda name, _: name == "gap")
-    monkeypatch.setattr(board, "MAX_PAGES", 5)
+    monkeypatch.setattr(live, "MAX_PAGES", 5)
     id_ = said(actor, served, "One.", headers=key(MINE))
     mine.until(has_ended(id_))
 
@@ -142,8 +142,8 @@ def test_more_new_rows_than_can_be_told_are_a_gap_for_all(
 def test_one_key_does_not_take_the_places_of_all(
     served: Served, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board, "MAX_EACH", 1)
-    until(lambda: not served.gateway.board._watchers)
+    monkeypatch.setattr(live, "MAX_PER_KEY", 1)
+    until(lambda: not served.gateway.live_feed._watchers)
     watch(stack, served, MINE)
     assert ask(served, "/inspector/api/live", **key(MINE)).status == 429
     watch(stack, served, YOURS)
@@ -157,7 +157,7 @@ def test_one_key_is_not_told_what_others_have_open(
     page = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
     stack.callback(page.close)
     page.request("POST", CLIENTS["openai-chat"], json.dumps(body), key(MINE))
-    until(lambda: served.gateway.board.open)
+    until(lambda: served.gateway.live_feed.open)
     told = {who: ask(served, "/inspector/api/overview", **key(who)).json for who in (MINE, YOURS)}
     assert [(one["open"], one["cpu"]) for one in told.values()] == [(1, None), (0, None)]
 
@@ -171,18 +171,18 @@ def test_what_is_told_is_what_it_says_it_is(served: Served, stack: ExitStack) ->
 def test_whoever_leaves_is_not_kept(served: Served) -> None:
     with ExitStack() as stack:
         watch(stack, served, MINE)
-        until(lambda: served.gateway.board._watchers)
-        assert served.gateway.board._looking is not None
-    until(lambda: not served.gateway.board._watchers)
-    assert served.gateway.board._looking is None
+        until(lambda: served.gateway.live_feed._watchers)
+        assert served.gateway.live_feed._task is not None
+    until(lambda: not served.gateway.live_feed._watchers)
+    assert served.gateway.live_feed._task is None
 
 
 def test_one_page_too_many_is_told_so(
     served: Served, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board, "MAX_WATCHERS", 1)
+    monkeypatch.setattr(live, "MAX_WATCHERS", 1)
     watch(stack, served, MINE)
-    until(lambda: served.gateway.board._watchers)
+    until(lambda: served.gateway.live_feed._watchers)
     assert ask(served, "/inspector/api/live", **key(MINE)).status == 503
 
 
@@ -200,13 +200,13 @@ def test_a_gateway_that_ends_ends_the_watching(
 def test_who_does_not_read_misses_rows_and_is_told() -> None:
     watcher = Watcher("me")
     for number in range(MAX_QUEUED + 1):
-        watcher.tell([("me", b"%d" % number), ("you", b"secret")])
+        watcher.push([("me", b"%d" % number), ("you", b"secret")])
     assert watcher._queue.qsize() == MAX_QUEUED
     assert watcher._queue.get_nowait() == b"0"
-    watcher.tell([("me", b"new")])
+    watcher.push([("me", b"new")])
     last = [watcher._queue.get_nowait() for _ in range(MAX_QUEUED)][-1]
     assert last == GAP + b"new"
 
 
-def test_a_board_that_nobody_watches_does_nothing() -> None:
-    assert Board()._looking is None
+def test_a_feed_without_watchers_does_nothing() -> None:
+    assert LiveFeed()._task is None

@@ -34,11 +34,12 @@ from gateway.serving import (
     upstream_table,
 )
 from models.loopback_servers import STALL, Reply, refusal, stream_of
-from penstock import apis
-from penstock.gateway.inspector import analysis, showing
-from penstock.gateway.inspector.heavy import encode
-from penstock.gateway.inspector.samples import TOOLS
+from penstock import _json, apis
+from penstock.gateway.inspector import truncate
+from penstock.gateway.inspector.analysis import analyse
+from penstock.gateway.inspector.playground import TOOLS
 from penstock.messages import Text, Thinking, ToolCall
+from penstock.store import RequestDetail
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_the_bytes_of_the_client_are_what_it_got(served: Served, actor: Actor, c
         given = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50}  # type: ignore[dict-item]
     answer = ask(served, CLIENTS[client], {**body, **given})
     id_ = answer.headers["x-request-id"]
-    asked(served, "openai-chat")  # whose end is behind it in the log
+    asked(served, "openai-chat")  # it ends later, so the log has the end of both
     told = page(served, f"streams/{id_}")["client"]
     assert told["stream"] is True
     assert apis.check(client, told["body"].encode()) == []
@@ -122,7 +123,7 @@ def test_a_client_that_was_refused_is_shown_with_its_refusal(
     assert answer.status == 502
     told = page(served, f"streams/{_logged(served, answer.headers['x-request-id'])}")["client"]
     assert json.loads(told["body"]) == answer.json
-    assert (told["stream"], told["note"]) == (False, "the client was refused with status 502")
+    assert (told["stream"], told["note"]) == (False, "the request was refused with status 502")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -136,12 +137,12 @@ def test_a_client_that_left_was_told_no_end(served: Served, actor: Actor, client
         running = page(served, f"streams/{id_}")["client"]
     found = page(served, f"streams/{_logged(served, id_)}")
     assert found["row"]["state"] == "aborted"
-    assert found["client"]["note"].endswith("the client left here")
+    assert found["client"]["note"].endswith("the client disconnected here")
     assert _undated(found["client"]["body"]).startswith(_undated(got))
     for end in ("[DONE]", "message_stop", "event: error", "completed", "failed", '"error":{'):
         assert end not in found["client"]["body"] + running["body"]
-    assert "on its way" in running["note"]
-    assert any(one["text"] == "The client left here" for one in found["remarks"])
+    assert "in progress" in running["note"]
+    assert any(one["text"] == "The client disconnected here" for one in found["remarks"])
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -210,7 +211,9 @@ def test_repairs_failures_and_limits_are_said_in_words(served: Served, actor: Ac
     actor.play(refusal(400, {"error": {"message": "no such thing"}}))
     (failed,) = page(served, f"streams/{asked(served, 'openai-chat')}")["remarks"]
     assert failed["kind"] == "error"
-    assert failed["text"] == "The upstream refused, or failed (status 400): no such thing"
+    assert (
+        failed["text"] == "The upstream refused the request or failed (status 400): no such thing"
+    )
 
     data = stream_of("openai-chat", answer_of(Text(f"Look: {HERMES[:70]}")))
     actor.play(Reply([data[: data.index(b'"stop"')], "cut"]))
@@ -228,7 +231,7 @@ def test_a_complaint_stands_where_the_text_is_that_it_is_about(
     again = page(served, f"streams/{id_}/replay", {})["analysis"]
     pasted = page(served, "parse", {"text": text, "format": "hermes", "tools": TOOLS})
     for found in (page(served, f"streams/{id_}"), again, pasted):
-        places = [one["at"] for one in found["remarks"] if "meant to be" in one["text"]]
+        places = [one["at"] for one in found["remarks"] if "looks like a tool call" in one["text"]]
         assert places == [text.index(broken) + 1, text.rindex(broken) + 1]
 
 
@@ -250,7 +253,7 @@ def test_a_call_that_was_sent_back_is_shown_with_the_answer_behind_it(
     actor.play(*(slowly("openai-chat", answer_of(Text(text))) for text in (wrong, HERMES)))
     found = page(served, f"streams/{asked(served, 'strict')}")
     assert found["upstream"]["answers"] == 2
-    assert any("answered 2 times" in one["text"] for one in found["remarks"])
+    assert any("responded 2 times" in one["text"] for one in found["remarks"])
     assert in_colour(found, "name") == ["get_weather"]
     assert joined(found) == wrong + HERMES
     assert found["timed"] is True
@@ -308,14 +311,23 @@ def test_a_stream_has_no_other_parts(served: Served, logged: str) -> None:
 # --- long and spoiled ones ---
 
 
+def detail_of(served: Served, id_: str) -> RequestDetail:
+    store = served.gateway.store
+    assert store is not None
+    detail = served.stage.do(store.request(id_))
+    assert detail is not None
+    return detail
+
+
 def test_a_long_stream_is_cut_and_says_so(
     served: Served, logged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = page(served, f"streams/{logged}")
-    monkeypatch.setattr(showing, "MAX_TEXT", 50)
-    monkeypatch.setattr(showing, "MAX_EVENTS", 4)
-    monkeypatch.setattr(showing, "MAX_STRING", 10)
-    found = page(served, f"streams/{logged}")
+    monkeypatch.setattr(truncate, "MAX_TEXT", 50)
+    monkeypatch.setattr(truncate, "MAX_EVENTS", 4)
+    monkeypatch.setattr(truncate, "MAX_STRING", 10)
+    detail = detail_of(served, logged)
+    found = json.loads(_json.encode_wire(analyse(detail)))
     text = joined(found)
     assert joined(whole).startswith(text)
     assert found["upstream"]["spans"][-1][1] == len(text) <= 50
@@ -325,7 +337,8 @@ def test_a_long_stream_is_cut_and_says_so(
     assert len(found["client"]["body"]) == 50
     assert found["truncated"]["strings"][0] == 10
     assert found["request"] == json.dumps(whole["request"])[:50]
-    full = page(served, f"streams/{logged}?full=1")
+    full = json.loads(_json.encode_wire(analyse(detail, full=True)))
+    assert full == page(served, f"streams/{logged}?full=1")
     assert full["truncated"] == {}
     assert full["events"] == whole["events"]
 
@@ -346,11 +359,8 @@ def test_a_long_stream_is_cut_and_says_so(
 def test_a_log_that_was_spoiled_is_shown_as_far_as_it_can_be(
     served: Served, logged: str, spoiled: dict[str, Any]
 ) -> None:
-    store = served.gateway.store
-    assert store is not None
-    detail = served.stage.do(store.request(logged))
-    assert detail is not None
-    found = json.loads(encode(analysis.analyse(structs.replace(detail, **spoiled))))
+    detail = structs.replace(detail_of(served, logged), **spoiled)
+    found = json.loads(_json.encode_wire(analyse(detail)))
     spans = found["upstream"]["spans"]
     assert all(one[1] == other[0] for one, other in pairwise(spans))
     assert found["row"]["id"] == logged

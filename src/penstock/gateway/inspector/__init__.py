@@ -1,10 +1,9 @@
-"""The inspector: a page on which people see every stream, and what it asks of the gateway.
+"""The inspector: a web page that shows every stream of the gateway, and its API.
 
-`page` is what a browser gets (`files`), and `handlers` is what it asks for. Behind them,
-`colouring` says which character became what, `recorded` takes a logged stream apart, `telling`
-writes again what the client got, `analysis` puts all of it together, and `showing` says how much of
-it is shown. `playing` reads pasted text and `laws` are held to it; `replays` reads a logged stream
-anew, `exporting` makes vectors and commands of one, `recording` makes one of a file. `board` knows
-what is on its way. Nothing here stands in the way of an answer: what is heavy is done on threads of
-its own (`heavy`), and given up where nobody waits for it any more (`jobs`).
+`static` serves the files of the page (`page`), `handlers` is its API. `analysis` puts together what
+is known about one stream: `recording` reads it from the log, `spans` attributes each character to
+an event, `remarks` describes what is unusual, `client_view` reconstructs what the client received,
+`truncate` limits the size. `playground` parses pasted text, and `laws` checks the guarantees of the
+parser on it. `export` makes test vectors and commands. `live` reports responses in progress.
+Analyses run in a process of their own (`workers`), so that they do not slow down responses.
 """

@@ -1,186 +1,297 @@
-"""All that can be said about one stream, as the page shows it.
+"""Analyse one stream for the page: its text, spans, events, message, client view and remarks.
 
-An analysis is made of events and of what was heard: of those of the log, of a reading of the log
-with other options, or of a text that somebody pasted. How much of it is shown, `showing` says.
+An analysis is made of events and of what the upstream sent: those of the log, those of a replay of
+the log with other options, or those of a text that was pasted. `truncate` limits its size.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from penstock import apis
 from penstock.errors import PenstockError, UsageError
 from penstock.events import Done, Event, Failed
 from penstock.formats import Parser
+from penstock.formats.base import message_of
+from penstock.gateway import http_exchange
 from penstock.gateway.config.routes import ModelOptions
-from penstock.gateway.inspector import showing
-from penstock.gateway.inspector.colouring import Coloured, Reread, colour
-from penstock.gateway.inspector.complaints import complaints_about, remarks_on_complaints
-from penstock.gateway.inspector.jobs import look_up
-from penstock.gateway.inspector.recorded import Heard, events_of, heard_of, pieces_of, times_of
-from penstock.gateway.inspector.remarks import MAX_REMARKS, Remark, remarks_on, remarks_on_notes
-from penstock.gateway.inspector.showing import Truncated
-from penstock.gateway.inspector.telling import GONE, Told, told_of
-from penstock.gateway.replaying import check_replayable, folded, options_of, request_of
+from penstock.gateway.errors import HTTPError
+from penstock.gateway.inspector import truncate
+from penstock.gateway.inspector.client_view import (
+    DISCONNECTED,
+    ClientView,
+    encode_for,
+    reconstruct,
+)
+from penstock.gateway.inspector.recording import (
+    Upstream,
+    align,
+    event_times,
+    make_response,
+    read_events,
+    read_upstream,
+)
+from penstock.gateway.inspector.remarks import (
+    MAX_REMARKS,
+    Remark,
+    find_complaints,
+    make_remarks,
+    remarks_for_complaints,
+    remarks_for_notes,
+)
+from penstock.gateway.inspector.spans import Attribution, Reread, attribute
+from penstock.gateway.inspector.truncate import Truncation
+from penstock.gateway.replay import (
+    Replay,
+    ReplayOptions,
+    change_options,
+    check_replayable,
+    find_differences,
+    fold_events,
+    message_for,
+    options_for,
+    read_text,
+    replay,
+    request_for,
+)
 from penstock.messages import AssistantMessage
 from penstock.store import RequestDetail
 
 MAX_REREAD: Final = 200_000
-"""Up to how many characters of a call are read again to colour them; longer ones are searched."""
+"""Up to how many characters of a call are parsed again to attribute them; others are searched."""
 
-MAX_REREADING: Final = 2.0
-"""How many seconds calls are read again; the ones behind them are searched."""
+MAX_REREAD_SECONDS: Final = 2.0
+"""How many seconds calls are parsed again; the ones after that are searched."""
+
+MAX_DIFF: Final = 20_000
+"""Up to how many characters a difference is shown by line: the worst case is quadratic."""
+
+_Body = TypeVar("_Body")
 
 
-class Reading(Struct, dict=True):
-    """One reading of a stream: the *events*, and what of the model's text became what."""
+class StreamReading(Struct, dict=True):
+    """One reading of a stream: its *events*, and what each character of the text became."""
 
     events: list[Event]
-    coloured: Coloured
+    attribution: Attribution
     message: AssistantMessage
-    heard: Heard = field(default_factory=Heard)
+    upstream: Upstream = field(default_factory=Upstream)
 
     @cached_property
-    def came(self) -> list[tuple[int, str]] | None:
-        """The pieces in which the text came; None where that is unknown."""
-        return pieces_of(self.coloured.text, self.heard) or None
+    def aligned(self) -> list[tuple[int, str]] | None:
+        """The chunks in which the text arrived; None if that is unknown."""
+        return align(self.attribution.text, self.upstream) or None
 
     @cached_property
     def times(self) -> list[int] | None:
-        """When each event came; None where that is unknown."""
-        if self.came is None or not self.heard.is_timed:
+        """The time of each event; None if that is unknown."""
+        if self.aligned is None or not self.upstream.is_timed:
             return None
-        times = times_of(self.coloured.parts, self.came)
+        times = event_times(self.attribution.sizes, self.aligned)
         if times and isinstance(self.events[-1], Done | Failed):
-            times[-1] = max(times[-1], self.heard.end)  # an end comes with the last byte
+            times[-1] = max(times[-1], self.upstream.end)  # the end comes with the last byte
         return times
 
     @property
     def pieces(self) -> list[tuple[int, str]]:
-        """The text as it came, with times, or with numbers in place of them."""
-        if self.came is None:
-            return by_event(self.coloured)
+        """The text in chunks with their times, or else with their numbers."""
+        if self.aligned is None:
+            return _split_by_event(self.attribution)
         if self.times is None:
-            return [(number, text) for number, (_, text) in enumerate(self.came)]
-        return self.came
+            return [(number, text) for number, (_, text) in enumerate(self.aligned)]
+        return self.aligned
 
 
-def by_event(coloured: Coloured) -> list[tuple[int, str]]:
-    """Cut a text by the events that brought it, where nobody knows how it came."""
+def _split_by_event(attribution: Attribution) -> list[tuple[int, str]]:
+    """Split a text by the events that brought it."""
     pieces = []
     at = 0
-    for number, size in enumerate(coloured.parts):
+    for number, size in enumerate(attribution.sizes):
         if size:
-            pieces.append((number, coloured.text[at : at + size]))
+            pieces.append((number, attribution.text[at : at + size]))
             at += size
-    rest = coloured.text[at:]
-    return [*pieces, (len(coloured.parts), rest)] if rest else pieces
+    rest = attribution.text[at:]
+    return [*pieces, (len(attribution.sizes), rest)] if rest else pieces
 
 
-def read(events: list[Event], heard: Heard, reread: Reread | None) -> Reading:
-    """Make a reading of *events*; of a sequence that breaks their laws the message is empty."""
+def make_reading(events: list[Event], upstream: Upstream, reread: Reread | None) -> StreamReading:
+    """Make a reading of *events*; the message of an invalid sequence is empty."""
     try:
-        message = folded(events)
+        message = fold_events(events)
     except UsageError:
         message = AssistantMessage()
-    return Reading(events, colour(events, reread=reread), message, heard)
+    return StreamReading(events, attribute(events, reread=reread), message, upstream)
 
 
-# --- a logged stream ---
-
-
-def analyse(detail: RequestDetail, *, full: bool = False) -> dict[str, Any]:
-    """Give the analysis of a logged request; all of it if *full*."""
-    events, is_whole = events_of(detail)
-    remarks = remarks_on_notes(detail.notes)
-    if not is_whole:
-        remarks.append(Remark(None, "error", "Not all events of the log can be read"))
-    try:
-        options = options_of(detail)
-    except UsageError as exc:  # It was read in a format that is not known any more.
-        remarks.append(Remark(None, "error", f"How it was read is not known today: {exc}"))
-        options = ModelOptions(parse=False)
-    noted = detail.notes.get("complaints")
-    complaints = [str(why) for why in noted] if isinstance(noted, list) else []
-    told = told_of(detail, events)
-    return analyse_as(detail, events, options, complaints, told, remarks, full=full)
-
-
-def analyse_as(
-    detail: RequestDetail,
-    events: list[Event],
-    options: ModelOptions,
-    complaints: Sequence[str],
-    told: Told,
-    remarks: Sequence[Remark] = (),
-    *,
-    full: bool = False,
+def show_reading(
+    reading: StreamReading, remarks: Sequence[Remark], truncation: Truncation
 ) -> dict[str, Any]:
-    """Give the analysis of a logged request as if it were read as *events*, and *told* so."""
-    reading = read(events, heard_of(detail), reread_of(detail, options))
-    remarks = [
-        *remarks_on(events, reading.coloured.spans),
-        *_on_complaints(detail, options, complaints, reading.coloured.text),
-        *remarks,
-        *_on_answers(detail, reading),
-    ]
-    truncated: Truncated = {}
-    shown = show(reading, remarks, truncated, full=full)
-    shown["upstream"] |= showing.raw(detail.raw, reading.heard, truncated, full=full)
-    bodies = ("request", "upstream_request", "response")
-    return {
-        "row": msgspec.to_builtins(detail.row),
-        "notes": detail.notes,
-        "replayable": why_not_replayable(detail),
-        **shown,
-        "client": showing.client(told, truncated, full=full),
-        **{
-            name: showing.body(getattr(detail, name), name, truncated, full=full) for name in bodies
-        },
-        "truncated": truncated,
-    }
-
-
-def show(
-    reading: Reading, remarks: Sequence[Remark], truncated: Truncated, *, full: bool
-) -> dict[str, Any]:
-    """Show a reading: its text with its colours, its events, its message."""
-    text = showing.text(reading.pieces, reading.coloured.spans, truncated, full=full)
+    """Return a reading as the page receives it."""
+    spans = reading.attribution.spans
+    pieces, spans = truncation.cut_spans("upstream.text", reading.pieces, spans)
+    events = truncation.cut_items("events", reading.events, truncate.MAX_EVENTS)
+    stamps = reading.times or range(len(reading.events))
+    shown = [(ms, truncation.cut_strings(one)) for ms, one in zip(stamps, events, strict=False)]
     return {
         "timed": reading.times is not None,
-        "upstream": text,
-        "events": showing.events(reading.events, reading.times, truncated, full=full),
-        "message": showing.message(reading.message, truncated, full=full),
+        "upstream": {"text_pieces": pieces, "spans": spans},
+        "events": shown,
+        "message": truncation.cut_strings(reading.message),
         "usage": reading.message.usage,
         "remarks": remarks,
     }
 
 
-def reread_of(detail: RequestDetail, options: ModelOptions) -> Reread | None:
-    """Give what reads a call of *detail* again, as it would have come live."""
-    if not options.parse:
-        return None
-    return rereader(options.format, request_of(detail).tools, options.repair)
+def show_client(view: ClientView, truncation: Truncation) -> dict[str, Any]:
+    """Return what the client received as the page receives it."""
+    text = truncation.cut_text("client.body", view.body)
+    if len(text) < len(view.body):
+        pieces = [piece for piece in view.pieces if piece[2] <= truncate.MAX_TEXT]
+        view = structs.replace(view, body=text, pieces=pieces)
+    return structs.asdict(view)
 
 
-def rereader(format_: str, tools: object, repair: bool) -> Reread:  # noqa: FBT001 - as it is set
-    """Give what reads the text of one call of *format_* again, live, for as long as it may."""
+def read_body(data: bytes, kind: type[_Body], max_depth: int) -> _Body:
+    """Read a request body as *kind*; raise `HTTPError` if it is not one."""
+    try:
+        return msgspec.convert(http_exchange.read_object(data, max_depth), kind)
+    except msgspec.ValidationError as exc:
+        raise HTTPError(400, str(exc)) from None
+
+
+# --- a logged stream ---
+
+
+def analyse(detail: RequestDetail, full: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - sent to the worker
+    """Return the analysis of a logged request; all of it if *full*."""
+    events, is_whole = read_events(detail)
+    remarks = remarks_for_notes(detail.notes)
+    if not is_whole:
+        remarks.append(Remark(None, "error", "Some events of the log cannot be read"))
+    try:
+        options = options_for(detail)
+    except UsageError as exc:  # Its format is not known in this version.
+        remarks.append(Remark(None, "error", f"The logged options are not valid today: {exc}"))
+        options = ModelOptions(parse=False)
+    noted = detail.notes.get("complaints")
+    complaints = [str(why) for why in noted] if isinstance(noted, list) else []
+    view = reconstruct(detail, events)
+    return _analyse(detail, events, options, complaints, view, remarks, full=full)
+
+
+def replay_from_body(
+    detail: RequestDetail,
+    data: bytes,
+    max_depth: int,
+    full: bool,  # noqa: FBT001 - sent to the worker
+) -> dict[str, Any]:
+    """Return `analyse_replay` with the options in the request body *data*."""
+    return analyse_replay(detail, read_body(data or b"{}", ReplayOptions, max_depth), full)
+
+
+def analyse_replay(detail: RequestDetail, changes: ReplayOptions, full: bool) -> dict[str, Any]:  # noqa: FBT001 - sent to the worker
+    """Parse the stream of *detail* again; return the analysis of that, and the differences.
+
+    Raises `UsageError` for a stream that cannot be replayed.
+    """
+    options = change_options(options_for(detail), changes.to_dict())
+    if _is_text(detail):
+        again = _replay_text(detail, options)
+    else:
+        again = asyncio.run(replay(detail, **changes.to_dict()))
+    view = encode_for(detail, again.events)
+    return {
+        "analysis": _analyse(detail, again.events, options, again.complaints, view, full=full),
+        "differences": [
+            {
+                "path": one.what,
+                "then": one.then,
+                "now": one.now,
+                "words": "\n".join(one.lines(MAX_DIFF)),
+            }
+            for one in again.differences
+        ],
+        "complaints": again.complaints,
+    }
+
+
+def _replay_text(detail: RequestDetail, options: ModelOptions) -> Replay:
+    """Parse the text of a model in the process again."""
+    texts = [text for _, text in read_upstream(detail).pieces]
+    reading = read_text(texts, options, request_for(detail).tools)
+    then, is_whole = message_for(detail)
+    now = message_of(reading.events)
+    found = find_differences(then, now, is_whole=is_whole)
+    return Replay(make_response(reading), then, now, found, reading.reasons)
+
+
+def _analyse(
+    detail: RequestDetail,
+    events: list[Event],
+    options: ModelOptions,
+    complaints: Sequence[str],
+    view: ClientView,
+    remarks: Sequence[Remark] = (),
+    *,
+    full: bool,
+) -> dict[str, Any]:
+    """Return the analysis of a request that was parsed as *events* and answered with *view*."""
+    request = request_for(detail)
+    reread = None
+    if options.parse:
+        reread = make_rereader(options.format, request.tools, repair=options.repair)
+    reading = make_reading(events, read_upstream(detail), reread)
+    text, upstream = reading.attribution.text, reading.upstream
+    found = find_complaints(text, options, request) if complaints else []
+    remarks = [
+        *make_remarks(events, reading.attribution.spans),
+        *remarks_for_complaints(complaints[:MAX_REMARKS], found, text),
+        *remarks,
+        *_remark_on_request(detail, reading),
+    ]
+    truncation = Truncation(full=full)
+    shown = show_reading(reading, remarks, truncation)
+    raw = truncation.cut_items("upstream.raw", detail.raw, truncate.MAX_TEXT)
+    timeline = truncation.cut_items("upstream.timeline", upstream.timeline, truncate.MAX_EVENTS)
+    shown["upstream"] |= {
+        "raw": raw.decode("utf-8", "replace"),
+        "timeline": timeline,
+        "answers": upstream.responses,
+    }
+    return {
+        "row": msgspec.to_builtins(detail.row),
+        "notes": detail.notes,
+        "replayable": _why_not_replayable(detail),
+        **shown,
+        "client": show_client(view, truncation),
+        "request": truncation.cut_body("request", detail.request),
+        "upstream_request": truncation.cut_body("upstream_request", detail.upstream_request),
+        "response": truncation.cut_body("response", detail.response),
+        "truncated": truncation.cut,
+    }
+
+
+def make_rereader(format_: str, tools: object, *, repair: bool) -> Reread:
+    """Return a function that parses the text of one call of *format_* with live arguments.
+
+    It returns no events for a long text, and once it has taken `MAX_REREAD_SECONDS`.
+    """
     spent = 0.0
 
-    def again(text: str) -> list[Event]:
+    def reread(text: str) -> list[Event]:
         nonlocal spent
-        look_up()
-        if len(text) > MAX_REREAD or spent > MAX_REREADING:
+        if len(text) > MAX_REREAD or spent > MAX_REREAD_SECONDS:
             return []
         began = time.monotonic()
         try:
-            # The text is one call already, wherever it was.
+            # The text is known to be a call, also if it was within a code fence.
             parser = Parser(format_, tools, arguments="live", repair=repair, fenced="calls")
             return [*parser.feed(text), *parser.finish(cut=False)]
         except PenstockError:
@@ -188,17 +299,17 @@ def rereader(format_: str, tools: object, repair: bool) -> Reread:  # noqa: FBT0
         finally:
             spent += time.monotonic() - began
 
-    return again
+    return reread
 
 
-def is_text(detail: RequestDetail) -> bool:
-    """Tell whether the raw bytes of *detail* are the model's text itself."""
+def _is_text(detail: RequestDetail) -> bool:
+    """Return whether the raw bytes of *detail* are the model's text itself."""
     return bool(detail.raw) and detail.row.upstream_api not in apis.names()
 
 
-def why_not_replayable(detail: RequestDetail) -> str:
-    """Say why a request cannot be read again; nothing where it can."""
-    if is_text(detail):
+def _why_not_replayable(detail: RequestDetail) -> str:
+    """Return why a request cannot be replayed; an empty string if it can."""
+    if _is_text(detail):
         return ""
     try:
         check_replayable(detail)
@@ -207,25 +318,17 @@ def why_not_replayable(detail: RequestDetail) -> str:
     return ""
 
 
-def _on_complaints(
-    detail: RequestDetail, options: ModelOptions, complaints: Sequence[str], text: str
-) -> list[Remark]:
-    if not complaints:
-        return []
-    found = complaints_about(text, options, request_of(detail))
-    return remarks_on_complaints(complaints[:MAX_REMARKS], found, text)
-
-
-def _on_answers(detail: RequestDetail, reading: Reading) -> list[Remark]:
-    found, answers = list[Remark](), reading.heard.answers
-    if detail.row.status == GONE:
-        spans = reading.coloured.spans
-        found.append(Remark(spans[-1].end if spans else None, "cut", "The client left here"))
-    if answers > 1:
-        words = f"The upstream answered {answers} times: the client was told of the last one"
+def _remark_on_request(detail: RequestDetail, reading: StreamReading) -> list[Remark]:
+    found, responses = list[Remark](), reading.upstream.responses
+    if detail.row.status == DISCONNECTED:
+        spans = reading.attribution.spans
+        at = spans[-1].end if spans else None
+        found.append(Remark(at, "cut", "The client disconnected here"))
+    if responses > 1:
+        words = f"The upstream responded {responses} times: the client received the last response"
         found.append(Remark(None, "dropped", words))
     if "." in detail.row.id:
         first, _, number = detail.row.id.partition(".")
-        words = f"This is choice {number} of several; the first is the request {first}"
+        words = f"This is choice {number} of several; the first one is request {first}"
         found.append(Remark(None, "dropped", words))
     return found

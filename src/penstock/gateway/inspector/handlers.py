@@ -1,8 +1,7 @@
-"""What the page asks of the gateway, over HTTP.
+"""The HTTP endpoints of the page.
 
-Everything needs what the log needs: the key, where there are keys, and whoever has one sees what
-was asked with it and no more. Nothing that is asked for with GET changes anything. What is heavy is
-done on threads (`exchange`).
+All of them need the same key as the log; a client sees what was requested with its own key only.
+GET requests change nothing. Heavy work runs in the worker process (`workers`).
 """
 
 from __future__ import annotations
@@ -19,13 +18,12 @@ import msgspec
 from penstock import apis
 from penstock.gateway.auth import presented_keys
 from penstock.gateway.errors import HTTPError
-from penstock.gateway.http_exchange import HTTPExchange
-from penstock.gateway.inspector import analysis, exchange, exporting, playing, replays, samples
-from penstock.gateway.inspector.board import GAP, TICK, Told, told_of
-from penstock.gateway.inspector.working import MIN_CHUNKS
+from penstock.gateway.http_exchange import JSON, ClientDisconnectedError, HTTPExchange
+from penstock.gateway.inspector import analysis, export, playground
+from penstock.gateway.inspector.live import GAP, INTERVAL, MIN_CHUNKS, Update, make_update
+from penstock.gateway.inspector.workers import Work
 from penstock.gateway.log_handlers import read_from, store_of
 from penstock.gateway.openapi import own_version
-from penstock.gateway.redaction import LogRedactor
 from penstock.store import MAX_PAGE, OverviewQuery, RequestDetail, RequestQuery, Store
 
 if TYPE_CHECKING:
@@ -34,127 +32,133 @@ if TYPE_CHECKING:
 PREFIX: Final = "/inspector/api/"
 STREAMS: Final = f"{PREFIX}streams/"
 
-HEARTBEAT: Final = 15.0
-"""After how many seconds of silence whoever watches gets a sign of life."""
+MAX_BODY: Final = 4_000_000
+"""How many bytes a page may send: the longest text of the playground with escapes, and tools."""
 
-_URL: Final = re.compile(r"https?://[\w.:\[\]-]{1,300}", re.ASCII)
+HEARTBEAT: Final = 15.0
+"""After how many seconds without an update a watcher receives a comment."""
+
 HOUR: Final = 3_600.0
 
+_URL: Final = re.compile(r"https?://[\w.:\[\]-]{1,300}", re.ASCII)
+_NO_STORE: Final = (b"cache-control", b"no-store")
+_NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 
-# --- what there is ---
+def _admit(gateway: Gateway, caller: HTTPExchange) -> str | None:
+    """Check the key of *caller*; return the scope that it may see, None for everything."""
+    caller.extra.append(_NO_SNIFFING)
+    return gateway.scope_of(caller)
+
+
+# --- the page's data ---
 
 
 async def about(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Tell the page what there is: formats, APIs, models, and whether there is a log."""
-    exchange.enter(gateway, caller)
+    """Return the formats, APIs and models, and whether there is a log."""
+    _admit(gateway, caller)
+    gateway.inspector_workers.warm_up()
     guest = gateway.door.admit(caller)
     listed = await gateway.directory.listed()
     await caller.answer(
         200,
         {
             "version": own_version(),
-            "formats": samples.described(),
-            "tools": samples.TOOLS,
-            "reasoning": samples.reasoning_styles(),
+            "formats": playground.describe_formats(),
+            "tools": playground.TOOLS,
+            "reasoning": playground.reasoning_styles(),
             "apis": apis.names(),
             "models": [one["id"] for one in listed if guest.may_use(one["id"])],
             "log": gateway.store is not None,
             "bodies": gateway.store is not None and gateway.bodies,
             "needs_key": not gateway.door.is_open,
         },
-        exchange.NO_STORE,
+        _NO_STORE,
     )
 
 
 async def overview(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Sum up the requests over time."""
-    scope, store = exchange.enter(gateway, caller), store_of(gateway)
-    now, query = time.time(), caller.query
-    until = _number(query, "until", now)
-    since = _number(query, "since", until - HOUR)
+    """Return statistics of the requests over time."""
+    scope, store = _admit(gateway, caller), store_of(gateway)
+    query = caller.query
+    until = _read_number(query, "until", time.time())
+    since = _read_number(query, "since", until - HOUR)
     if not since < until:
-        raise HTTPError(400, "`since` must be before `until`")
-    buckets = int(_number(query, "buckets", 60))
+        raise HTTPError(400, "'since' must be before 'until'")
+    buckets = int(_read_number(query, "buckets", 60))
     wanted = OverviewQuery(scope=scope, since=since, until=until, buckets=buckets)
     found = await read_from(store.overview(wanted))
-    told = {**msgspec.to_builtins(found), **_of_all(gateway, scope)}
+    shown: dict[str, Any] = msgspec.to_builtins(found)
     if scope is None:
-        each = gateway.working.over_time(found.since, found.width, len(found.buckets))
-        for bucket, cpu in zip(told["buckets"], each, strict=True):
-            bucket["cpu"] = cpu
-    await caller.answer(200, told, exchange.NO_STORE)
+        seconds, chunks = time.process_time(), gateway.cpu_samples.chunks
+        each = seconds / chunks * 1e6 if chunks >= MIN_CHUNKS else None
+        shown["cpu"] = {"seconds": seconds, "chunks": chunks, "us_per_chunk": each}
+        shown["open"] = gateway.streams
+        costs = gateway.cpu_samples.per_bucket(found.since, found.width, len(found.buckets))
+        for bucket, cost in zip(shown["buckets"], costs, strict=True):
+            bucket["cpu"] = cost
+    else:  # A key sees its own responses only, and not what the process costs.
+        journals = gateway.live_feed.open.values()
+        shown["cpu"] = None
+        shown["open"] = sum(journal.started.scope == scope for journal in journals)
+    await caller.answer(200, shown, _NO_STORE)
 
 
-def _of_all(gateway: Gateway, scope: str | None) -> dict[str, Any]:
-    """Tell what this process does for all; one who has a key is told of its own answers alone."""
-    if scope is None:
-        return {"cpu": _cpu(gateway), "open": gateway.streams}
-    open_ = sum(journal.started.scope == scope for journal in gateway.board.open.values())
-    return {"cpu": None, "open": open_}
-
-
-def _cpu(gateway: Gateway) -> dict[str, float | None]:
-    """Tell what this process has worked, all of it, and on how many pieces."""
-    seconds, chunks = time.process_time(), gateway.working.chunks
-    each = seconds / chunks * 1e6 if chunks >= MIN_CHUNKS else None
-    return {"seconds": seconds, "chunks": chunks, "us_per_chunk": each}
-
-
-def _number(query: dict[str, str], name: str, usual: float) -> float:
+def _read_number(query: dict[str, str], name: str, default: float) -> float:
     try:
-        value = float(query.get(name) or usual)
+        value = float(query.get(name) or default)
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or abs(value) > 1e11:  # noqa: PLR2004 - some 3,000 years
-        raise HTTPError(400, f"{query[name]!r} is nothing that {name!r} can be")
+        raise HTTPError(400, f"invalid value for {name!r}: {query[name]!r}")
     return value
 
 
-# --- what is on its way ---
+# --- the live feed ---
 
 
 async def live(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Tell of answers as they begin, go on and end, as an event stream."""
-    scope, store = exchange.enter(gateway, caller), store_of(gateway)
-    missed = await _missed(store, scope, caller.query.get("after", ""))
-    with gateway.board.watching(store, scope) as watcher:
+    """Report responses as they start, progress and end, as an event stream."""
+    scope, store = _admit(gateway, caller), store_of(gateway)
+    missed = await _read_missed(store, scope, caller.query.get("after", ""))
+    with gateway.live_feed.watch(store, scope) as watcher:
         await caller.begin_stream()
-        watcher.tell(missed)
-        gone = asyncio.create_task(caller.gone(), name="penstock: does the page watch?")
+        watcher.push(missed)
+        gone = asyncio.create_task(caller.gone(), name="penstock: client of the live feed")
         try:
-            await _tell(gateway, caller, watcher.next, gone)
+            await _send_updates(gateway, caller, watcher.next, gone)
         finally:
             gone.cancel()
 
 
-async def _missed(store: Store, scope: str | None, after: str) -> list[Told]:
-    """Give what is newer than *after*, oldest first; where it is more than a page, the newest."""
+async def _read_missed(store: Store, scope: str | None, after: str) -> list[Update]:
+    """Return the rows newer than *after*, oldest first; of more than a page the newest."""
     if not after:
         return []
     query = RequestQuery(scope=scope, after=after, limit=MAX_PAGE)
     found = await read_from(store.requests(query))
-    told = [told_of(row) for row in reversed(found.items)]
-    return [(None, GAP), *told] if found.next else told
+    updates = [make_update(row) for row in reversed(found.items)]
+    return [(None, GAP), *updates] if found.next else updates
 
 
-async def _tell(
-    gateway: Gateway, caller: HTTPExchange, following: Callable[[], Any], gone: asyncio.Task[None]
+async def _send_updates(
+    gateway: Gateway, caller: HTTPExchange, read_next: Callable[[], Any], gone: asyncio.Task[None]
 ) -> None:
-    said = time.monotonic()
+    sent = time.monotonic()
     await caller.send(b": penstock\n\n")
-    coming = asyncio.ensure_future(following())
+    coming = asyncio.ensure_future(read_next())
     try:
         while not gone.done() and not gateway.is_draining:
-            await asyncio.wait([coming, gone], timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
+            done = asyncio.FIRST_COMPLETED
+            await asyncio.wait([coming, gone], timeout=INTERVAL, return_when=done)
             if coming.done():
-                data, coming = coming.result(), asyncio.ensure_future(following())
-            elif time.monotonic() - said >= HEARTBEAT:
+                data, coming = coming.result(), asyncio.ensure_future(read_next())
+            elif time.monotonic() - sent >= HEARTBEAT:
                 data = b": still here\n\n"
             else:
                 continue
-            said = time.monotonic()
+            sent = time.monotonic()
             await caller.send(data)
     finally:
         coming.cancel()
@@ -166,47 +170,41 @@ async def _tell(
 
 
 async def stream(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Show one stream: what came, what became of it, what went out (``/vector``, ``/curl``)."""
-    whose = exchange.enter(gateway, caller)
-    detail, part = await _found(gateway, caller, whose)
-    secrets = _secrets(gateway, caller)
+    """Return the analysis of one stream, or (``/vector``, ``/curl``) an export of it."""
+    scope = _admit(gateway, caller)
+    detail, part = await _find_request(gateway, caller, scope)
+    secrets = gateway.secrets.with_keys(presented_keys(caller))
     if not part:
-        full = caller.query.get("full") in ("1", "true")
-        await exchange.answer(gateway, caller, whose, lambda: analysis.analyse(detail, full=full))
+        await _send_work(gateway, caller, scope, analysis.analyse, detail, _is_full(caller))
     elif part == "vector":
-        await exchange.answer(gateway, caller, whose, lambda: exporting.vector_of(detail, secrets))
+        await _send_work(gateway, caller, scope, export.make_vector, detail, secrets)
     elif part == "curl":
-        base, needs_key = _base(caller), not gateway.door.is_open
-
-        def written() -> str:
-            return exporting.curl_of(detail, base, secrets, needs_key=needs_key)
-
-        text = await exchange.done(gateway, caller, whose, written)
-        await caller.answer(200, text.encode(), _TEXT, exchange.NO_STORE, is_json=False)
+        # The page knows the address at which the browser reaches the gateway.
+        base = caller.query.get("base", "")
+        if not _URL.fullmatch(base):
+            base = f"http://{caller.header('host') or 'localhost'}"
+        needs_key = not gateway.door.is_open
+        arguments = (detail, base, secrets, needs_key)
+        await _send_work(gateway, caller, scope, export.encode_curl, *arguments, kind=_TEXT)
     else:
-        raise HTTPError(404, f"a stream has no {part!r}; it has: vector, curl, and replay to POST")
+        raise HTTPError(404, f"a stream has no {part!r}; it has: vector, curl, and replay (POST)")
 
 
 async def replay(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Read one stream again (``/replay``), with other options, and show what is different."""
-    whose = exchange.enter(gateway, caller)
-    detail, part = await _found(gateway, caller, whose)
+    """Parse one stream again (``/replay``) with other options; return what is different."""
+    scope = _admit(gateway, caller)
+    detail, part = await _find_request(gateway, caller, scope)
     if part != "replay":
-        raise HTTPError(404, "what can be posted to a stream is replay")
-    data = await exchange.body_of(gateway, caller)
-    full = caller.query.get("full") in ("1", "true")
-
-    def work() -> dict[str, Any]:
-        changes = exchange.read_as(data or b"{}", replays.Changes, gateway.limits.depth)
-        return replays.replayed(detail, changes, full=full)
-
-    await exchange.answer(gateway, caller, whose, work)
+        raise HTTPError(404, "only replay can be posted to a stream")
+    data = await _read_body(gateway, caller)
+    arguments = (detail, data, gateway.limits.depth, _is_full(caller))
+    await _send_work(gateway, caller, scope, analysis.replay_from_body, *arguments)
 
 
-async def _found(
+async def _find_request(
     gateway: Gateway, caller: HTTPExchange, scope: str | None
 ) -> tuple[RequestDetail, str]:
-    """Find the request that *caller* names, and what of it is wanted."""
+    """Return the request in the path of *caller*, and the part of it after its id."""
     store = store_of(gateway)
     id_, _, part = caller.path.removeprefix(STREAMS).partition("/")
     detail = await read_from(store.request(id_))
@@ -215,35 +213,55 @@ async def _found(
     return detail, part
 
 
-def _base(caller: HTTPExchange) -> str:
-    """Give where the gateway is found: as the page knows it, else as it was asked for."""
-    base = caller.query.get("base", "")
-    return base if _URL.fullmatch(base) else f"http://{caller.header('host') or 'localhost'}"
-
-
-def _secrets(gateway: Gateway, caller: HTTPExchange) -> LogRedactor:
-    return gateway.secrets.with_keys(presented_keys(caller))
+def _is_full(caller: HTTPExchange) -> bool:
+    return caller.query.get("full") in ("1", "true")
 
 
 # --- the playground ---
 
 
 async def parse(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Read a text as a format, and hold the laws to it."""
-    whose, data = exchange.enter(gateway, caller), await exchange.body_of(gateway, caller)
-
-    def work() -> dict[str, Any]:
-        return playing.parse(exchange.read_as(data, playing.Play, gateway.limits.depth))
-
-    await exchange.answer(gateway, caller, whose, work)
+    """Parse a text in one format, and check the guarantees of the parser on it."""
+    scope, data = _admit(gateway, caller), await _read_body(gateway, caller)
+    await _send_work(gateway, caller, scope, playground.parse, data, gateway.limits.depth)
 
 
 async def formats(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Say what each format reads in a text."""
-    whose, data = exchange.enter(gateway, caller), await exchange.body_of(gateway, caller)
+    """Parse a text in every format."""
+    scope, data = _admit(gateway, caller), await _read_body(gateway, caller)
+    depth = gateway.limits.depth
+    await _send_work(gateway, caller, scope, playground.compare_formats, data, depth)
 
-    def work() -> dict[str, Any]:
-        play = exchange.read_as(data, playing.Play, gateway.limits.depth)
-        return playing.compare(play.text, play.tools)
 
-    await exchange.answer(gateway, caller, whose, work)
+# --- requests and responses ---
+
+
+async def _read_body(gateway: Gateway, caller: HTTPExchange) -> bytes:
+    limits = gateway.limits
+    return await caller.body(min(limits.body_bytes, MAX_BODY), limits.body_seconds)
+
+
+async def _send_work(
+    gateway: Gateway,
+    caller: HTTPExchange,
+    scope: str | None,
+    work: Work,
+    *arguments: Any,
+    kind: tuple[bytes, bytes] = JSON,
+) -> None:
+    """Run ``work(*arguments)`` in the worker process; send its result unless the client leaves."""
+    task = asyncio.ensure_future(gateway.inspector_workers.run(work, *arguments, key=scope))
+
+    def abandon() -> None:
+        task.cancel()
+
+    caller.watch(abandon)
+    try:
+        data = await task
+    except asyncio.CancelledError:
+        if caller.is_gone:
+            raise ClientDisconnectedError from None
+        raise
+    finally:
+        caller.unwatch()
+    await caller.answer(200, data, kind, _NO_STORE, is_json=False)

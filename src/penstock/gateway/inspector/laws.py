@@ -1,8 +1,9 @@
-"""The laws of the library, held to one text: a user sees them hold, or has found a bug.
+"""Check the guarantees of the parser on one text: either they hold, or the user has found a bug.
 
-Nothing is lost: what the events consumed joins to the text. Cuts do not matter: however the text is
-cut, the events are the same once neighbouring deltas are merged. Nothing is taken back: the events
-make a message, and the deltas of a call join to its arguments.
+* lossless: the `raw` fields of the events, joined, are the text.
+* chunk-free: the events do not depend on how the text is cut, once adjacent deltas are merged.
+* monotone: no event takes back an earlier one: the events fold into a message, and the deltas of a
+  call join to its arguments.
 """
 
 from __future__ import annotations
@@ -17,17 +18,16 @@ from penstock import _json
 from penstock.builder import MessageBuilder
 from penstock.errors import JSONParseError, UsageError
 from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd
-from penstock.messages import ToolCall
 
-MAX_PROVED: Final = 20_000
-"""Up to how many characters a text is read one by one, to see that cuts do not matter."""
+MAX_CHECKED: Final = 20_000
+"""Up to how many characters a text is parsed one character at a time."""
 
-Read = Callable[[int], list[Event]]
-"""Reads the text in pieces of so many characters; 0 is all of it at once."""
+ReadInChunks = Callable[[int], list[Event]]
+"""Parses the text in chunks of so many characters; 0 is all of it at once."""
 
 
 class Laws(Struct):
-    """Which laws hold; None where a text is too long to be tried."""
+    """Which guarantees hold; None where the text is too long to check."""
 
     lossless: bool = True
     chunk_free: bool | None = None
@@ -35,29 +35,29 @@ class Laws(Struct):
     notes: list[str] = field(default_factory=list)
 
 
-def prove(text: str, events: list[Event], rest: str, read: Read) -> Laws:
-    """Hold the laws to *text*, in which *events* were read and a *rest* is left; *read* it anew."""
+def check_laws(text: str, events: list[Event], rest: str, read: ReadInChunks) -> Laws:
+    """Check *text*, in which *events* were read and a *rest* was not; *read* parses it again."""
     laws = Laws(lossless="".join(event.raw for event in events) + rest == text)
     if not laws.lossless:
-        laws.notes.append("lossless: what the events consumed is not the text")
-    for words in _taken_back(events):
+        laws.notes.append("lossless: the raw text of the events is not the text")
+    for words in _find_retractions(events):
         laws.monotone = False
         laws.notes.append(f"monotone: {words}")
-    if len(text) > MAX_PROVED:
-        laws.notes.append(f"chunk-free is tried up to {MAX_PROVED:,} characters")
+    if len(text) > MAX_CHECKED:
+        laws.notes.append(f"chunk-free: checked up to {MAX_CHECKED:,} characters only")
         return laws
-    merged = _merged(events)
-    others = {"whole": 0, "character by character": 1}
-    differ = [name for name, chunk in others.items() if _merged(read(chunk)) != merged]
+    merged = _merge(events)
+    others = {"as a whole": 0, "one character at a time": 1}
+    differ = [name for name, chunk in others.items() if _merge(read(chunk)) != merged]
     laws.chunk_free = not differ
-    laws.notes += [f"chunk-free: read {name} it gives other events" for name in differ]
+    laws.notes += [f"chunk-free: parsed {name}, the events differ" for name in differ]
     return laws
 
 
-def _taken_back(events: Iterable[Event]) -> Iterator[str]:
-    """Say where a sequence breaks the contract of events, or says one thing and means another."""
+def _find_retractions(events: Iterable[Event]) -> Iterator[str]:
+    """Yield where a sequence breaks the contract of events, or contradicts itself."""
     builder = MessageBuilder()
-    said: dict[int, list[str]] = {}
+    arguments: dict[int, list[str]] = {}
     for event in events:
         try:
             builder.add(event)
@@ -65,38 +65,35 @@ def _taken_back(events: Iterable[Event]) -> Iterator[str]:
             yield str(exc)
             return
         if isinstance(event, ToolCallDelta):
-            said.setdefault(event.index, []).append(event.arguments)
+            arguments.setdefault(event.index, []).append(event.arguments)
         elif isinstance(event, ToolCallEnd) and event.call.complete:
-            yield from _misquoted(event.call, "".join(said.pop(event.index, [])))
+            joined = "".join(arguments.pop(event.index, []))
+            try:
+                is_same = _json.decode(joined) == event.call.arguments
+            except JSONParseError:
+                is_same = False
+            if not is_same:
+                yield f"the deltas of `{event.call.name}` do not join to its arguments"
 
 
-def _misquoted(call: ToolCall, text: str) -> Iterator[str]:
-    try:
-        if _json.decode(text) == call.arguments:
-            return
-    except JSONParseError:
-        pass
-    yield f"the deltas of `{call.name}` do not join to its arguments"
-
-
-_SAID: Final[dict[type[Event], Callable[[Any], str]]] = {
+_SPOKEN: Final[dict[type[Event], Callable[[Any], str]]] = {
     TextDelta: lambda event: str(event.text),
     ThinkingDelta: lambda event: str(event.text),
     ToolCallDelta: lambda event: str(event.arguments),
 }
 
 
-def _merged(events: Iterable[Event]) -> list[Any]:
-    """Give what of *events* must not depend on how the text was cut."""
+def _merge(events: Iterable[Event]) -> list[Any]:
+    """Return what of *events* must not depend on the chunks."""
     found: list[Any] = []
-    for (kind, index), run in groupby(events, lambda event: (type(event), _index(event))):
-        if kind not in _SAID:
+    for (kind, index), run in groupby(events, lambda event: (type(event), _block_index(event))):
+        if kind not in _SPOKEN:
             found += [structs.replace(event, raw="") for event in run]
-        elif said := "".join(map(_SAID[kind], run)):
-            found.append((kind, index, said))
+        elif text := "".join(map(_SPOKEN[kind], run)):
+            found.append((kind, index, text))
     return found
 
 
-def _index(event: Event) -> int:
-    index: int = getattr(event, "index", -1)
+def _block_index(event: Event) -> int:
+    index: int = getattr(event, "index", -1)  # not all events belong to a block
     return index

@@ -1,116 +1,161 @@
-"""What there is to say about a stream, in words and at its place."""
+"""Describe in words what is unusual about a stream, each remark at its place in the text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from penstock.errors import PenstockError
 from penstock.events import Done, Event, Failed, ToolCallEnd
-from penstock.gateway.inspector.colouring import Span
+from penstock.formats import Parser
+from penstock.gateway.config.routes import ModelOptions
+from penstock.gateway.inspector.spans import TextSpan, utf16_length
+from penstock.gateway.replay import Complaint
 from penstock.messages import ErrorInfo, ToolCall
+from penstock.models.untrusted import untrusted_in
+from penstock.request import Request
 
 RemarkKind = Literal["repair", "error", "cut", "dropped"]
 
 MAX_REMARKS: Final = 200
-"""How many remarks a page is given: who reads more has read enough."""
+"""How many remarks the page receives."""
 
-_BEGINNING: Final = "beginning"
-_KINDS: Final = {
-    "provider": "The upstream refused, or failed",
+MAX_REREAD: Final = 200_000
+"""Up to how many characters a text is parsed again to find the places of complaints."""
+
+_START: Final = "start"
+_ERROR_KINDS: Final = {
+    "provider": "The upstream refused the request or failed",
     "transport": "The connection to the upstream failed",
-    "truncated": "The upstream stopped before its answer had an end",
-    "malformed": "What the upstream sent is no stream of its API",
+    "truncated": "The upstream's stream stopped before its end",
+    "malformed": "The upstream sent something that is not a stream of its API",
     "refusal": "The model refused",
-    "filter": "A filter of the upstream ended the answer",
-    "aborted": "The answer was broken off",
+    "filter": "A content filter of the upstream ended the response",
+    "aborted": "The response was aborted",
 }
+_NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
+    ("failures", "error", "The request was sent to the upstream again after: {}"),
+    ("left_out", "dropped", "`{}` was dropped: the upstream's API has no such option"),
+    ("skipped", "dropped", "{} frames of the upstream's stream could not be read"),
+    ("adapted", "repair", "The request was changed for the upstream: {}"),
+    ("cut", "cut", "The stream was too long to be stored completely: this is its beginning"),
+)
+"""The notes of the log, and what each of them means."""
 
 
 class Remark(Struct, frozen=True):
-    """Something that is worth knowing; *at* is where in the text, in UTF-16 units, if anywhere."""
+    """A remark *at* a place in the text, in UTF-16 units; None if it is about all of it."""
 
     at: int | None
     kind: RemarkKind
     text: str
 
 
-def remarks_on(events: Sequence[Event], spans: Sequence[Span]) -> list[Remark]:
-    """Say what is remarkable about *events*, whose text has *spans*."""
-    places = _places(events, spans)
+def make_remarks(events: Sequence[Event], spans: Sequence[TextSpan]) -> list[Remark]:
+    """Return remarks on *events*, whose text has *spans*: repairs, incomplete calls, the end."""
+    places = _find_places(events, spans)
     found: list[Remark] = []
     for event in events:
         if len(found) >= MAX_REMARKS:
             break
         if isinstance(event, ToolCallEnd):
-            found += _on_call(event.call, places.get(event.index, {}))
+            found += _remark_on_call(event.call, places.get(event.index, {}))
         elif isinstance(event, Done | Failed):
-            found += _on_end(event, spans[-1].end if spans else None)
+            found += _remark_on_end(event, spans[-1].end if spans else None)
     return found[:MAX_REMARKS]
 
 
-def remarks_on_notes(notes: dict[str, Any]) -> list[Remark]:
-    """Say what the log has noted about a request beside its events."""
-    return [
-        Remark(None, kind, text)
-        for name, kind, words in _NOTES
-        for text in _told(notes.get(name), words)
-    ][:MAX_REMARKS]
+def remarks_for_notes(notes: dict[str, Any]) -> list[Remark]:
+    """Return remarks on what the log has noted about a request besides its events."""
+    found: list[Remark] = []
+    for name, kind, words in _NOTES:
+        noted = notes.get(name)
+        each = noted if isinstance(noted, list) else [noted] if noted else []
+        found += [Remark(None, kind, words.format(one)) for one in each]
+    return found[:MAX_REMARKS]
 
 
-def complaint(why: str, at: int | None = None) -> Remark:
-    """Say of the text *at* a place that it was meant to be a call."""
-    return Remark(at, "error", f"Text that was meant to be a call is none: {why}")
-
-
-_NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
-    ("failures", "error", "The upstream was asked again after: {}"),
-    ("left_out", "dropped", "The upstream's API has no word for `{}`: it was left out"),
-    ("skipped", "dropped", "{} frames of the upstream's stream could not be read"),
-    ("adapted", "repair", "The request was changed for the upstream: {}"),
-    ("cut", "cut", "The stream was too long to be kept whole: what is shown is its beginning"),
-)
-
-
-def _told(noted: Any, words: str) -> Iterator[str]:
-    if isinstance(noted, list):
-        yield from (words.format(one) for one in noted)
-    elif noted:
-        yield words.format(noted)
-
-
-def _places(events: Sequence[Event], spans: Sequence[Span]) -> dict[int, dict[str, int]]:
-    """Give where each block has its first text of each kind, and where it begins."""
+def _find_places(events: Sequence[Event], spans: Sequence[TextSpan]) -> dict[int, dict[str, int]]:
+    """Return where each block starts, and where it has its first text of each kind."""
     places: dict[int, dict[str, int]] = {}
     for span in spans:
+        # not all events belong to a block
         index = getattr(events[span.event], "index", None) if span.event >= 0 else None
         if index is not None:
-            block = places.setdefault(index, {_BEGINNING: span.start})
+            block = places.setdefault(index, {_START: span.start})
             block.setdefault(span.kind, span.start)
     return places
 
 
-def _on_call(call: ToolCall, places: dict[str, int]) -> Iterator[Remark]:
-    """Say what is remarkable about *call*: what was mended where it shows, or at its name."""
-    begin = places.get(_BEGINNING)
-    mended = places.get("repaired", places.get("name", begin))
+def _remark_on_call(call: ToolCall, places: dict[str, int]) -> Iterator[Remark]:
+    """Yield remarks on repairs, at the repaired arguments or the name, and on a cut call."""
+    start = places.get(_START)
+    repaired = places.get("repaired", places.get("name", start))
     for repair in call.repairs:
-        yield Remark(mended, "repair", f"The call of `{call.name}` was mended: {repair}")
+        yield Remark(repaired, "repair", f"The call of `{call.name}` was repaired: {repair}")
     if not call.complete:
-        yield Remark(
-            begin, "cut", f"The call of `{call.name}` is not complete: nobody is told to run it"
-        )
+        words = f"The call of `{call.name}` is not complete: clients do not run it"
+        yield Remark(start, "cut", words)
 
 
-def _on_end(end: Done | Failed, at: int | None) -> Iterator[Remark]:
+def _remark_on_end(end: Done | Failed, at: int | None) -> Iterator[Remark]:
     if isinstance(end, Failed):
-        yield Remark(at, "error", words_for(end.error))
+        yield Remark(at, "error", describe_error(end.error))
     elif end.reason == "length":
-        yield Remark(at, "cut", "The model came to its limit of tokens: the answer ends here")
+        yield Remark(at, "cut", "The model reached its token limit: the response ends here")
 
 
-def words_for(error: ErrorInfo) -> str:
-    """Say what *error* is, and what it says of itself."""
+def describe_error(error: ErrorInfo) -> str:
+    """Return what kind of *error* this is, and its message."""
     status = f" (status {error.status})" if error.status else ""
-    return f"{_KINDS.get(error.kind, error.kind)}{status}: {error.message}"
+    return f"{_ERROR_KINDS.get(error.kind, error.kind)}{status}: {error.message}"
+
+
+# --- text that looks like a call and is not one ---
+
+
+def find_complaints(text: str, options: ModelOptions, request: Request) -> list[Complaint]:
+    """Parse *text*, the response to *request*, again; return what is wrong with its calls.
+
+    The log keeps the words of complaints and not their places. Both readings make the same
+    complaints in the same order.
+    """
+    if len(text) > MAX_REREAD or not options.parse:
+        return []
+    found: list[Complaint] = []
+    try:
+        parser = Parser(
+            options.format,
+            request.tools,
+            arguments=options.arguments,
+            reasoning=options.reasoning or None,
+            repair=options.repair,
+            fenced=options.fenced,
+            untrusted=untrusted_in(request, options.quoted, options.quoted_tools),
+            on_error=lambda why, segment: found.append(Complaint(why, segment.text)),
+        )
+        parser.feed(text)
+        parser.finish(cut=False)
+    except PenstockError:
+        return []
+    return found
+
+
+def remarks_for_complaints(
+    reasons: Iterable[str], found: Iterable[Complaint], text: str
+) -> list[Remark]:
+    """Return a remark for each of *reasons*, at the place in *text* where it was *found*."""
+    remarks: list[Remark] = []
+    ahead, at = list(found), 0
+    for why in reasons:
+        place = None
+        same = next((n for n, one in enumerate(ahead) if why.startswith(one.why)), None)
+        if same is not None:
+            start = text.find(ahead[same].text, at) if ahead[same].text else -1
+            place = None if start < 0 else utf16_length(text[:start])
+            at, ahead = max(at, start + 1), ahead[same + 1 :]
+        words = f"This text looks like a tool call, but is not a valid one: {why}"
+        remarks.append(Remark(place, "error", words))
+    return remarks[:MAX_REMARKS]

@@ -1,8 +1,8 @@
 /**
- * What the page asks the gateway, and the key it asks with.
+ * Requests to the gateway, and the API key that they need.
  *
- * The key is asked for once, when the gateway wants one, and stays in this tab's session storage.
- * Streams are read with `fetch`, since `EventSource` can send no header.
+ * The user is asked for the key once, when the gateway requires one. It stays in the session storage
+ * of this tab. Streams are read with `fetch`, because `EventSource` cannot send headers.
  */
 
 import { dialog, h } from "./dom.js";
@@ -10,35 +10,35 @@ import { wait } from "./slices.js";
 
 const KEY = "penstock.key";
 
-/** What a key is made of: a header can carry no more than that. */
+/** The characters of a key: those that a header can hold. */
 const PLAIN = /^[!-~]+$/u;
 
-/** How often one asks for what may not be there yet. */
+/** How often a request is retried for something that may not exist yet. */
 const TRIES = 5;
 
-/** The longest frame of a stream that is kept: past it the rest is shown as it comes. */
+/** The longest frame of a stream; a longer one is split. */
 const MAX_FRAME = 32 * 1024 * 1024;
 
-/** From how many bytes on an answer is read by a worker. */
+/** From how many bytes on a response is parsed by a worker. */
 const LONG = 2_000_000;
 
-/** An answer that is a refusal: `status` and the gateway's own words. */
+/** An error response: its `status` and the gateway's message; `isOff` where the log is disabled. */
 export class Refused extends Error {
-  constructor(status, words) {
+  constructor(status, words, isOff = false) {
     super(words);
     this.status = status;
-    this.isOff = /switched off/u.test(words);
+    this.isOff = isOff;
   }
 }
 
-/** Give what the gateway says of itself; throw `Refused` where it keeps no log. */
+/** Return the description of the gateway; throw `Refused` if its log is disabled. */
 export async function aboutLog() {
   const known = await about();
-  if (!known.log) throw new Refused(404, "nothing is logged here: the log is switched off");
+  if (!known.log) throw new Refused(404, "This gateway does not log requests.", true);
   return known;
 }
 
-/** Ask for `path`; give the response, or throw `Refused`. A key is asked for where one is needed. */
+/** Request `path`; return the response or throw `Refused`. Asks the user for a key if needed. */
 export async function ask(path, { method = "GET", body, signal, accept = "application/json" } = {}) {
   for (;;) {
     const key = sessionStorage.getItem(KEY);
@@ -54,18 +54,18 @@ export async function ask(path, { method = "GET", body, signal, accept = "applic
   }
 }
 
-/** Ask for JSON. */
+/** Request JSON. */
 export async function askJSON(path, given) {
   return (await ask(path, given)).json();
 }
 
-/** Ask for JSON that may have many megabytes: beyond a few a worker reads it. */
+/** Request JSON that may have many megabytes: a long one is parsed by a worker. */
 export async function askLong(path, given) {
   const data = await (await ask(path, given)).arrayBuffer();
   return data.byteLength < LONG ? JSON.parse(new TextDecoder().decode(data)) : inParts(data);
 }
 
-/** Ask for what may not be there yet: a stream is in the log a moment after its end. */
+/** Request something that may not exist yet: a stream is in the log a moment after its end. */
 export async function askSoon(path, given) {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -85,7 +85,7 @@ function inParts(data) {
       act(given);
     };
     let value;
-    worker.addEventListener("error", () => end(reject, new Error("the answer could not be read")));
+    worker.addEventListener("error", () => end(reject, new Error("the response could not be parsed")));
     worker.addEventListener("message", ({ data: part }) => {
       if (part.error) end(reject, new Error(part.error));
       else if (part.done) end(resolve, value);
@@ -102,12 +102,12 @@ function join(value, { path, part }) {
   else holder[name].push(...part);
 }
 
-/** Ask for text. */
+/** Request text. */
 export async function askText(path, given) {
   return (await ask(path, { accept: "text/plain", ...given })).text();
 }
 
-/** Give `path` with those of `given` that are not empty behind it. */
+/** Return `path` with those of `given` that are not empty as its query. */
 export function withQuery(path, given) {
   const pairs = Object.entries(given).filter(([, value]) => value !== "" && value != null);
   return pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path;
@@ -125,14 +125,14 @@ async function refusal(response) {
 
 let asking = null;
 
-/** Ask the user for the key, once for all who wait for it; tell whether there is a new one. */
+/** Ask the user for the key, once for all requests that wait; return whether there is a new one. */
 async function askForKey(words, tried, signal) {
   if (!asking && sessionStorage.getItem(KEY) !== tried) return true;
   asking ??= keyDialog(words).finally(() => (asking = null));
   return (await asking) && !signal?.aborted;
 }
 
-/** Keep `key` in this tab, or forget the one that is kept. */
+/** Store `key` in this tab, or remove the stored one. */
 export function keepKey(key) {
   if (key) sessionStorage.setItem(KEY, key);
   else if (key === "") sessionStorage.removeItem(KEY);
@@ -155,15 +155,15 @@ function keyDialog(words) {
       h("p", { text: words }),
       input,
       wrong,
-      h("p.hint", "Kept in this tab until it is closed, and sent to this gateway only."),
-      h("div.actions", h("button.primary", "Go on")),
+      h("p.hint", "Stored in this tab until you close it, and sent to this gateway only."),
+      h("div.actions", h("button.primary", "Continue")),
     );
-    const box = dialog("This gateway asks for a key", form);
+    const box = dialog("API key required", form);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const key = input.value.trim();
       if (!PLAIN.test(key)) {
-        wrong.textContent = "A key has letters of English, digits and signs, and no spaces.";
+        wrong.textContent = "A key consists of ASCII letters, digits and punctuation, with no spaces.";
         return;
       }
       keepKey(key);
@@ -175,7 +175,7 @@ function keyDialog(words) {
   });
 }
 
-/** Give the frames of an SSE response as they come: `event`, `data` and the `raw` lines. */
+/** Yield the frames of an SSE response as they arrive: `event`, `data` and the `raw` lines. */
 export async function* frames(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -208,7 +208,7 @@ function frame(raw) {
 
 let known = null;
 
-/** Give what the gateway says of itself, asked for once. */
+/** Return the description of the gateway, which is requested once. */
 export function about() {
   known ??= askJSON("/inspector/api/about").catch((error) => {
     known = null;

@@ -1,8 +1,8 @@
 /**
- * The page's frame: which view is shown, light or dark, and the keys that work everywhere.
+ * The frame of the page: routing, theme, and global keyboard shortcuts.
  *
- * A view is a function of its place (`main`), what stands behind its name in the address, and a
- * signal that is aborted when the view is left. It may give keys of its own.
+ * A view is a function of its element (`main`), the rest of the address after its name, and a signal
+ * that is aborted when the user leaves the view. It may return shortcuts of its own.
  */
 
 import { about, keepKey } from "./api.js";
@@ -16,26 +16,26 @@ import { streams } from "./streams.js";
 const VIEWS = { streams, playground, chat, overview };
 const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
 const HINTS = {
-  401: "This gateway asks for a key: try again, and give one.",
-  403: "The key that was given may not do this.",
-  404: "It may be too old for the log, or have been asked for with another key.",
+  401: "This gateway requires an API key. Try again and enter one.",
+  403: "The API key does not allow this.",
+  404: "The request may have been deleted from the log, or it was made with another API key.",
 };
 const KEYS = [
-  ["1 – 4", "go to Streams, Playground, Chat, Overview"],
-  ["j / k", "next or previous row of the list"],
+  ["1 – 4", "open Streams, Playground, Chat, Overview"],
+  ["j / k", "next or previous row"],
   ["Enter", "open the current row"],
-  ["Esc", "back to the list, or close what is open"],
+  ["Esc", "return to the list, or close the dialog"],
   ["/", "search"],
-  ["← / →", "one step back or on, with Shift ten"],
-  ["Space", "play the stream as it came, or pause"],
-  ["?", "these keys"],
+  ["← / →", "one step back or forward; with Shift, ten"],
+  ["Space", "play the stream in real time, or pause"],
+  ["?", "show this list"],
 ];
 
 const main = document.getElementById("view");
 let left = new AbortController();
 let keys = {};
 
-/** Show what the address names. */
+/** Show the view that the address names. */
 async function route() {
   const [, name = "", rest = ""] = /^#\/([a-z]*)(?:[/?](.*))?$/su.exec(location.hash) ?? [];
   const view = name === "streams" && rest && !location.hash.includes("?") ? stream : VIEWS[name];
@@ -64,17 +64,17 @@ async function route() {
   }
 }
 
-/** Say what went wrong, and what may help. */
+/** Describe an error, and what may help. */
 function problem(error) {
   const { isOff, status } = error;
   const hint = isOff
-    ? "Streams are shown from the log. Switch it on with [store] in penstock.toml; the playground and the chat work without it."
+    ? "Streams are read from the log. Enable it with [store] in penstock.toml. The playground and the chat work without it."
     : (HINTS[status] ??
-      (status ? "This is what the gateway says." : "Is the gateway there? Nobody answers at this address."));
+      (status ? "This is the gateway's error message." : "The gateway does not respond. Is it running?"));
   return h(
     "section.empty",
     { role: "alert" },
-    h("h1", isOff ? "The log is switched off" : "That did not work"),
+    h("h1", isOff ? "The log is disabled" : "Something went wrong"),
     h("p", { text: error.message }),
     h("p.quiet", hint),
     h("p", button("Try again", route)),
@@ -83,7 +83,7 @@ function problem(error) {
 
 function help() {
   const lines = KEYS.map(([key, words]) => [h("dt", h("kbd", key)), h("dd", words)]);
-  dialog("Keys", h("dl.keys", lines));
+  dialog("Keyboard shortcuts", h("dl.keys", lines));
 }
 
 function isTyping(target) {
@@ -113,7 +113,7 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const button = document.getElementById("theme");
   button.textContent = THEMES[theme];
-  button.setAttribute("aria-label", `Colours: ${theme}`);
+  button.setAttribute("aria-label", `Theme: ${theme}`);
   localStorage.setItem("penstock.theme", theme);
 }
 

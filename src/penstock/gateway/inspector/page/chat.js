@@ -1,8 +1,8 @@
 /**
- * Chat: ask a model, and watch both sides of the stream: the answer, and the bytes that bring it.
+ * Chat: send messages to a model, and watch both the response and the bytes of its stream.
  *
- * A few tools are offered, which this page answers itself, so that calls go round. The chat stays, and
- * goes on, when another view is looked at.
+ * The page offers a few tools and runs them itself, so that calls can be tried. The chat continues
+ * while another view is open.
  */
 
 import { about, ask, askSoon, frames } from "./api.js";
@@ -19,13 +19,13 @@ const MAX_LINES = 50_000;
 const STARTS = [
   "What is the weather in Oslo?",
   "Calculate “12 * (7 + 5)” with the calculator.",
-  "What time does the clock tell?",
+  "What time is it, by the clock?",
   "Tell me about yourself.",
 ];
 
 let place = null;
 
-/** Show the chat, as it was left. */
+/** Show the chat in its last state. */
 export async function chat(main) {
   place ??= new Chat(await about());
   place.show(main);
@@ -43,7 +43,7 @@ class Chat {
     this.input = h("textarea", {
       rows: 2,
       "aria-label": "Message",
-      placeholder: "Ask something … (Enter sends)",
+      placeholder: "Type a message … (Enter sends it)",
       on: { keydown: (event) => this.#typed(event) },
     });
     this.send = h("button.primary", "Send");
@@ -55,7 +55,7 @@ class Chat {
       move: (at) => this.#show(at),
     });
     this.detail = h("div.detail", { hidden: true });
-    this.told = h("p.quiet", { role: "status" }, "Each line is shown as it comes; press one for all of it.");
+    this.told = h("p.quiet", { role: "status" }, "Lines appear as they arrive. Select one to see all of it.");
     this.draw = eachFrame(() => this.#draw());
     this.upstream = group("What the upstream sent", "talk");
     this.sides = tabs("Sides of the stream", [
@@ -87,8 +87,8 @@ class Chat {
       ),
       h(
         "div.both",
-        side("client", "What the client sees", this.log, this.form),
-        side("wire", "What comes over the wire", this.sides.element, this.told),
+        side("client", "Conversation", this.log, this.form),
+        side("wire", "Bytes on the wire", this.sides.element, this.told),
       ),
     );
     this.wire.element.scrollTop = this.wire.element.scrollHeight;
@@ -113,7 +113,7 @@ class Chat {
     fill(this.upstream);
   }
 
-  /** Note what runs now; what ran before is given up. */
+  /** Set the running request; the one before it is aborted. */
   #runs(running) {
     this.running?.abort();
     this.running = running;
@@ -147,7 +147,7 @@ class Chat {
     this.#down();
   }
 
-  /** Ask once; tell whether calls were answered, so that it has to be asked again. */
+  /** Send one request; return whether tools were run, so that another request is needed. */
   async #round(signal) {
     const began = performance.now();
     const body = { model: this.model.value, stream: true, messages: this.messages };
@@ -178,7 +178,7 @@ class Chat {
   #answer({ id, function: { name, arguments: given } }) {
     const content = answer(name, given);
     this.messages.push({ role: "tool", tool_call_id: id, content });
-    this.log.append(bubble("tool", "This page answers", longText(content, "Result")));
+    this.log.append(bubble("tool", "Tool result", longText(content, "Result")));
   }
 
   // --- the wire ---
@@ -187,7 +187,7 @@ class Chat {
     if (this.lines.length < MAX_LINES) this.lines.push({ text, kind });
   }
 
-  /** Draw a line from where it says something: all chunks of an answer begin alike. */
+  /** Draw a line from its first interesting part: all chunks of a response begin alike. */
   #line(at) {
     const { text, kind } = this.lines[at];
     const from = kind ? -1 : text.indexOf('"choices"');
@@ -200,13 +200,13 @@ class Chat {
     fill(this.detail, longText(this.lines[at].text, "Line"));
   }
 
-  /** Show what the upstream sent, of the answers that have ended. */
+  /** Show what the upstream sent for the responses that have ended. */
   #other() {
     if (this.sides.opened !== "From the upstream") return;
     const ended = this.turns.filter((turn) => turn.hasEnded || !this.running);
     const words = this.isLogged
-      ? "What the upstream sent is shown here once an answer has ended."
-      : "What the upstream sent is read from the log, which is switched off.";
+      ? "The upstream's bytes are shown here when a response has ended."
+      : "The upstream's bytes are read from the log, which is disabled.";
     const isThere = this.isLogged && ended.length;
     fill(this.upstream, isThere ? ended.map((turn) => turn.upstream) : h("p.quiet", words));
   }
@@ -216,7 +216,7 @@ class Chat {
     const isLow = box.scrollTop + box.clientHeight > box.scrollHeight - 60;
     this.wire.resize(this.lines.length, false);
     if (isLow) box.scrollTop = box.scrollHeight;
-    this.told.textContent = `${many(this.lines.length, "line")}; press one for all of it`;
+    this.told.textContent = `${many(this.lines.length, "line")}; select one to see all of it`;
     this.turns.at(-1)?.draw();
     this.#down();
   }
@@ -226,7 +226,7 @@ class Chat {
   }
 }
 
-/** One answer while it comes, as a client of the chat API puts it together. */
+/** One response in progress, assembled as a client of the chat API does. */
 class Turn {
   constructor(id) {
     Object.assign(this, { id, text: "", thinking: "", calls: [], chunks: 0, finish: "" });
@@ -235,7 +235,7 @@ class Turn {
     this.called = h("div", {});
     this.foot = h(
       "p.quiet",
-      id ? h("a", { href: `#/streams/${encodeURIComponent(id)}` }, "Look at this stream") : null,
+      id ? h("a", { href: `#/streams/${encodeURIComponent(id)}` }, "Inspect this stream") : null,
       h("span"),
     );
     this.element = bubble("assistant", "Model", this.thought, this.said, this.called, this.foot);
@@ -270,10 +270,10 @@ class Turn {
     );
   }
 
-  /** What the upstream sent: asked for when it is first looked at. */
+  /** What the upstream sent; requested when it is first shown. */
   get upstream() {
     if (!this.sent) {
-      this.sent = h("article.part", "Reading …");
+      this.sent = h("article.part", "Loading …");
       this.#read().catch((error) => fill(this.sent, h("p.wrong", { text: error.message })));
     }
     return this.sent;
@@ -288,7 +288,7 @@ class Turn {
     }
     const { row, upstream } = found;
     const title = h("h3", { text: `${row.upstream} · ${row.upstream_api}` });
-    fill(this.sent, title, longText(upstream.raw || "No bytes were kept.", "What the upstream sent"));
+    fill(this.sent, title, longText(upstream.raw || "The bytes were not stored.", "What the upstream sent"));
   }
 
   end(words) {

@@ -1,5 +1,5 @@
 /**
- * The tools of the chat: a clock, a calculator, a weather that is made up. This page answers them.
+ * The tools of the chat, which the page runs itself: a clock, a calculator, and invented weather.
  */
 
 const MAX_EXPRESSION = 200;
@@ -7,33 +7,33 @@ const MAX_DEPTH = 30;
 
 const object = (properties, required = Object.keys(properties)) => ({ type: "object", properties, required });
 
-/** The tools as a request has them. */
+/** The tools as they are sent in a request. */
 export const TOOLS = [
   {
     name: "clock",
-    description: "Tell the time, in a time zone such as Europe/Oslo",
+    description: "Return the time in a time zone such as Europe/Oslo",
     parameters: object({ timezone: { type: "string" } }, []),
   },
   {
     name: "calculator",
-    description: "Calculate with + - * / ^ and brackets",
+    description: "Evaluate an expression with + - * / ^ and parentheses",
     parameters: object({ expression: { type: "string" } }),
   },
   {
     name: "get_weather",
-    description: "Tell the weather in a city",
+    description: "Return the weather in a city",
     parameters: object({ city: { type: "string" } }),
   },
 ].map((one) => ({ type: "function", function: one }));
 
-/** Answer a call: `name`, and its arguments as JSON text. Never throws: a model may have written anything. */
+/** Run the call `name` with arguments as JSON text. Never throws: models write anything. */
 export function answer(name, text) {
   try {
     const given = JSON.parse(text || "{}") ?? {};
     if (name === "clock") return clock(given.timezone);
     if (name === "calculator") return String(calculate(String(given.expression ?? "")));
     if (name === "get_weather") return weather(String(given.city ?? ""));
-    return `error: there is no tool ${String(name).slice(0, 80)} here`;
+    return `error: unknown tool ${String(name).slice(0, 80)}`;
   } catch (error) {
     return `error: ${error.message}`;
   }
@@ -53,11 +53,11 @@ function weather(city) {
     city: city.slice(0, 80),
     sky,
     celsius: (sum % 35) - 5,
-    source: "made up by this page",
+    source: "invented by this page",
   });
 }
 
-/** Calculate by descent: a sum of products of powers of numbers and brackets. */
+/** Evaluate by recursive descent: sums of products of powers of numbers and parentheses. */
 export function calculate(expression) {
   if (expression.length > MAX_EXPRESSION) throw new Error("the expression is too long");
   const tokens = expression.match(/\d+(?:\.\d+)?(?:e[+-]?\d+)?|\.\d+|[-+*/^%()]|\S/giu) ?? [];
@@ -79,7 +79,7 @@ export function calculate(expression) {
     return value;
   }
   function signed() {
-    if ((depth += 1) > MAX_DEPTH) throw new Error("the expression is too deep");
+    if ((depth += 1) > MAX_DEPTH) throw new Error("the expression is nested too deeply");
     const value = take("-") ? -signed() : take("+") ? signed() : power();
     depth -= 1;
     return value;
@@ -91,15 +91,15 @@ export function calculate(expression) {
   function atom() {
     if (take("(")) {
       const value = sum();
-      if (!take(")")) throw new Error("a bracket is not closed");
+      if (!take(")")) throw new Error("a parenthesis is not closed");
       return value;
     }
     const token = tokens[at++] ?? "the end";
-    if (!/^[\d.]/u.test(token)) throw new Error(`a number is missing before ${token}`);
+    if (!/^[\d.]/u.test(token)) throw new Error(`expected a number before ${token}`);
     return Number(token);
   }
 
   const value = sum();
-  if (at < tokens.length) throw new Error(`${tokens[at]} is not understood`);
+  if (at < tokens.length) throw new Error(`unexpected ${tokens[at]}`);
   return value;
 }

@@ -1,22 +1,22 @@
 /**
- * Elements, made by hand: no markup is ever parsed on this page.
+ * Elements are made by hand: this page never parses markup.
  *
- * What a model wrote is hostile. It reaches the page as text nodes only, and `written` shows those
- * characters that would hide or reorder others (controls, bidi marks, zero widths) as badges.
+ * The output of models is hostile. It reaches the page as text nodes only, and `written` shows
+ * characters that hide or reorder others (controls, bidi marks, zero widths) as badges.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Make an element: `tag` is its name with its classes behind dots; then what is given to it, if
- * anything is, and what is inside. The names of what is given are ours; a value may be anyone's.
+ * Make an element: `tag` is its name with its classes after dots; then come its properties, if any,
+ * and its children. The names of properties are ours; their values may be untrusted.
  */
 export function h(tag, ...inside) {
   const [name, ...looks] = tag.split(".");
   return dressed(document.createElement(name), looks, inside);
 }
 
-/** Make an element of a drawing. */
+/** Make an SVG element. */
 export function svg(tag, ...inside) {
   const [name, ...looks] = tag.split(".");
   return dressed(document.createElementNS(SVG, name), looks, inside);
@@ -37,23 +37,23 @@ function dressed(element, looks, inside) {
   return element;
 }
 
-/** Those of `inside` that are something, out of however many lists. */
+/** Flatten `inside` and drop what is empty. */
 const nodes = (inside) => inside.flat(Infinity).filter((one) => one != null && one !== false);
 
-/** A button that does `act`. */
+/** A button that calls `act`. */
 export function button(words, act, given = {}) {
   return h("button", { type: "button", ...given, on: { click: act } }, words);
 }
 
-/** A place that scrolls by itself, also with the keys. */
+/** An element that scrolls, also with the keyboard. */
 export function group(label, look, ...inside) {
   return h("div", { class: `scroll ${look}`, tabindex: 0, role: "group", "aria-label": label }, inside);
 }
 
-/** A button that closes something. */
+/** A close button. */
 export const closing = (act) => button("✕", act, { class: "plain", "aria-label": "Close" });
 
-/** Put new children in the place of the old ones. */
+/** Replace the children. */
 export function fill(element, ...inside) {
   element.replaceChildren(...nodes(inside));
   return element;
@@ -75,7 +75,7 @@ const NAMES = Object.fromEntries(
     .map((pair) => pair.split(" ")),
 );
 
-/** Give `text` as nodes, each character that cannot be seen as a badge with its name. */
+/** Return `text` as nodes; invisible characters are badges with their names. */
 export function written(text) {
   const nodes = document.createDocumentFragment();
   let at = 0;
@@ -98,13 +98,13 @@ function badge(code) {
   return element;
 }
 
-/** Give the beginning of `text` on one line, for places where there is room for no more. */
+/** Return the beginning of `text` on one line. */
 export function brief(text, most = 160) {
   const cut = text.length > most ? `${text.slice(0, most)}…` : text;
   return cut.replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
-/** Say something to those who see the page and to those who hear it. */
+/** Show a short notice, also to screen readers. */
 export function say(words) {
   const place = document.getElementById("said");
   place.textContent = words;
@@ -113,7 +113,7 @@ export function say(words) {
   say.timer = setTimeout(() => place.classList.remove("shown"), 3500);
 }
 
-/** Open a dialog with `inside`; it is gone from the page once it is closed. */
+/** Open a dialog with `inside`; it is removed when it is closed. */
 export function dialog(title, ...inside) {
   const head = h(
     "header",
@@ -127,14 +127,14 @@ export function dialog(title, ...inside) {
   return box;
 }
 
-/** Copy `text`, by hand where the browser does not let a page do it. */
+/** Copy `text`; if the browser forbids it, show the text to copy by hand. */
 export async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
     say(`${what} copied`);
   } catch {
     const area = h("textarea", { rows: 8, readonly: true, "aria-label": what, value: text });
-    dialog(`Copy ${what}`, h("p", "This browser copies by hand only: the text is marked."), area);
+    dialog(`Copy ${what}`, h("p", "The browser does not allow copying here. The text is selected: copy it with the keyboard."), area);
     area.select();
   }
 }
@@ -146,19 +146,19 @@ export function download(name, text, kind = "application/json") {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** A labelled field: what is asked for, and where it is answered. */
+/** A labelled form field. */
 export function field(label, control, hint) {
   return h("label.field", h("span.label", label), control, hint && h("span.hint", hint));
 }
 
-/** A choice of `options`: strings, or pairs of a value and its words. */
+/** A select element with `options`: strings, or pairs of a value and its label. */
 export function select(options, value, change, label) {
   const element = h("select", { "aria-label": label, on: { change: () => change?.(element.value) } });
   offer(element, options, value);
   return element;
 }
 
-/** Put other options into a choice; what was chosen stays chosen. */
+/** Replace the options of a select element; the selection is kept. */
 export function offer(element, options, value = element.value) {
   const pairs = options.map((one) => (Array.isArray(one) ? one : [one, one]));
   fill(

@@ -1,15 +1,15 @@
 /**
- * A message as its reader has it: text, thinking and calls; and one that is still under way.
+ * A message, complete or in progress: text, thinking and calls.
  */
 
 import { button, h } from "./dom.js";
 import { TextView } from "./text.js";
 import { count } from "./words.js";
 
-/** Texts up to this long are shown at once; longer ones in a view that scrolls. */
+/** Up to this length texts are shown in full; longer ones in a view that scrolls. */
 const SHORT = 4000;
 
-/** The longest value that is written out as JSON in a card before it is asked for. */
+/** The longest value that is shown as JSON without a click. */
 const MAX_CARD = 100_000;
 
 /** Show `message`. */
@@ -19,7 +19,7 @@ export function messageView(message) {
   const end = reason && h("p.end", "ends with ", h("span.pill", { text: reason }), usageLine(usage));
   return h(
     "div.message",
-    parts.length ? parts : h("p.quiet", "Nothing yet."),
+    parts.length ? parts : h("p.quiet", "Empty so far."),
     error && h("p.wrong", { role: "note", text: `${error.kind ?? "error"}: ${error.message ?? ""}` }),
     end,
   );
@@ -49,12 +49,12 @@ function part(one) {
     case "tool_call":
       return call(one);
     default:
-      return h("section.part", { "aria-label": "Part of the provider" }, jsonText(one, "Part"));
+      return h("section.part", { "aria-label": "Provider-specific part" }, jsonText(one, "Part"));
   }
 }
 
 function call({ id, name, arguments: given, text, complete, repairs = [] }) {
-  const state = complete === undefined ? "under way" : complete ? "complete" : "not complete: never run";
+  const state = complete === undefined ? "in progress" : complete ? "complete" : "not complete: not run";
   return h(
     "section",
     { class: `part call ${complete === false ? "cut" : ""}`, "aria-label": "Call" },
@@ -78,7 +78,7 @@ export function longText(text, label) {
   return view.element;
 }
 
-/** Show a value as JSON with its lines set in; a very large one when it is asked for. */
+/** Show a value as indented JSON; a very large one after a click. */
 export function jsonText(value, label) {
   const text = JSON.stringify(value, null, 2) ?? "";
   if (text.length <= MAX_CARD) return longText(text, label);
@@ -87,7 +87,7 @@ export function jsonText(value, label) {
   return place;
 }
 
-/** Fold the first `number` events into a message that is under way. */
+/** Fold the first `number` events into a message in progress. */
 export function folded(events, number) {
   const content = [];
   for (let at = 0; at < number; at += 1) {

@@ -1,5 +1,5 @@
 /**
- * Overview: how the gateway has been doing, in plots over time.
+ * Overview: statistics of the gateway, plotted over time.
  */
 
 import { aboutLog, askJSON, withQuery } from "./api.js";
@@ -8,11 +8,11 @@ import { plot, ranks } from "./plots.js";
 import { count, PERIODS, seconds } from "./words.js";
 
 const AGAIN = 10_000;
-/** The colours of the most common kinds of something. */
+/** The colours of the most frequent kinds. */
 const LOOKS = ["one", "two", "three", "bad"];
 let period = "3600";
 
-/** Show the plots; they are drawn anew every few seconds. */
+/** Show the plots, and update them every few seconds. */
 export async function overview(main, rest, signal) {
   await aboutLog();
   const told = h("div.totals");
@@ -42,7 +42,7 @@ export async function overview(main, rest, signal) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-/** The most common kinds of something over time: `[kind, how many of them a bucket has, colour]`. */
+/** The most frequent kinds over time: `[kind, function that reads its count in a bucket, colour]`. */
 function kindsOf(totals, name) {
   const common = Object.keys(totals ?? {}).sort((a, b) => totals[b] - totals[a]);
   return common.slice(0, LOOKS.length).map((kind, at) => [kind, (one) => one[name]?.[kind], LOOKS[at]]);
@@ -53,7 +53,7 @@ function draw(told, place, { buckets = [], formats, errors, models, cpu, open })
   const totals = [
     ["streams", sum("streams")],
     ["failed", sum("failed")],
-    ["calls read", sum("calls")],
+    ["calls", sum("calls")],
     ["repaired", sum("repaired")],
   ];
   if (open) totals.unshift(["open now", open]);
@@ -68,7 +68,7 @@ function draw(told, place, { buckets = [], formats, errors, models, cpu, open })
   fill(
     place,
     plot("Streams", buckets, [
-      ["fine", (one) => (one.streams ?? 0) - (one.failed ?? 0), "one"],
+      ["successful", (one) => (one.streams ?? 0) - (one.failed ?? 0), "one"],
       ["failed", (one) => one.failed, "bad"],
     ]),
     plot(
@@ -93,7 +93,7 @@ function draw(told, place, { buckets = [], formats, errors, models, cpu, open })
     plot("Streams with repairs", buckets, [["repaired", (one) => one.repaired, "two"]]),
     plot("Errors", buckets, kindsOf(errors, "errors")),
     cpu &&
-      plot("CPU per chunk", buckets, [["of all work", (one) => one.cpu, "one"]], {
+      plot("CPU per chunk", buckets, [["gateway process", (one) => one.cpu, "one"]], {
         isLine: true,
         unit: (us) => `${us.toFixed(0)} µs`,
       }),

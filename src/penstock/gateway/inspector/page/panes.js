@@ -1,8 +1,8 @@
 /**
- * One reading of one stream: the model's text in colours, and beside it what was read in it.
+ * One reading of one stream: the model's text in colours, and the parsed events beside it.
  *
- * The scrubber decides how much of it has come. An event has come when all the text that it took
- * has, and its time; what has not is shown faintly.
+ * The scrubber sets how much of it has arrived. An event has arrived when all text that it consumed
+ * has, and its time has come; the rest is dimmed.
  */
 
 import { brief, button, closing, fill, group, h, written } from "./dom.js";
@@ -15,29 +15,29 @@ import { legend, remark, TextView } from "./text.js";
 import { count, gist } from "./words.js";
 
 const ROW = 28;
-/** What may be cut, in words. */
+/** The parts that may be truncated. */
 const PARTS = {
   "upstream.text": "characters of the text",
-  "upstream.raw": "bytes of the upstream",
+  "upstream.raw": "bytes from the upstream",
   "upstream.timeline": "chunks in the plot",
   events: "events",
-  "client.body": "characters for the client",
-  strings: "characters in events",
+  "client.body": "characters sent to the client",
+  strings: "characters of the longest string",
   request: "bytes of the request",
-  upstream_request: "bytes of the request passed on",
+  upstream_request: "bytes of the upstream request",
   response: "bytes of the response",
 };
-/** From how many events and pieces on a stream is shown in stages. */
+/** From how many events and chunks on a stream is shown in stages. */
 const LONG = 10_000;
 
 export class Panes {
-  /** `full` asks for all of what was cut. */
+  /** `full` loads what was truncated. */
   constructor({ full } = {}) {
     this.full = full;
     this.scrubber = new Scrubber((number) => this.#reach(number));
     this.opened = "Events";
     this.text = new TextView({
-      label: "What the model printed",
+      label: "Model output",
       point: (event) => this.#light(event),
       pick: (event) => this.#pick(event),
     });
@@ -51,8 +51,8 @@ export class Panes {
         "div.both",
         h(
           "section.printed",
-          { "aria-label": "Printed" },
-          h("header", h("h2", "Printed"), legend()),
+          { "aria-label": "Model output" },
+          h("header", h("h2", "Model output"), legend()),
           this.text.element,
         ),
         this.side,
@@ -60,7 +60,7 @@ export class Panes {
     );
   }
 
-  /** Show `analysis`, and what it says of the request in further tabs; a very long one in stages. */
+  /** Show `analysis`, with `further` tabs about the request; a very long one in stages. */
   async show(analysis, further = []) {
     const { upstream = {}, events = [], remarks = [], row, timed } = analysis;
     const [pieces, spans] = [upstream.text_pieces ?? [], upstream.spans ?? []];
@@ -99,7 +99,7 @@ export class Panes {
     });
   }
 
-  /** The steps: one for each piece of text, and then for what came behind the last one. */
+  /** The steps: one for each chunk of text, and then for the events after the last one. */
   #steps(pieces) {
     const times = pieces.map(([time]) => time);
     if (pieces.length && !this.isTimed) return times;
@@ -108,7 +108,7 @@ export class Panes {
     return times;
   }
 
-  /** The keys that step. */
+  /** The shortcuts. */
   get keys() {
     const by = (number) => (event) => this.scrubber.step(number * (event.shiftKey ? 10 : 1));
     return {
@@ -120,7 +120,7 @@ export class Panes {
     };
   }
 
-  // --- what stands beside the text ---
+  // --- beside the text ---
 
   #showSide(further) {
     const { client, upstream = {} } = this.analysis;
@@ -129,7 +129,7 @@ export class Panes {
       ["Message", () => (this.messagePlace = group("Message", ""))],
     ];
     if (client?.body) panels.push(["Client", () => this.#clientView(client)]);
-    if (upstream.raw) panels.push(["Bytes", () => plain(upstream.raw, "What the upstream sent")]);
+    if (upstream.raw) panels.push(["Bytes", () => plain(upstream.raw, "Bytes from the upstream")]);
     for (const [name, value] of further) {
       panels.push([
         name,
@@ -137,7 +137,7 @@ export class Panes {
       ]);
     }
     this.list = this.messagePlace = this.client = null;
-    this.tabs = tabs("What was read", panels, this.opened);
+    this.tabs = tabs("Details", panels, this.opened);
     this.tabs.change = (name) => {
       this.opened = name;
       this.#follow();
@@ -158,11 +158,11 @@ export class Panes {
     return h("div.events", this.list.element, this.detail);
   }
 
-  /** Show the client's bytes; each piece lights up with the event that wrote it. */
+  /** Show the client's bytes; each piece is highlighted with the event that wrote it. */
   #clientView({ api, body, pieces = [], note }) {
     const spans = pieces.map(([event, from, to]) => [from, to, "", event]);
     this.client = new TextView({
-      label: `What the client got, as ${api}`,
+      label: `What the client received, as ${api}`,
       point: (event) => this.#light(event),
       pick: (event) => this.#pick(event),
     });
@@ -232,14 +232,14 @@ export class Panes {
       cut.length
         ? h(
             "p.quiet",
-            `This is long: shown are ${cut.join(", ")}. `,
+            `This stream is long. Shown are ${cut.join(", ")}. `,
             this.full && button("Load all", this.full),
           )
         : null,
     );
   }
 
-  // --- how much has come ---
+  // --- how much has arrived ---
 
   #reach(number) {
     if (!this.events) return;
@@ -286,7 +286,7 @@ function plain(text, label) {
   return view.element;
 }
 
-/** Learn where the text of each event begins, and by which character all events up to it are complete. */
+/** Find where the text of each event starts, and where all events up to it are complete. */
 function endsOf(spans, number) {
   const [starts, ends] = [new Float64Array(number).fill(-1), new Float64Array(number)];
   for (const [from, to, , event] of spans) {
@@ -298,7 +298,7 @@ function endsOf(spans, number) {
   return { starts, ends };
 }
 
-/** Find where blocks that came natively begin and end: nothing that was printed is between them. */
+/** Find where native blocks start and end: there is no text between them. */
 function seamsOf(spans, events) {
   const seams = new Map();
   let [block, isNative] = [-1, false];

@@ -1,14 +1,14 @@
 /**
- * A worker that reads JSON of many megabytes, and hands it over in parts.
+ * A worker that parses JSON of many megabytes and sends the value in parts.
  *
- * Parsing it, or taking all of it at once, would stop the page. So long lists and texts are cut out
- * of the value, which is given first, and follow piece by piece, each a task of its own.
+ * To parse it, or to receive all of it at once, would block the page. So long lists and texts are
+ * removed from the value, which is sent first, and follow in parts, each in a task of its own.
  */
 
-/** How many items of a list go over at a time. */
+/** How many items of a list are sent at a time. */
 const PART = 1000;
 
-/** How many characters of a text go over at a time. */
+/** How many characters of a text are sent at a time. */
 const PIECE = 1_000_000;
 
 self.addEventListener("message", ({ data }) => {
@@ -27,7 +27,7 @@ self.addEventListener("message", ({ data }) => {
   }
 });
 
-/** Give `value` with its long lists and texts empty; they are put into `long` with the way to them. */
+/** Return `value` with its long lists and texts empty; they are put into `long` with their paths. */
 function emptied(value, path, long) {
   if (Array.isArray(value) && value.length > PART) {
     long.push([path, value]);

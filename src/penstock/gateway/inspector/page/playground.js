@@ -1,5 +1,5 @@
 /**
- * The playground: any text, read by any format, in chunks of any size, while one types.
+ * The playground: parse any text in any format, in chunks of any size, as you type.
  */
 
 import { about, askJSON, askLong } from "./api.js";
@@ -10,20 +10,20 @@ import { later } from "./slices.js";
 import { ARGUMENTS, count, many } from "./words.js";
 
 const CHUNKS = [0, 4096, 1024, 256, 64, 16, 8, 4, 2, 1];
-/** After how many milliseconds without an answer what is shown is faint. */
+/** After how many milliseconds without a response the old result is dimmed. */
 const PATIENCE = 400;
 const MAX_LINK = 300_000;
-/** The longest text: in one line of more, the field that it is typed into is slow by itself. */
-const MAX_TEXT = 500_000;
+/** The longest text that the gateway accepts. */
+const MAX_TEXT = 300_000;
 const LAWS = {
   lossless: ["Lossless", "the raw text of all events, joined, is the text"],
-  chunk_free: ["Chunk-free", "whole, in these chunks and by single characters the same is read"],
-  monotone: ["Monotone", "nothing that was said is taken back"],
+  chunk_free: ["Chunk-free", "the events are the same as a whole, in these chunks and character by character"],
+  monotone: ["Monotone", "no event takes back an earlier one"],
 };
 const SAMPLE =
   'Let me look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}\n</tool_call>\n';
 
-/** Show the playground, with the state that stands in the address if there is one. */
+/** Show the playground, with the state in the address if there is one. */
 export async function playground(main, rest, signal) {
   const place = new Playground(main, signal, await about());
   place.set((rest && (await unpack(rest))) || { text: SAMPLE, format: "hermes", chunk: 8 });
@@ -44,7 +44,7 @@ class Playground {
       maxlength: MAX_TEXT,
       class: "code",
       spellcheck: "false",
-      "aria-label": "What the model printed",
+      "aria-label": "Model output",
       on: { input: change },
     });
     this.tools = h("textarea", {
@@ -59,13 +59,13 @@ class Playground {
     const names = formats.map((one) => one.name);
     this.format = select(["auto", ...names.filter((name) => name !== "auto")], "hermes", change, "Format");
     this.sample = select(
-      [["", "Pick a sample …"], ...formats.filter((one) => one.sample).map((one) => one.name)],
+      [["", "Choose a sample …"], ...formats.filter((one) => one.sample).map((one) => one.name)],
       "",
       (name) => this.#pick(name),
       "Sample of a format",
     );
     this.arguments = select(ARGUMENTS, "live", change, "Arguments");
-    this.reasoning = select([["", "as usual for the format"], ...reasoning], "", change, "Reasoning");
+    this.reasoning = select([["", "default of the format"], ...reasoning], "", change, "Reasoning");
     this.repair = h("input", { type: "checkbox", on: { change } });
     this.trim = h("input", { type: "checkbox", on: { change } });
     this.size = h("output.told");
@@ -74,21 +74,21 @@ class Playground {
       min: 0,
       max: CHUNKS.length - 1,
       value: 0,
-      "aria-label": "Size of chunks",
+      "aria-label": "Chunk size",
       on: { input: () => (this.#tellSize(), change()) },
     });
-    this.laws = h("ul.laws", { "aria-label": "Laws" });
+    this.laws = h("ul.laws", { "aria-label": "Guarantees" });
     this.failure = h("p.wrong", { role: "status" });
-    this.table = group("What each format reads", "formats");
+    this.table = group("Result of each format", "formats");
     this.compare = h(
       "details.compare",
       { on: { toggle: () => this.#compare() } },
-      h("summary", "What would each format read in this?"),
+      h("summary", "Compare all formats"),
       this.table,
     );
     this.result = h(
       "section.result",
-      { "aria-label": "What is read" },
+      { "aria-label": "Result" },
       h("div.verdict", this.laws, this.failure),
       this.panes.element,
       this.compare,
@@ -101,7 +101,7 @@ class Playground {
     return h(
       "form.stack",
       { on: { submit: (event) => event.preventDefault() } },
-      h("div.pair", field("Sample", this.sample), field("Read as", this.format)),
+      h("div.pair", field("Sample", this.sample), field("Format", this.format)),
       field("Text", this.text),
       field(h("span", "Chunks of ", this.size), this.chunk),
       h("div.pair", field("Arguments", this.arguments), field("Reasoning", this.reasoning)),
@@ -115,7 +115,7 @@ class Playground {
     );
   }
 
-  /** Take a state, such as one from a link; what does not fit is left as it is. */
+  /** Set a state, such as one from a link; invalid values are ignored. */
   set(state) {
     const word = (value, usual) => (typeof value === "string" ? value : usual);
     this.text.value = word(state.text, "").slice(0, MAX_TEXT);
@@ -143,14 +143,14 @@ class Playground {
     };
   }
 
-  /** Read the text as things stand; what was asked before is given up. */
+  /** Parse the text with the current settings; the request before it is aborted. */
   async parse() {
     const tools = this.#readTools();
     this.running.abort();
     this.running = new AbortController();
     this.#age(true, tools ? PATIENCE : 0);
     if (!tools) {
-      this.failure.textContent = "The tools cannot be read: what is shown was read before.";
+      this.failure.textContent = "The tools are not valid. The result below is from before.";
       return;
     }
     const signal = AbortSignal.any([this.signal, this.running.signal]);
@@ -164,7 +164,7 @@ class Playground {
       this.failure.textContent =
         this.text.value.length < MAX_TEXT
           ? ""
-          : `A text has at most ${count(MAX_TEXT)} characters here; penstock inspect FILE takes longer ones.`;
+          : `The playground accepts at most ${count(MAX_TEXT)} characters. Use penstock inspect FILE for longer texts.`;
       this.#age(false);
       this.#showLaws(analysis.laws ?? {}, analysis.complaints ?? []);
       this.panes.show(analysis);
@@ -177,7 +177,7 @@ class Playground {
     }
   }
 
-  /** Show, `time` milliseconds from now, that what is shown is not what is asked for; or that it is. */
+  /** Mark the result as old or current, `time` milliseconds from now. */
   #age(isOld, time = 0) {
     clearTimeout(this.aging);
     const turn = () => {
@@ -191,7 +191,7 @@ class Playground {
   #readTools() {
     try {
       const tools = this.tools.value.trim() ? JSON.parse(this.tools.value) : [];
-      if (!Array.isArray(tools)) throw new Error("tools are a list: [ … ]");
+      if (!Array.isArray(tools)) throw new Error("tools must be a JSON array: [ … ]");
       const bad = tools.findIndex((one) => !(one?.name ?? one?.function?.name));
       if (bad !== -1) throw new Error(`tool ${bad + 1} has no name`);
       this.wrong.textContent = "";
@@ -298,7 +298,7 @@ class Playground {
                     h("code", { text: brief(JSON.stringify(call.arguments) ?? "", 120) }),
                   ),
                 )
-            : h("span.quiet", "no call"),
+            : h("span.quiet", "no calls"),
         ),
         h("td", h("code", { text: brief(text, 80) })),
         h("td.mended", { text: brief(complaints.join("; "), 120) }),
@@ -309,7 +309,7 @@ class Playground {
         "thead",
         h(
           "tr",
-          ["Format", "Calls", "Text", "Complaint"].map((name) => h("th", { scope: "col" }, name)),
+          ["Format", "Calls", "Text", "Error"].map((name) => h("th", { scope: "col" }, name)),
         ),
       ),
       h("tbody", ranked.map(line)),

@@ -1,7 +1,7 @@
 /**
  * Plots over time, drawn as SVG: bars that stack, lines, and lists with bars.
  *
- * Each says in words what it shows, and holds its figures as a table for those who cannot see it.
+ * Each has a text alternative with its totals, and its values as tooltips.
  */
 
 import { h, svg } from "./dom.js";
@@ -11,7 +11,7 @@ const [WIDTH, TALL] = [600, 120];
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit" });
 
-/** A plot of `buckets`. `series` are `[name, read, look]`; `isLine` draws lines, else bars on each other. */
+/** A plot of `buckets`. `series` are `[name, read, look]`; `isLine` draws lines, else stacked bars. */
 export function plot(title, buckets, series, { isLine = false, unit = count } = {}) {
   const values = buckets.map((bucket) => series.map(([, read]) => read(bucket)));
   const most = Math.max(
@@ -48,7 +48,7 @@ export function plot(title, buckets, series, { isLine = false, unit = count } = 
   );
   return h(
     "figure.figure-box",
-    h("figcaption", h("b", title), h("span.quiet.most", most > 0 ? `up to ${unit(most)}` : "nothing yet")),
+    h("figcaption", h("b", title), h("span.quiet.most", most > 0 ? `up to ${unit(most)}` : "no data")),
     drawing,
     h(
       "div.axis",
@@ -105,7 +105,7 @@ function lines(values, series, most) {
   });
 }
 
-/** Invisible bars, one for each bucket, with its figures. */
+/** Invisible bars, one for each bucket, with its values as a tooltip. */
 function hover(buckets, values, series, unit) {
   const step = WIDTH / buckets.length;
   return buckets.map((bucket, place) => {
@@ -120,7 +120,7 @@ function hover(buckets, values, series, unit) {
   });
 }
 
-/** Names with figures, the largest first, each with a bar; a name leads to its streams by `filter`. */
+/** Names with counts, the largest first, each with a bar and a link to its streams by `filter`. */
 export function ranks(title, figures, filter, shown = 12) {
   const pairs = Object.entries(figures ?? {})
     .filter(([, value]) => Number.isFinite(value))
@@ -141,8 +141,8 @@ export function ranks(title, figures, filter, shown = 12) {
     );
   return h(
     "figure.figure-box",
-    h("figcaption", h("b", title), h("span.quiet.most", "in all of this time")),
-    pairs.length ? h("ol.ranks", pairs.slice(0, shown).map(line)) : h("p.quiet", "nothing yet"),
+    h("figcaption", h("b", title), h("span.quiet.most", "whole period")),
+    pairs.length ? h("ol.ranks", pairs.slice(0, shown).map(line)) : h("p.quiet", "no data"),
     pairs.length > shown && h("p.quiet", `and ${pairs.length - shown} more`),
   );
 }

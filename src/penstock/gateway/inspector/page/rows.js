@@ -1,24 +1,24 @@
 /**
- * A list of any length: only the rows that can be seen are in the page.
+ * A list of any length: only the visible rows are in the document.
  *
- * Every row has the same height, so where a row stands is a multiplication, and 100,000 of them
- * cost as much as fifty. The current row is moved with the arrow keys, Home, End, and Page keys.
+ * Every row has the same height, so the position of a row is a multiplication, and 100,000 rows cost
+ * as much as fifty. The arrow keys, Home, End and the Page keys move the current row.
  */
 
 import { h } from "./dom.js";
 import { eachFrame } from "./slices.js";
 
-/** How many rows are drawn above and below those that are seen. */
+/** How many rows are drawn above and below the visible ones. */
 const SPARE = 8;
 
-/** The tallest that a browser lets an element be, with room to spare. */
+/** The greatest height of an element in browsers, with a margin. */
 const MAX_HEIGHT = 15_000_000;
 
 export class Rows {
   /**
    * `draw(at)` makes the row at a place; `height` is that of each, in pixels. `role` is "listbox"
    * (one element has the focus) or "list" (each row holds a link). `move(at)` and `pick(at)` are
-   * told which row became current, and which was chosen; `near()` that the end is in sight.
+   * called with the row that became current or was chosen; `near()` when the end is near.
    */
   constructor({ label, height, draw, role = "listbox", move, pick, near, point }) {
     Object.assign(this, { height, draw, role, move, pick, near });
@@ -39,7 +39,7 @@ export class Rows {
     new ResizeObserver(this.update).observe(this.element);
   }
 
-  /** Say how many rows there are; `anew` draws those again that are there already. */
+  /** Set the number of rows; `anew` draws the existing ones again. */
   resize(count, anew = true) {
     this.count = count;
     this.room.style.setProperty("height", `${Math.min(count * this.height, MAX_HEIGHT)}px`);
@@ -48,7 +48,7 @@ export class Rows {
     this.update();
   }
 
-  /** Draw again what is seen. */
+  /** Draw the visible rows again. */
   clear() {
     const isHeld = this.#holds(this.room);
     for (const row of this.drawn.values()) row.remove();
@@ -58,7 +58,7 @@ export class Rows {
     if (isHeld) this.focus();
   }
 
-  /** Draw one row again, if it is seen. */
+  /** Draw one row again, if it is visible. */
   redraw(at) {
     const row = this.drawn.get(at);
     if (!row) return;
@@ -68,7 +68,7 @@ export class Rows {
     if (isHeld) this.focus();
   }
 
-  /** Give the focus to the current row's link. */
+  /** Focus the current row's link. */
   focus() {
     this.row(this.current)?.querySelector("a")?.focus({ preventScroll: true });
   }
@@ -77,7 +77,7 @@ export class Rows {
     return element.contains(document.activeElement);
   }
 
-  /** Make the row at a place the current one, and bring it into sight. */
+  /** Make the row at an index the current one, and scroll to it. */
   go(at, quietly = false) {
     if (!this.count) return;
     const old = this.current;
@@ -89,7 +89,7 @@ export class Rows {
     if (!quietly) this.move?.(this.current);
   }
 
-  /** Bring a row into sight. */
+  /** Scroll to a row. */
   reveal(at) {
     const [top, view] = [at * this.height, this.element.clientHeight];
     if (top < this.element.scrollTop) this.element.scrollTop = top;
@@ -97,7 +97,7 @@ export class Rows {
       this.element.scrollTop = top + this.height - view;
   }
 
-  /** Give the element of a row, if it is drawn. */
+  /** Return the element of a row, if it is drawn. */
   row(at) {
     return this.drawn.get(at);
   }

@@ -1,8 +1,8 @@
 /**
- * The scrubber: a stream stepped through, or played as it came. A step is a chunk that brought text,
- * or what came behind the last of them.
+ * The scrubber: step through a stream, or play it in real time. A step is a chunk with text, or an
+ * event after the last of them.
  *
- * Above it is a plot of time: what came when, how much of it, the longest silences, the first token.
+ * Above it is a timeline: when chunks arrived, their sizes, the longest pauses, the first token.
  */
 
 import { button, fill, h, select, svg } from "./dom.js";
@@ -13,11 +13,11 @@ const WIDTH = 1000;
 const TALL = 64;
 const COLUMNS = 400;
 const MAX_GAPS = 5;
-/** How long a step is played where nothing is known of times, in milliseconds. */
+/** How many milliseconds a step is played if the times are unknown. */
 const PACE = 40;
 
 export class Scrubber {
-  /** `steps` is told of with `show`; `reach(number)` is called with how many of them have come. */
+  /** `show` sets the steps; `reach(number)` is called with how many of them have arrived. */
   constructor(reach) {
     this.reach = reach;
     this.steps = [];
@@ -49,15 +49,15 @@ export class Scrubber {
     this.plot = h("div.plot");
     this.element = h(
       "section.scrubber",
-      { "aria-label": "Steps in time" },
+      { "aria-label": "Timeline" },
       this.plot,
       h(
         "div.steps",
-        sign("first", "To the beginning", () => this.go(0)),
-        sign("back", "One step back", () => this.step(-1)),
+        sign("first", "Go to start", () => this.go(0)),
+        sign("back", "Step back", () => this.step(-1)),
         this.button,
-        sign("on", "One step on", () => this.step(1)),
-        sign("last", "To the end", () => this.go(this.steps.length)),
+        sign("on", "Step forward", () => this.step(1)),
+        sign("last", "Go to end", () => this.go(this.steps.length)),
         this.range,
         this.told,
         speed,
@@ -65,7 +65,7 @@ export class Scrubber {
     );
   }
 
-  /** Show a stream: `steps` are the milliseconds of each, `timeline` its `[ms, bytes]`; `marks` has the first token. */
+  /** Show a stream: the milliseconds of its `steps`, its `timeline` of `[ms, bytes]`, and `marks`. */
   show(steps, timeline = null, marks = {}) {
     this.pause();
     this.steps = steps;
@@ -98,7 +98,7 @@ export class Scrubber {
     else this.play();
   }
 
-  /** Play on in real time. */
+  /** Play in real time. */
   play() {
     if (this.at >= this.steps.length) this.go(0);
     this.#label("pause", "Pause");
@@ -145,7 +145,7 @@ export class Scrubber {
     return this.end ? Math.round((time / this.end) * WIDTH) : 0;
   }
 
-  // --- the plot of time ---
+  // --- the timeline ---
 
   #drawn(timeline, { first, end }) {
     this.end = Math.max(1, end ?? 0, timeline.at(-1)[0]);
@@ -156,8 +156,8 @@ export class Scrubber {
       many(timeline.length, "chunk"),
       bytes(total),
       first != null && `first token after ${seconds(first / 1000)}`,
-      gaps.length && `longest silence ${seconds((gaps[0][1] - gaps[0][0]) / 1000)}`,
-      `${seconds(this.end / 1000)} in all`,
+      gaps.length && `longest pause ${seconds((gaps[0][1] - gaps[0][0]) / 1000)}`,
+      `${seconds(this.end / 1000)} in total`,
     ]
       .filter(Boolean)
       .join(" · ");
@@ -167,7 +167,7 @@ export class Scrubber {
         viewBox: `0 0 ${WIDTH} ${TALL}`,
         preserveAspectRatio: "none",
         role: "img",
-        "aria-label": `What came when: ${words}`,
+        "aria-label": `Timeline: ${words}`,
       },
       gaps.map(([from, to]) =>
         svg("rect", {
@@ -193,7 +193,7 @@ export class Scrubber {
         "p.quiet",
         h("span.swatch.bars"),
         "chunks ",
-        gaps.length ? [h("span.swatch.gap"), "silence "] : [],
+        gaps.length ? [h("span.swatch.gap"), "pause "] : [],
         first != null ? [h("span.swatch.first"), "first token "] : [],
         h("span.words", words),
       ),
@@ -216,7 +216,7 @@ export class Scrubber {
   }
 }
 
-/** The signs of the buttons, drawn: not every font has them. */
+/** The icons of the buttons, as paths: not every font has them. */
 const ICONS = {
   first: "M3 3h2v10H3zM13 3v10L6 8z",
   back: "M11 3v10L4 8z",
@@ -232,7 +232,7 @@ const icon = (name) =>
     svg("path", { d: ICONS[name] }),
   );
 
-/** Give the longest silences between chunks: those of a quarter of a second, and far more than usual. */
+/** Return the longest pauses between chunks: at least 250 ms, and three times the average. */
 function longest(timeline) {
   const usual = (timeline.at(-1)[0] - timeline[0][0]) / (timeline.length - 1 || 1);
   const found = [];

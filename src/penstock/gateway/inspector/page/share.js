@@ -1,19 +1,19 @@
 /**
- * A state of the playground in the fragment of an address: JSON, deflated.
+ * The state of the playground in the fragment of an address: JSON, deflated.
  *
- * A link may come from anyone: what it holds is bounded, and each value is looked at before use.
+ * Links are not trusted: their size is limited, and each value is checked before use.
  */
 
 const MAX_INFLATED = 4_000_000;
 
-/** Write `state` as the text behind the `?` of a fragment. */
+/** Return `state` as the query of a fragment. */
 export async function pack(state) {
   const plain = new TextEncoder().encode(JSON.stringify(state));
   const stream = new Blob([plain]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   return `z=${base64url(new Uint8Array(await new Response(stream).arrayBuffer()))}`;
 }
 
-/** Read what `pack` wrote; null where it is nothing of ours. */
+/** Read what `pack` wrote; return null for anything else. */
 export async function unpack(text) {
   if (!text.startsWith("z=")) return null;
   try {
@@ -33,7 +33,7 @@ async function inflated(bytes) {
     const { done, value } = await reader.read();
     if (done) return new Blob(pieces).text();
     size += value.length;
-    if (size > MAX_INFLATED) throw new Error("the link holds too much");
+    if (size > MAX_INFLATED) throw new Error("the link holds too much data");
     pieces.push(value);
   }
 }

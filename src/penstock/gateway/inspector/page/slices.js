@@ -1,17 +1,17 @@
 /**
- * Work in slices: the page never does more at once than a person notices.
+ * Work in time slices, so that the page stays responsive.
  */
 
 /** How long a slice lasts, in milliseconds: half a frame. */
 const SLICE = 8;
 
-/** Let the browser paint, and hear its user, before the work goes on. */
+/** Let the browser paint and handle input before the work continues. */
 export const pause = globalThis.scheduler?.yield ? () => globalThis.scheduler.yield() : () => wait(0);
 
-/** Let some milliseconds pass. */
+/** Wait for some milliseconds. */
 export const wait = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
-/** Call `work` for each number below `count`, in slices, until `isOver` between two of them. */
+/** Call `work` for each number below `count`, in slices; stop between two if `isOver`. */
 export async function inSlices(count, work, isOver) {
   let until = performance.now() + SLICE;
   for (let at = 0; at < count; at += 1) {
@@ -24,7 +24,7 @@ export async function inSlices(count, work, isOver) {
   }
 }
 
-/** Give a function that calls `work` once, `time` milliseconds after it was last called. */
+/** Return a function that calls `work` once, `time` milliseconds after its last call. */
 export function later(time, work) {
   let timer = 0;
   return (...given) => {
@@ -33,7 +33,7 @@ export function later(time, work) {
   };
 }
 
-/** Give a function that calls `work` at most once a frame. */
+/** Return a function that calls `work` at most once per frame. */
 export function eachFrame(work) {
   let asked = 0;
   return () => {
@@ -44,7 +44,7 @@ export function eachFrame(work) {
   };
 }
 
-/** The number of leading items of `count` for which `is` holds; it holds for no later one. */
+/** The number of leading items of `count` for which `is` is true; it is false for all others. */
 export function countWhile(count, is) {
   let [low, high] = [0, count];
   while (low < high) {

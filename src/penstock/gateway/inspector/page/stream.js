@@ -1,8 +1,8 @@
 /**
- * One stream: what the model printed, what was read in it, and what the client got.
+ * One stream: the model's output, the parsed events, and what the client received.
  */
 
-import { about, askJSON, askLong, askSoon, askText, withQuery } from "./api.js";
+import { about, aboutLog, askJSON, askLong, askSoon, askText, withQuery } from "./api.js";
 import { button, copy, dialog, download, field, fill, group, h, say, select } from "./dom.js";
 import { Panes } from "./panes.js";
 import { ARGUMENTS, count, ending, many, moment, mood, seconds } from "./words.js";
@@ -11,18 +11,19 @@ const AGAIN = 1000;
 const RUNNING = {
   at: null,
   kind: "running",
-  text: "It is still running: what it holds is shown once it has ended.",
+  text: "This stream is still running. Its content is shown when it has ended.",
 };
-const BARE = "Its bodies were not kept: with store.bodies = false a stream can be counted, not read.";
+const BARE = "The bodies of this stream were not stored (store.bodies = false), so only its statistics are shown.";
 const MAX_CHANGES = 100;
 /** How much of one difference is shown, in characters. */
 const MAX_CHANGE = 20_000;
 
-/** Show the stream with the id that stands in the address. */
+/** Show the stream with the id in the address. */
 export async function stream(main, rest, signal) {
   const id = decodeURIComponent(rest);
   const path = `/inspector/api/streams/${encodeURIComponent(id)}`;
-  fill(main, h("p.empty", "Reading the stream …"));
+  fill(main, h("p.empty", "Loading the stream …"));
+  await aboutLog();
   const view = new Stream(main, path, signal);
   view.take(await askSoon(path, { signal }));
   document.title = `${view.analysis.row.model} · Penstock inspector`;
@@ -39,7 +40,7 @@ class Stream {
     fill(main, this.head, this.banner, this.panes.element);
   }
 
-  /** Show an analysis; while the stream runs it is asked for again. */
+  /** Show an analysis; while the stream runs, request it again. */
   take(analysis) {
     this.analysis = analysis;
     fill(this.main, this.head, this.banner, this.panes.element);
@@ -51,7 +52,7 @@ class Stream {
     if (isRunning) this.timer = setTimeout(() => this.signal.aborted || this.#load(), AGAIN);
   }
 
-  /** Whether nothing is known but the row. */
+  /** Whether nothing but the row is stored. */
   get isBare() {
     const { request, upstream = {}, events = [] } = this.analysis;
     return !request && !upstream.raw && !events.length;
@@ -69,7 +70,7 @@ class Stream {
     const { request, upstream_request: passed, response, usage, notes } = analysis;
     const all = [
       ["Request", request],
-      ["Passed on", passed],
+      ["Forwarded", passed],
       ["Response", response],
       ["Usage", usage],
       ["Notes", notes],
@@ -86,13 +87,13 @@ class Stream {
     const able = (words, act, why) => button(words, act, { disabled: Boolean(why), title: why || null });
     const bare = this.isBare && (row.state === "started" ? RUNNING.text : BARE);
     const facts = [
-      ["asked", `${row.client_api || "–"} · ${row.stream ? "stream" : "whole"}`],
+      ["client", `${row.client_api || "–"} · ${row.stream ? "streamed" : "not streamed"}`],
       ["upstream", `${row.upstream || "–"} · ${row.upstream_api || "–"}`],
-      ["read by", `${row.format || "–"}${found && ` → ${found}`}`],
+      ["format", `${row.format || "–"}${found && ` → ${found}`}`],
       ["tools", row.mode || "–"],
       ["calls", count(row.calls)],
       ["first token", seconds(row.first_token)],
-      ["took", seconds(row.duration)],
+      ["duration", seconds(row.duration)],
       [
         "tokens",
         !row.output_tokens && !row.input_tokens
@@ -112,7 +113,7 @@ class Stream {
           "span.actions",
           able("Replay with …", () => this.replay(), replayable),
           able("Copy as curl", () => this.#curl(), bare),
-          able("Export as test", () => this.#vector(), bare),
+          able("Export as test vector", () => this.#vector(), bare),
         ),
       ),
       h(
@@ -123,9 +124,9 @@ class Stream {
     );
   }
 
-  // --- replaying ---
+  // --- replay ---
 
-  /** Ask how the stream is to be read again. */
+  /** Ask the user for the options of a replay. */
   async replay() {
     if (this.analysis.replayable) return say(this.analysis.replayable);
     const { formats = [], reasoning = [] } = await about();
@@ -142,11 +143,11 @@ class Stream {
     };
     const chosen = Object.entries(options).map(([label, all]) => {
       const before = String(this.asked?.[label.toLowerCase()] ?? "");
-      return [label, select([["", "as it was"], ...all], before, null, label)];
+      return [label, select([["", "unchanged"], ...all], before, null, label)];
     });
     const form = h(
       "form.stack",
-      h("p.quiet", "The stored bytes are read again, now; nobody is asked."),
+      h("p.quiet", "The stored bytes are parsed again. No request is sent to the upstream."),
       chosen.map(([label, control]) => field(label, control)),
       h("div.actions", h("button.primary", "Replay")),
     );
@@ -174,15 +175,15 @@ class Stream {
       const words =
         Object.entries(body)
           .map(([name, value]) => `${name} ${value}`)
-          .join(", ") || "the same settings";
+          .join(", ") || "the same options";
       this.banner.hidden = false;
       fill(
         this.banner,
         h(
           "header",
           h("h2", { text: `Replayed with ${words}` }),
-          h("span", differences.length ? many(differences.length, "difference") : "no difference"),
-          button("Back to what was", () => this.#original()),
+          h("span", differences.length ? many(differences.length, "difference") : "no differences"),
+          button("Back to the original", () => this.#original()),
         ),
         differences.length ? changes(differences) : null,
       );
@@ -203,12 +204,12 @@ class Stream {
     this.#show(this.analysis);
   }
 
-  // --- taking it away ---
+  // --- export ---
 
   async #curl() {
     try {
       const path = withQuery(`${this.path}/curl`, { base: location.origin });
-      await copy(await askText(path, { signal: this.signal }), "curl line");
+      await copy(await askText(path, { signal: this.signal }), "curl command");
     } catch (error) {
       say(error.message);
     }
@@ -227,10 +228,10 @@ class Stream {
       });
       const name = `vector-${this.analysis.row.id}.json`.replaceAll(/[^\w.-]/gu, "_");
       dialog(
-        "A test of this stream",
+        "Test vector",
         h(
           "p.quiet",
-          "The text, the tools, and what was read, as JSON; keys are taken out. Attach it to a bug report.",
+          "The text, the tools and the result as JSON, with API keys removed. Attach it to a bug report.",
         ),
         area,
         h(
@@ -245,7 +246,7 @@ class Stream {
   }
 }
 
-/** Show what is read otherwise now: line by line, what was and what is. */
+/** Show the differences by line, old and new. */
 function changes(differences) {
   const look = { "+": "now", "-": "then" };
   const lines = (words) =>

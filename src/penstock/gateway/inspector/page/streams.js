@@ -1,8 +1,8 @@
 /**
- * Streams: the list of them, live.
+ * Streams: the live list.
  *
- * Rows come in pages, newest first, as the list is scrolled; those that begin while it is looked at
- * are put on top, and change while they run. What was found stays when one of them is opened.
+ * Rows are loaded in pages, newest first, as the list is scrolled. New streams appear at the top and
+ * are updated while they run. The list is kept when a stream is opened.
  */
 
 import { aboutLog, ask, askJSON, frames, withQuery } from "./api.js";
@@ -14,7 +14,7 @@ import { ending, many, moment, mood, PERIODS, seconds } from "./words.js";
 const PAGE = 200;
 const HEIGHT = 58;
 const RETRY = 2000;
-/** After how many milliseconds of silence it is asked whether a stream still runs, and of how many. */
+/** After how many milliseconds without an update a running stream is requested, and how many are. */
 const SILENCE = 10_000;
 const MAX_ASKED = 20;
 const FINISHES = [["", "any finish"], "stop", "tool_use", "length", "error"];
@@ -30,7 +30,7 @@ const ERRORS = [
 ];
 const STATES = [["", "any state"], ["started", "running"], "done", "failed", "aborted", "interrupted"];
 
-/** What the list held when it was left. */
+/** The state of the list when the user left it. */
 const kept = { filters: {}, rows: [], next: "", current: -1, scroll: 0 };
 
 /** Show the list. */
@@ -61,9 +61,9 @@ class List {
     });
     this.changed = new Set();
     this.flush = eachFrame(() => this.#flush());
-    this.live = h("span.live", { title: "New streams appear here as they begin" }, "live");
+    this.live = h("span.live", { title: "New streams appear while they run" }, "live");
     this.note = h("span.quiet", { role: "status" });
-    this.bodies = h("span.quiet", { hidden: true }, "bodies are not kept: store.bodies is off");
+    this.bodies = h("span.quiet", { hidden: true }, "bodies are not stored (store.bodies = false)");
     this.empty = h("div.empty", { hidden: true });
     fill(
       main,
@@ -100,7 +100,7 @@ class List {
     this.signal.addEventListener("abort", () => clearInterval(timer));
   }
 
-  /** Read the newest page: `anew` forgets what is there, else it is put on top. */
+  /** Load the newest page: `anew` replaces the rows, else new ones are added at the top. */
   async load(anew = true) {
     const mine = (this.loads = (this.loads ?? 0) + 1);
     const page = await askJSON(this.#path(), { signal: this.signal });
@@ -147,16 +147,16 @@ class List {
     this.empty.hidden = this.rows.length > 0;
     fill(this.empty, isFiltered ? nothingFound() : nothingYet());
     this.note.textContent = this.rows.length
-      ? `${many(this.rows.length, "stream")}${this.next ? " so far, more below" : ""}`
+      ? `${many(this.rows.length, "stream")}${this.next ? " loaded, scroll for more" : ""}`
       : "";
     this.#learn();
   }
 
-  // --- what happens while one looks ---
+  // --- live updates ---
 
   async #follow() {
     while (!this.signal.aborted) {
-      // A page that nobody sees would hold one of the six connections that a browser has.
+      // A hidden page would hold one of the six connections that a browser has for a host.
       const turned = new AbortController();
       const turn = new Promise((resolve) => turned.signal.addEventListener("abort", resolve));
       document.addEventListener("visibilitychange", () => turned.abort(), { once: true });
@@ -171,7 +171,7 @@ class List {
           accept: "text/event-stream",
         });
         this.live.classList.add("on");
-        this.load(false).catch(() => {}); // what ended while nobody listened
+        this.load(false).catch(() => {}); // what ended in between
         for await (const { event, data } of frames(live)) {
           if (event === "gap") this.load(false).catch(() => {});
           else if (data) this.#hear(JSON.parse(data));
@@ -185,13 +185,13 @@ class List {
     }
   }
 
-  /** Ask for those that run, and of which nothing was heard for a while: their end may have been missed. */
+  /** Request running streams that had no update for a while: their end may have been missed. */
   async #settle() {
     if (document.hidden) return;
     const lately = performance.now() - SILENCE;
     const open = this.rows.filter((row) => row.state === "started" && !(row.heard > lately));
     for (const { id } of open.slice(0, MAX_ASKED)) {
-      // The newest row before what comes right behind an id is the one with that id.
+      // `before` excludes its value, so this is the id of the row itself and something after it.
       const path = withQuery("/v1/requests", { limit: 1, before: `${id}!` });
       const page = await askJSON(path, { signal: this.signal }).catch(() => null);
       this.#hear(page?.data[0]?.id === id ? page.data[0] : { id });
@@ -232,7 +232,7 @@ class List {
     if (box.scrollTop > at * HEIGHT) box.scrollTop += HEIGHT;
   }
 
-  /** Take what is new of a row; one that has ended runs no more, and leaves where only such are wanted. */
+  /** Update a row. One that has ended stays ended, and is removed if the filter no longer fits. */
   #change(at, patch) {
     const row = this.rows[at];
     if (row.state !== "started" && patch.state === "started") return;
@@ -279,8 +279,8 @@ class List {
     const type = later(250, (value) => set("search")(value));
     this.search = h("input", {
       type: "search",
-      placeholder: "Search in answers and errors",
-      "aria-label": "Search in answers and errors",
+      placeholder: "Search responses and errors",
+      "aria-label": "Search responses and errors",
       value: this.filters.search ?? "",
       on: { input: () => type(this.search.value) },
     });
@@ -336,7 +336,7 @@ class List {
 }
 
 function heading() {
-  const names = ["Time", "Asked", "Read by", "Calls", "Ended", "First token", "Took"];
+  const names = ["Time", "Model", "Format", "Calls", "Finish", "First token", "Duration"];
   return h(
     "div.heads",
     { "aria-hidden": "true" },
@@ -344,7 +344,7 @@ function heading() {
   );
 }
 
-/** Draw one row: what came in, what was read, what went out, how long it took. */
+/** Draw one row. */
 function draw(row) {
   const repairs = row.repairs?.length ?? 0;
   const cells = [
@@ -353,19 +353,19 @@ function draw(row) {
       "span.asked",
       h("b", { text: row.model || "–" }),
       h("small", {
-        text: `${row.client_api || "–"} → ${row.upstream || "nobody"}${row.upstream_model && row.upstream_model !== row.model ? ` · ${row.upstream_model}` : ""}`,
+        text: `${row.client_api || "–"} → ${row.upstream || "no upstream"}${row.upstream_model && row.upstream_model !== row.model ? ` · ${row.upstream_model}` : ""}`,
       }),
     ),
     h(
       "span.read",
       h("span", { text: row.format || "–" }),
       h("small", {
-        text: row.mode === "prompt" ? "told of tools in words" : row.stream ? "streamed" : "whole",
+        text: row.mode === "prompt" ? "tools in the prompt" : row.stream ? "streamed" : "not streamed",
       }),
     ),
     h(
       "span.calls",
-      row.calls ? many(row.calls, "call") : h("span.quiet", "no call"),
+      row.calls ? many(row.calls, "call") : h("span.quiet", "no calls"),
       repairs > 0 && h("small.mended", { title: row.repairs.join("\n") }, `✎ ${many(repairs, "repair")}`),
     ),
     h(
@@ -381,7 +381,7 @@ function draw(row) {
   return h("div", { class: `stream ${mood(row)}` }, link);
 }
 
-/** Draw how long a stream took, on a scale where each step is ten times the last, and its wait for the first token. */
+/** Draw the duration and the time to the first token on a logarithmic scale. */
 function spark({ duration, first_token: first }) {
   const width = (value) => Math.max(1, Math.min(64, 16 * Math.log10(1 + (value ?? 0) * 100)));
   if (!duration) return null;
@@ -394,12 +394,12 @@ function spark({ duration, first_token: first }) {
   );
 }
 
-const nothingFound = () => [h("h2", "Nothing fits"), h("p", "No stream fits these filters.")];
+const nothingFound = () => [h("h2", "No matches"), h("p", "No stream matches these filters.")];
 const nothingYet = () => [
   h("h2", "No streams yet"),
   h(
     "p",
-    "Send a request to this gateway, and it appears here while it runs. Or try the ",
+    "Requests to this gateway appear here while they run. Send one, or try the ",
     h("a", { href: "#/chat" }, "chat"),
     ".",
   ),

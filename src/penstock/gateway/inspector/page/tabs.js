@@ -1,12 +1,12 @@
 /**
- * Tabs: one panel of several is seen, and is made when it is first looked at.
+ * Tabs: one panel of several is visible; a panel is made when it is first opened.
  */
 
 import { fill, h } from "./dom.js";
 
 let made = 0;
 
-/** Make tabs of `panels`: `[name, make, badge?]`. Gives the element, and `open(name)`. */
+/** Make tabs of `panels`: `[name, make, badge?]`. Returns the element, and `open(name)`. */
 export function tabs(label, panels, opened) {
   made += 1;
   const id = (at, what) => `tabs-${made}-${what}-${at}`;

@@ -1,33 +1,33 @@
 /**
- * Text of any length, each character coloured by what claimed it.
+ * Text of any length, each character in the colour of its span.
  *
- * The text is cut into blocks at ends of lines (or where a line is very long, in the middle of it).
- * A block is filled with nodes when it comes near to what is seen, and emptied when it is far away;
- * in between it only keeps its height. So five megabytes in one line cost what a screenful costs.
+ * The text is split into blocks at line ends, or within a very long line. A block is filled with
+ * nodes when it comes near the visible part, and emptied when it is far away; an empty block keeps
+ * its height. So five megabytes in one line cost as much as one screen.
  */
 
 import { h, written } from "./dom.js";
 import { KINDS } from "./words.js";
 import { countWhile, inSlices } from "./slices.js";
 
-/** How many characters a block has: more in a very long text, so that there are not too many of them. */
+/** How many characters a block has: more in a very long text, to limit their number. */
 const BLOCK = 3000;
 const MAX_BLOCK = 12_000;
 const BLOCKS = 1500;
 
-/** What one line takes before anything is measured, in pixels, and how many characters it has. */
+/** The assumed height of a line in pixels, and its characters, before anything is measured. */
 const LINE = 21;
 const COLUMNS = 80;
 
 export class TextView {
-  /** `point(event)` is told over which event's text the pointer is, `pick(event)` on which it was pressed. */
+  /** `point(event)` is called when the pointer is over the text of an event, `pick(event)` on a click. */
   constructor({ label, point, pick }) {
     this.element = h("div", {
       class: "text",
       role: "group",
       "aria-label": label,
       tabindex: 0,
-      data: { empty: "Nothing." },
+      data: { empty: "Empty." },
     });
     this.reset = 0;
     this.lit = -1;
@@ -45,7 +45,7 @@ export class TextView {
 
   /**
    * Show `text`. `spans` are `[from, to, kind, event, note?]`, sorted; `remarks` are `{at, text, kind}`,
-   * said in words at their place; `seams` are offsets before which a line ends, with a word or none.
+   * shown at their place; `seams` are offsets before which a line ends, with a label or none.
    */
   async show(text, spans = [], remarks = [], seams = new Map()) {
     const mine = (this.reset += 1);
@@ -65,7 +65,7 @@ export class TextView {
     );
   }
 
-  /** Show as not yet come what stands behind `offset`. */
+  /** Dim what is after `offset`: it has not arrived. */
   reach(offset) {
     const [low, high] = [Math.min(offset, this.reached), Math.max(offset, this.reached)];
     this.reached = offset;
@@ -76,7 +76,7 @@ export class TextView {
     }
   }
 
-  /** Light up the text of an event; -1 is none. */
+  /** Highlight the text of an event; -1 removes it. */
   light(event) {
     if (event === this.lit) return;
     this.lit = event;
@@ -86,7 +86,7 @@ export class TextView {
         one.classList.add("lit");
   }
 
-  /** Bring the character at `offset` into sight. */
+  /** Scroll to the character at `offset`. */
   reveal(offset) {
     const at = Math.min(this.#blockAt(offset), this.blocks.length - 1);
     const block = this.blocks[at];
@@ -148,7 +148,7 @@ export class TextView {
     this.blocks[at].style.removeProperty("min-height");
   }
 
-  /** Give the text between two places as elements: apart where it has been reached, and where there is a remark. */
+  /** Return a range of the text as elements, split at the reached offset and at remarks. */
   #pieces(from, to, span) {
     const pieces = [];
     const seam = this.seams.get(from);
@@ -182,7 +182,7 @@ export class TextView {
   }
 }
 
-/** What is said of a place in the text, in words. */
+/** A remark at a place in the text. */
 export function remark({ kind, text }) {
   const sign = { repair: "✎", error: "✕", cut: "✂", dropped: "∅" }[kind] ?? "•";
   return h(
@@ -193,11 +193,11 @@ export function remark({ kind, text }) {
   );
 }
 
-/** The colours of spans and what they mean. */
+/** The legend of the colours. */
 export function legend(kinds = Object.keys(KINDS)) {
   return h(
     "ul.legend",
-    { "aria-label": "What the colours mean" },
+    { "aria-label": "Legend" },
     kinds.map((kind) => h("li", { title: KINDS[kind] }, h("span", { class: `k-${kind}` }, kind))),
   );
 }
@@ -207,11 +207,11 @@ function eventOf(event) {
   return found ? Number(found.dataset.event) : -1;
 }
 
-/** Find the end of the block that begins at `from`: behind an end of line, never within a character. */
+/** Find the end of the block that begins at `from`: after a line end, never within a character. */
 function cut(text, from, size) {
   const most = from + size;
   if (most >= text.length) return text.length;
-  // Looked for in the block alone: where a line is megabytes long, a search of the text reads them all.
+  // Search the block only: in a line of megabytes, a search of the text would read all of it.
   const line = text.slice(from, most).lastIndexOf("\n");
   if (line !== -1) return from + line + 1;
   const code = text.charCodeAt(most);

@@ -1,12 +1,12 @@
 /**
- * Figures and states in words.
+ * Numbers, times and states as text.
  */
 
 const NUMBER = new Intl.NumberFormat("en");
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** How far back one looks: seconds, and words for them. */
+/** Periods: seconds, and their labels. */
 export const PERIODS = [
   ["900", "last 15 minutes"],
   ["3600", "last hour"],
@@ -14,19 +14,19 @@ export const PERIODS = [
   ["604800", "last week"],
 ];
 
-/** When the arguments of a call are told. */
+/** When the arguments of a call are sent. */
 export const ARGUMENTS = [
-  ["live", "live: as they come"],
-  ["whole", "whole: once complete"],
+  ["live", "live: while they arrive"],
+  ["whole", "whole: when complete"],
 ];
 
-/** A whole number with its thousands apart. */
+/** An integer with thousands separators. */
 export const count = (value) => NUMBER.format(value ?? 0);
 
-/** One of something, or many of it. */
+/** A count with its noun, singular or plural. */
 export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
 
-/** Seconds as a person says them: 420 ms, 3.2 s, 2 min 5 s. */
+/** Seconds for people: 420 ms, 3.2 s, 2 min 5 s. */
 export function seconds(value) {
   if (value == null) return "–";
   if (value < 1) return `${Math.round(value * 1000)} ms`;
@@ -34,13 +34,13 @@ export function seconds(value) {
   return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
 }
 
-/** Bytes as a person says them. */
+/** Bytes for people. */
 export function bytes(value) {
   if (value < 1000) return `${value} B`;
   return value < 1e6 ? `${(value / 1000).toFixed(1)} kB` : `${(value / 1e6).toFixed(1)} MB`;
 }
 
-/** The time of day, with the day where it is not today's. */
+/** The time of day, with the date unless it is today. */
 export function moment(created) {
   const date = new Date(created * 1000);
   const clock = CLOCK.format(date);
@@ -52,20 +52,20 @@ const ENDS = {
   length: "token limit",
   tool_use: "calls tools",
   error: "error",
-  aborted: "left",
+  aborted: "aborted",
   started: "running",
   done: "done",
   failed: "failed",
 };
 
-/** How a request ended, or that it has not. */
+/** How a request ended, or that it is running. */
 export function ending(row) {
   if (row.state === "started") return "running";
   if (row.state === "failed") return row.error_kind || "failed";
   return ENDS[row.finish] ?? ENDS[row.state] ?? row.state;
 }
 
-/** Which of four looks a row has: good, busy, bad or gone. */
+/** The style of a row: good, busy, bad or gone. */
 export function mood(row) {
   if (row.state === "started") return "busy";
   return { done: "good", failed: "bad", aborted: "gone" }[row.state] ?? "gone";
@@ -73,16 +73,16 @@ export function mood(row) {
 
 /** The kinds of spans, in the order of the legend, and what each means. */
 export const KINDS = {
-  text: "text: passed on as it is",
-  thinking: "thinking",
-  marker: "marker: markup of the format, given to nobody",
+  text: "text: sent to the client as it is",
+  thinking: "thinking: the model's reasoning",
+  marker: "marker: markup of the format, not sent to the client",
   name: "name of a tool",
   arguments: "arguments of a call",
-  repaired: "repaired: part of a call that was mended",
-  dropped: "dropped: no event has it",
+  repaired: "repaired: arguments of a call that was repaired",
+  dropped: "dropped: white space that is part of nothing",
 };
 
-/** What an event says, in a few words: cut, since it may be megabytes. */
+/** A summary of an event; its text may have megabytes, so it is cut. */
 export function gist(event) {
   switch (event.type) {
     case "start":

@@ -1,11 +1,11 @@
-"""The files of the page: what is served, to whom, and what a browser is told about them."""
+"""The files of the page: what is served, to whom, and with which headers."""
 
 from __future__ import annotations
 
 import pytest
 
 from gateway.serving import Answer, Served, Stage, ask
-from penstock.gateway.inspector.files import FOLDER, table
+from penstock.gateway.inspector.static import FOLDER, read_files
 
 KEY = "a-key-that-nobody-guesses"
 BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8"
@@ -41,8 +41,8 @@ def test_a_browser_gets_the_page_and_others_get_the_welcome(served: Served) -> N
 
 
 def test_every_file_of_the_page_is_served_without_a_key(served: Served) -> None:
-    assert {"index.html", "app.js"} <= set(table())
-    for name, file in table().items():
+    assert {"index.html", "app.js"} <= set(read_files())
+    for name, file in read_files().items():
         answer = ask(served, f"/inspector/{name}")
         assert (answer.status, answer.body) == (200, file.data)
         check_safe(answer)
@@ -51,20 +51,20 @@ def test_every_file_of_the_page_is_served_without_a_key(served: Served) -> None:
 
 
 def test_the_page_is_small_and_asks_nobody_else() -> None:
-    assert sum(len(file.data) for file in table().values()) < 150_000
-    for file in table().values():
+    assert sum(len(file.data) for file in read_files().values()) < 150_000
+    for file in read_files().values():
         for elsewhere in (b'src="http', b'href="http', b"@import", b'from "http', b"eval("):
             assert elsewhere not in file.data
-    assert b"innerHTML" not in b"".join(file.data for file in table().values())
+    assert b"innerHTML" not in b"".join(file.data for file in read_files().values())
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "../files.py",
-        "..%2ffiles.py",
-        "%2e%2e/files.py",
-        "....//files.py",
+        "../static.py",
+        "..%2fstatic.py",
+        "%2e%2e/static.py",
+        "....//static.py",
         "/etc/passwd",
         "%00",
         "index.html/",
@@ -78,8 +78,8 @@ def test_the_page_is_small_and_asks_nobody_else() -> None:
 )
 def test_no_other_name_leads_to_a_file(served: Served, name: str) -> None:
     answer = ask(served, f"/inspector/{name}")
-    assert answer.status in (404, 400) or answer.body == table()["index.html"].data
-    assert (FOLDER.parent / "files.py").read_bytes() not in answer.body
+    assert answer.status in (404, 400) or answer.body == read_files()["index.html"].data
+    assert (FOLDER.parent / "static.py").read_bytes() not in answer.body
 
 
 def test_nothing_is_posted_to_a_file(served: Served) -> None:

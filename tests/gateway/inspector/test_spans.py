@@ -1,4 +1,4 @@
-"""Every character of a model's text has one colour, and the right one, however the text was cut."""
+"""Every character of a model's text has one kind, and the right one, in any chunks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,15 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.formats import Parser
-from penstock.gateway.inspector.colouring import NATIVE, NOBODY, Coloured, colour
-from penstock.gateway.inspector.offsets import clipped, width
-from penstock.gateway.inspector.samples import TOOLS
+from penstock.gateway.inspector.playground import TOOLS
+from penstock.gateway.inspector.spans import (
+    NATIVE,
+    NO_EVENT,
+    Attribution,
+    attribute,
+    utf16_length,
+)
+from penstock.gateway.inspector.truncate import clip
 from penstock.messages import AssistantMessage, ToolCall
 
 HERE: Final = Path(__file__).parents[2] / "vectors"
@@ -58,8 +64,8 @@ def one_of_each_format() -> list[dict[str, Any]]:
 VECTORS: Final = one_of_each_format()
 
 
-def read(text: str, format_: str, tools: Any, chunks: list[str], **options: Any) -> Coloured:
-    """Read *chunks* and colour them; calls that came whole are read again, live."""
+def read(text: str, format_: str, tools: Any, chunks: list[str], **options: Any) -> Attribution:
+    """Parse *chunks* and attribute them; calls that came in one piece are parsed again."""
     parser = Parser(format_, tools, **options)
     events = [event for chunk in chunks for event in parser.feed(chunk)]
     events += parser.finish(cut=False)
@@ -68,13 +74,13 @@ def read(text: str, format_: str, tools: Any, chunks: list[str], **options: Any)
         live = Parser(format_, tools, arguments="live")
         return [*live.feed(call), *live.finish(cut=False)]
 
-    coloured = colour(events, parser.rest, reread=again)
+    coloured = attribute(events, parser.rest, reread=again)
     assert coloured.text == text
     return coloured
 
 
-def shown(coloured: Coloured) -> list[tuple[str, str]]:
-    """Give what stands in each colour; neighbours of one colour are one."""
+def shown(coloured: Attribution) -> list[tuple[str, str]]:
+    """Return the text of each kind; adjacent spans of one kind are merged."""
     units = coloured.text.encode("utf-16-le", "surrogatepass")
     found: list[tuple[str, str]] = []
     for span in coloured.spans:
@@ -86,16 +92,16 @@ def shown(coloured: Coloured) -> list[tuple[str, str]]:
     return found
 
 
-def of_kind(coloured: Coloured, kind: str) -> list[str]:
+def of_kind(coloured: Attribution, kind: str) -> list[str]:
     return [text for one, text in shown(coloured) if one == kind]
 
 
-def check_cover(coloured: Coloured) -> None:
-    """The spans begin at the beginning, end at the end, and none is empty or over another."""
+def check_cover(coloured: Attribution) -> None:
+    """The spans cover the text in order; none is empty, and none overlap."""
     edges = [(span.start, span.end) for span in coloured.spans]
     assert all(start < end for start, end in edges)
     assert all(one[1] == other[0] for one, other in pairwise(edges))
-    assert [0, width(coloured.text)] == ([edges[0][0], edges[-1][1]] if edges else [0, 0])
+    assert [0, utf16_length(coloured.text)] == ([edges[0][0], edges[-1][1]] if edges else [0, 0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -112,7 +118,7 @@ def test_spans_cover_the_text_of_every_format_at_any_cut(
     tools = TOOLSETS.get(vector["tools"], [])
     coloured = read(text, vector["format"], tools, cut_at(text, cuts), arguments=mode)
     check_cover(coloured)
-    assert sum(coloured.parts) <= len(text)
+    assert sum(coloured.sizes) <= len(text)
 
 
 @pytest.mark.parametrize("mode", ["live", "whole"])
@@ -157,9 +163,9 @@ AWKWARD: Final = (
 CALLING: Final = [name for name in formats.names() if name != "none"]
 
 
-def kinds_of(coloured: Coloured) -> str:
-    """Give one letter for each character: the first of its colour."""
-    assert width(coloured.text) == len(coloured.text)
+def kinds_of(coloured: Attribution) -> str:
+    """Return one letter for each character: the first of its kind."""
+    assert utf16_length(coloured.text) == len(coloured.text)
     return "".join(span.kind[0] * (span.end - span.start) for span in coloured.spans)
 
 
@@ -244,7 +250,7 @@ def test_a_call_that_was_cut_says_so_at_its_name() -> None:
     text = '<tool_call>{"name": "save", "arguments": {"body": "ab'
     parser = Parser("hermes", [TOOL], arguments="live")
     events = [*parser.feed(text), *parser.finish(cut=True)]
-    notes = [span.note for span in colour(events, parser.rest).spans if span.kind == "name"]
+    notes = [span.note for span in attribute(events, parser.rest).spans if span.kind == "name"]
     assert notes == ["not complete"]
 
 
@@ -263,7 +269,7 @@ def test_what_came_natively_is_seen_too() -> None:
         TextEnd(2, "Yes."),
         Done("tool_use", AssistantMessage()),
     ]
-    coloured = colour(events)
+    coloured = attribute(events)
     check_cover(coloured)
     assert shown(coloured) == [
         ("thinking", "Hm. "),
@@ -278,25 +284,27 @@ def test_a_call_that_nobody_can_read_again_is_searched() -> None:
     text = '<tool_call>{"name": "save", "arguments": {"count": 3, "body": "ab"}}</tool_call>'
     parser = Parser("hermes", [TOOL])
     events = [*parser.feed(text), *parser.finish(cut=False)]
-    coloured = colour(events, parser.rest)
+    coloured = attribute(events, parser.rest)
     check_cover(coloured)
     assert of_kind(coloured, "name") == ["save"]
     assert of_kind(coloured, "arguments")[0].startswith("3")
     assert of_kind(coloured, "arguments")[-1].endswith("ab")
-    assert coloured.spans[-1].event == NOBODY
+    assert coloured.spans[-1].event == NO_EVENT
 
 
 def test_offsets_are_those_of_a_browser() -> None:
-    coloured = colour([TextStart(0), TextDelta(0, "a🐟", "a🐟"), TextDelta(0, "\ud83d", "\ud83d")])
+    coloured = attribute(
+        [TextStart(0), TextDelta(0, "a🐟", "a🐟"), TextDelta(0, "\ud83d", "\ud83d")]
+    )
     assert [(span.start, span.end) for span in coloured.spans] == [(0, 3), (3, 4)]
 
 
 @given(text=st.text(max_size=30), units=st.integers(0, 40))
 def test_a_clipped_text_is_as_long_as_can_be(text: str, units: int) -> None:
-    kept = clipped(text, units)
+    kept = clip(text, units)
     assert text.startswith(kept)
-    assert width(kept) <= units
-    assert kept == text or width(text[: len(kept) + 1]) > units
+    assert utf16_length(kept) <= units
+    assert kept == text or utf16_length(text[: len(kept) + 1]) > units
 
 
 @pytest.mark.parametrize("text", ["", "🐟" * 3, "\udcff", "a\x00b"])

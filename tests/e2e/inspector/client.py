@@ -1,4 +1,4 @@
-"""Requests of a real client: the openai SDK asks the gateway, as anybody's program does."""
+"""A real client: the openai SDK sends requests to the gateway."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ QUESTION = "How will the weather be in Leith for 3 days?"
 
 
 class Client:
-    """A program that asks the gateway at *address*."""
+    """A client of the gateway at *address*."""
 
     def __init__(self, address: str, key: str = "none") -> None:
         self._openai = OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
         self._pool = ThreadPoolExecutor(8)
 
     def ask(self, model: str) -> int:
-        """Ask *model*, and read its answer to the end; give the number of chunks."""
+        """Send a request to *model*, read the response, and return the number of chunks."""
         try:
             stream = self._openai.chat.completions.create(
                 model=model,
@@ -28,14 +28,14 @@ class Client:
                 messages=[{"role": "user", "content": QUESTION}],
             )
             return sum(1 for _ in stream)
-        except APIError:  # an answer that was cut: its client is told so
+        except APIError:  # a response that was cut off
             return 0
 
     def begin(self, model: str) -> Future[int]:
-        """Ask *model* beside what else is done."""
+        """Send a request to *model* in the background."""
         return self._pool.submit(self.ask, model)
 
     def close(self) -> None:
-        """Wait for what was asked, and hold nothing."""
+        """Wait for all requests, and close the connections."""
         self._pool.shutdown()
         self._openai.close()

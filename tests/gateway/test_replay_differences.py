@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.gateway.differences import MAX_CHARACTERS, Difference, differences
+from penstock.gateway.replay import MAX_DIFF, Difference, find_differences
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
 
 
@@ -13,7 +13,7 @@ def message(*content: Any, end: Any = "stop", error: ErrorInfo | None = None) ->
 
 
 def whats(then: AssistantMessage, now: AssistantMessage, *, is_whole: bool = True) -> list[str]:
-    return [one.what for one in differences(then, now, is_whole=is_whole)]
+    return [one.what for one in find_differences(then, now, is_whole=is_whole)]
 
 
 def test_ids_of_calls_make_no_difference() -> None:
@@ -31,12 +31,12 @@ def test_repairs_and_calls_that_were_cut_are_told() -> None:
     then = message(ToolCall("1", "f", repairs=["closed a brace"]))
     assert whats(then, message(ToolCall("1", "f"))) == ["repairs of call 1"]
     cut = message(ToolCall("1", "f", complete=False, repairs=["closed a brace"]))
-    assert differences(then, cut)[0].lines() == ["- f", "+ f (cut off)"]
+    assert find_differences(then, cut)[0].lines() == ["- f", "+ f (cut off)"]
 
 
 def test_a_call_that_only_one_has_is_shown_whole() -> None:
     call = ToolCall("1", "write", {"path": "a.py", "text": "one\ntwo"})
-    (found,) = differences(message(), message(call))
+    (found,) = find_differences(message(), message(call))
     lines = ["+ write", '+   path: "a.py"', "+   text: |", "+     one", "+     two"]
     assert found.lines() == lines
 
@@ -53,7 +53,7 @@ def test_lines_that_end_differently_are_told_apart() -> None:
 
 
 def test_texts_that_are_too_long_to_compare_are_counted() -> None:
-    long = "x\n" * MAX_CHARACTERS
+    long = "x\n" * MAX_DIFF
     assert Difference("text", long, "").lines() == ["- 400,000 characters", "+ 0 characters"]
 
 

@@ -1,4 +1,4 @@
-"""What leaves the house: vectors that run in the library, commands that a shell can be given."""
+"""Exports: vectors that run in the library, commands for a shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.inspector.scene import HERMES, answer_of, asked, page, refused, sai
 from gateway.serving import Actor, Served, Stage, ask, upstream_table
 from penstock import _json, parse
 from penstock.errors import UsageError
-from penstock.gateway.inspector.exporting import curl_of, vector_of
+from penstock.gateway.inspector.export import make_curl, make_vector
 from penstock.gateway.redaction import LogRedactor
 from penstock.messages import ToolCall
 from penstock.store import RequestDetail, RequestRow
@@ -39,7 +39,7 @@ def key(name: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def logged(served: Served, actor: Actor) -> str:
-    """A stream in which everybody's keys are said again."""
+    """A stream whose text contains all keys."""
     text = f"Keys: {MINE} {UPSTREAM} {LOOSE}. {HERMES}"
     said_too: dict[str, Any] = {
         "messages": [{"role": "user", "content": f"I am {MINE}, é\x1b[31m 'q' {LOOSE}"}]
@@ -118,7 +118,7 @@ _CURL = """curl() {
     esac
 }
 """
-"""In place of curl: what gives the body, from its last word or from the pipe."""
+"""Replaces curl: prints the body, from its last argument or from stdin."""
 
 
 @pytest.mark.parametrize("size", [10, 200_000])
@@ -126,7 +126,7 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
     body = {"content": "é'\n$(id) `id` \\ \"\nEOF\n" + "x" * size}
     detail = detail_with(_json.encode(body))
     script = tmp_path / "run.sh"
-    script.write_text(_CURL + curl_of(detail, "http://h", LogRedactor(), needs_key=False))
+    script.write_text(_CURL + make_curl(detail, "http://h", LogRedactor(), needs_key=False))
     done = subprocess.run(["/bin/sh", script], capture_output=True, check=True)  # noqa: S603 - ours
     assert _json.decode(done.stdout) == body
 
@@ -134,10 +134,10 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize("before", [" ", "\n", "\t", '"', "\x0b", "é\n", "\\n", "\\\\t", "\\u000a"])
 def test_no_character_before_a_key_protects_it(before: str) -> None:
     body = {"content": f"mine:{before}{LOOSE}", "tools": [{f"x{before}{LOOSE}": [before + LOOSE]}]}
-    told = curl_of(detail_with(_json.encode(body)), "http://h", LogRedactor(), needs_key=False)
+    told = make_curl(detail_with(_json.encode(body)), "http://h", LogRedactor(), needs_key=False)
     assert LOOSE not in told
     assert told.count("***") == 3
-    raw = curl_of(
+    raw = make_curl(
         detail_with(f"no json {before}{LOOSE}".encode()), "h", LogRedactor(), needs_key=False
     )
     assert LOOSE not in raw
@@ -157,7 +157,7 @@ def test_a_key_in_the_arguments_of_a_call_is_hidden_in_its_vector(
 
 
 def test_a_request_that_was_not_kept_is_no_command() -> None:
-    with pytest.raises(UsageError, match="not kept"):
-        curl_of(detail_with(b""), "http://h", LogRedactor(), needs_key=False)
+    with pytest.raises(UsageError, match="not stored"):
+        make_curl(detail_with(b""), "http://h", LogRedactor(), needs_key=False)
     with pytest.raises(UsageError, match="no text"):
-        vector_of(detail_with(b"{}"), LogRedactor())
+        make_vector(detail_with(b"{}"), LogRedactor())

@@ -25,8 +25,7 @@ from gateway.serving import (
 )
 from models.loopback_servers import STALL, Reply, refusal, run, stream_of, streamed
 from penstock.errors import UsageError
-from penstock.gateway.logged_model import pieces_of
-from penstock.gateway.replaying import Replayed, replay
+from penstock.gateway.replay import Replay, replay, split_raw
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from penstock.store import RequestDetail, StoreError
 
@@ -101,7 +100,7 @@ def logged(served: Served, actors: dict[str, Actor]) -> RequestDetail:
     return asked(served, "openai-chat")
 
 
-def read(detail: RequestDetail, **changes: Any) -> Replayed:
+def read(detail: RequestDetail, **changes: Any) -> Replay:
     return run(replay(detail, **changes))
 
 
@@ -291,12 +290,12 @@ def test_the_scripted_model_is_read_again_as_what_it_would_have_sent(served: Ser
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"raw": b"", "request": b""}, "bodies of request .* were not kept"),
-        ({"raw": b""}, "got no answer"),
-        ({"notes": {"cut": True}}, "too long to be kept whole"),
+        ({"raw": b"", "request": b""}, "bodies of request .* were not stored"),
+        ({"raw": b""}, "got no response"),
+        ({"notes": {"cut": True}}, "too long to be stored completely"),
         ({"state": "started"}, "has not ended yet"),
-        ({"state": "interrupted"}, "what had come of it is lost"),
-        ({"upstream_api": ""}, "answered by 'nobody'"),
+        ({"state": "interrupted"}, "its stream was not stored"),
+        ({"upstream_api": ""}, "answered by 'no upstream'"),
         ({"upstream_api": "local"}, "answered by 'local': a model in the process"),
     ],
 )
@@ -363,7 +362,7 @@ def test_pieces_are_those_of_the_timeline_where_it_fits() -> None:
     row: Any = None
     timeline = array("I", [0, 2, 5, 3]).tobytes()
     detail = RequestDetail(row=row, text="", notes={}, raw=b"abcde", timeline=timeline)
-    assert pieces_of(detail) == [b"ab", b"cde"]
-    assert pieces_of(structs.replace(detail, raw=b"abc")) == [b"abc"]
-    assert pieces_of(structs.replace(detail, raw=b"abcdefgh")) == [b"ab", b"cde", b"fgh"]
-    assert pieces_of(structs.replace(detail, timeline=b"")) == [b"abcde"]
+    assert split_raw(detail) == [b"ab", b"cde"]
+    assert split_raw(structs.replace(detail, raw=b"abc")) == [b"abc"]
+    assert split_raw(structs.replace(detail, raw=b"abcdefgh")) == [b"ab", b"cde", b"fgh"]
+    assert split_raw(structs.replace(detail, timeline=b"")) == [b"abcde"]
