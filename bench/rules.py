@@ -2,8 +2,7 @@
 
 An answer goes the way that it goes in an agent: bytes, decoder, builder, and the watch that sees
 every event. The deltas have four characters. No rule is met, so that all of the answer is looked
-through. The rules are of the kinds that people write, some of them with looks around, which need
-`re` to confirm what the automaton only suspects.
+through. The rules are of the kinds that people write, some of them with looks around.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ async def careful(call: object, of_tool: object) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("asks", "approve", "result"),
+    ("needs_approval", "approve", "result"),
     [
         (True, None, "needs approval"),
         (None, None, "ran"),  # a function of one's own
@@ -90,10 +90,10 @@ async def careful(call: object, of_tool: object) -> bool:
         (True, lambda _call, _tool: "yes", "nobody could be asked"),
     ],
 )
-def test_who_may_run_what(asks: bool | None, approve: Any, result: str) -> None:  # noqa: FBT001
+def test_who_may_run_what(needs_approval: bool | None, approve: Any, result: str) -> None:  # noqa: FBT001
     async def main() -> None:
         async with talking(calls(("plain", {})), text("Done.")) as (model, _):
-            agent = Agent(model, [tool(plain, asks=asks)], approve=approve)
+            agent = Agent(model, [tool(plain, needs_approval=needs_approval)], approve=approve)
             events = await talk(agent, "Go.")
             (content,) = given(agent)
             assert result in content
@@ -120,7 +120,7 @@ def test_what_cannot_approve_is_refused_when_the_agent_is_made(approve: Any) -> 
 def test_a_call_that_waits_takes_a_decision_or_a_result(decision: Any, result: str) -> None:
     async def main() -> None:
         async with talking(calls(("plain", {})), text("Done.")) as (model, _):
-            deferring = [tool(plain, asks=True)]
+            deferring = [tool(plain, needs_approval=True)]
             agent = Agent(model, deferring, approve=lambda _call, _tool: Defer())
             await talk(agent, "Go.")
             (call,) = agent.deferred

@@ -292,7 +292,7 @@ class Aborting:
 def test_an_abort_while_a_finding_is_heeded_doubles_no_result(keep: bool) -> None:  # noqa: FBT001
     async def main() -> None:
         async with talking(ADD) as (model, _):
-            agent = Agent(model, [add], watches=[Spotter("add", keep=keep)])
+            agent = Agent(model, [add], guards=[Spotter("add", keep=keep)])
             agent.recorder = recorder = Aborting()
             recorder.agent = agent
             await talk(agent, "Go.")
@@ -305,7 +305,7 @@ def test_reminders_come_after_their_turn_also_between_tools() -> None:
     async def main() -> None:
         magic = calls(("add", {"a": 1, "b": 2}), words="It is magic.")
         async with talking(magic, text("Done.")) as (model, upstream):
-            agent = Agent(model, [add], watches=[Spotter("magic", interrupts=False)])
+            agent = Agent(model, [add], guards=[Spotter("magic", interrupts=False)])
             await talk(agent, "Go.")
             assert [one["content"] for one in upstream.seen[1].json["messages"]][-2:] == [
                 "3",
@@ -324,7 +324,7 @@ def test_a_watch_that_raises_is_a_complaint() -> None:
 
     async def main() -> None:
         async with talking(ADD, text("Done.")) as (model, _):
-            agent = Agent(model, [add], watches=[Broken("x"), Spotter("y")])
+            agent = Agent(model, [add], guards=[Broken("x"), Spotter("y")])
             events = await talk(agent, "Go.")
             assert given(agent) == [3]
             assert len(of(ExtensionErrorEvent, events)) > 5
@@ -340,7 +340,7 @@ def test_findings_are_no_failures_and_a_demanded_call_stays_demanded() -> None:
             agent = Agent(
                 model,
                 [add],
-                watches=[Spotter("magic")],
+                guards=[Spotter("magic")],
                 retry=AgentRetry(attempts=1, base=0.0),
                 request=Request(tool_choice=ToolChoice("required")),
             )

@@ -180,7 +180,7 @@ class Interleavings(RuleBasedStateMachine):
             retry=AgentRetry(base=0.0005),
             compaction=Compaction(window=200) if small else None,
             approve=self._approve,
-            watches=[self.mood],
+            guards=[self.mood],
         )
         self.agent.recorder = Slow()
 
@@ -199,9 +199,9 @@ class Interleavings(RuleBasedStateMachine):
                 del self.running[ends]
             return "done"
 
-        yield tool(wait, name="shared", asks=False)
-        yield tool(wait, name="exclusive", exclusive=True, asks=False)
-        yield tool(wait, name="firm", abortable=False, asks=False)
+        yield tool(wait, name="shared", needs_approval=False)
+        yield tool(wait, name="exclusive", exclusive=True, needs_approval=False)
+        yield tool(wait, name="firm", abortable=False, needs_approval=False)
         yield tool(wait, name="careful")
 
     def _turn(self) -> None:

@@ -51,7 +51,7 @@ def test_a_reminder_is_no_word_of_the_users_in_the_record_nor_in_what_is_made_of
         database = SessionDatabase(f"sqlite:///{tmp_path / 's.db'}")
         for where in ({"path": path}, {"store": database, "id": "s"}):
             async with talking(text("Hello, hello."), text("Good day.")) as (model, _):
-                first = Agent(model, watches=[RuleWatch(WATCH)])
+                first = Agent(model, guards=[RuleWatch(WATCH)])
                 async with Session(first, **where) as session:
                     await reminded(session)
                     for page in (session.to_markdown(), session.to_html()):
@@ -104,7 +104,7 @@ def test_reminders_of_a_rule_and_a_guard_are_told_apart() -> None:
 
     async def main() -> None:
         async with talking(text("Hello!"), text("Good day.")) as (model, _):
-            talker = Agent(model, watches=[Spotter("guard"), Spotter("rule")])
+            talker = Agent(model, guards=[Spotter("guard"), Spotter("rule")])
             new = await talker.run("Go.").result()
             said = [(one.source, one.text) for one in new if isinstance(one, UserMessage)]
             assert said == [

@@ -41,13 +41,13 @@ from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.request import Message, UserMessage
 
 
-@tool(asks=True)
+@tool(needs_approval=True)
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
-@tool(asks=False)
+@tool(needs_approval=False)
 def look() -> str:
     """Look."""
     return "seen"
@@ -268,7 +268,7 @@ def test_a_finding_stops_the_answer_drops_it_and_the_turn_goes_on() -> None:
     async def main() -> None:
         spotter = Spotter("magic")
         async with talking(text("It is magic, and more."), text("Plain.")) as (model, upstream):
-            agent = Agent(model, watches=[spotter])
+            agent = Agent(model, guards=[spotter])
             events = await talk(agent, "Go.")
             assert of(FindingMade, events) == [FindingMade("rule", ["spot"], "Not magic.", True)]
             dropped = [one.message for one in of(MessageEnded, events) if not one.kept]
@@ -285,7 +285,7 @@ def test_a_finding_may_keep_what_had_come() -> None:
     async def main() -> None:
         asked = calls(("look", {}), ("add", {"a": 1, "b": 2}), ("look", {}))
         async with talking(asked, text("Fine.")) as (model, _):
-            agent = Agent(model, [add, look], watches=[Spotter("add", keep=True)])
+            agent = Agent(model, [add, look], guards=[Spotter("add", keep=True)])
             await talk(agent, "Go.")
             kinds = [type(one).__name__ for one in agent.messages]
             assert kinds[:4] == ["UserMessage", "AssistantMessage", "ToolResult", "ToolResult"]
@@ -298,7 +298,7 @@ def test_a_finding_that_stops_nothing_is_told_after_the_turn() -> None:
     async def main() -> None:
         watch = Spotter("magic", interrupts=False)
         async with talking(text("It is magic."), text("Sorry.")) as (model, upstream):
-            agent = Agent(model, watches=[watch])
+            agent = Agent(model, guards=[watch])
             agent.follow_up("Later.")
             events = await talk(agent, "Go.")
             assert of(FindingMade, events) == [FindingMade("rule", ["spot"], "Not magic.", False)]
@@ -311,7 +311,7 @@ def test_a_finding_that_stops_nothing_is_told_after_the_turn() -> None:
 def test_no_watch_stops_answers_for_ever() -> None:
     async def main() -> None:
         async with talking(text("magic")) as (model, upstream):
-            agent = Agent(model, watches=[Spotter("magic")], max_turns=3)
+            agent = Agent(model, guards=[Spotter("magic")], max_turns=3)
             events = await talk(agent, "Go.")
             stopped = [one for one in of(FindingMade, events) if one.interrupts]
             assert len(stopped) == 20
@@ -397,7 +397,7 @@ class Paper:
 def test_what_was_told_as_final_has_been_written_down() -> None:
     async def main() -> None:
         async with talking(text("magic"), ADD, text("Done."), text("In short.")) as (model, _):
-            agent = Agent(model, [add], watches=[Spotter("magic")])
+            agent = Agent(model, [add], guards=[Spotter("magic")])
             agent.recorder = paper = Paper()
             told = 0
             async for event in agent.run("Go."):

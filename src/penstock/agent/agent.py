@@ -18,7 +18,7 @@ from penstock.agent.run import AgentRun
 from penstock.agent.settings import MAX_TURNS, AgentSettings
 from penstock.agent.subscribers import EventQueue, Subscriber
 from penstock.agent.tools.base import AgentTool
-from penstock.agent.tools.reading import ToolLike, read_agent_tools
+from penstock.agent.tools.functions import ToolLike, read_agent_tools
 from penstock.agent.watch import Watch
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, ToolCall, Usage
@@ -48,7 +48,7 @@ class Agent:
 
     * *approve* is asked about each call, but for tools that do not ask; ``"all"`` approves every
       call. Without it, tools that need approval are denied: a shell, changes to files, MCP servers.
-      *watches* look on while an answer comes, and may stop it: stream rules and guards.
+      *guards* read each response as it arrives and may stop it: stream rules, the edit guard.
     * *retry* says how an answer that failed in passing is retried, and *compaction* how
       long a conversation may grow; without it, it is never summed up.
     * *eager* starts a tool as soon as its own call is complete. *steering* says whether a message
@@ -68,7 +68,7 @@ class Agent:
         messages: Iterable[MessageLike] = (),
         request: Request | None = None,
         approve: Approve | Literal["all"] | None = None,
-        watches: Iterable[Watch] = (),
+        guards: Iterable[Watch] = (),
         retry: AgentRetry | None = None,
         compaction: Compaction | None = None,
         eager: bool = False,
@@ -82,7 +82,7 @@ class Agent:
             system,
             request or Request(),
             read_approve(approve),
-            tuple(watches),
+            tuple(guards),
             retry or AgentRetry(),
             compaction,
             eager,
@@ -128,9 +128,9 @@ class Agent:
         self._setup.system = system
 
     @property
-    def watches(self) -> tuple[Watch, ...]:
-        """Who looks on while an answer comes."""
-        return self._setup.watches
+    def guards(self) -> tuple[Watch, ...]:
+        """The guards that read each response as it arrives."""
+        return self._setup.guards
 
     @property
     def hooks(self) -> Hooks:

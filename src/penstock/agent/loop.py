@@ -93,7 +93,7 @@ class Loop:
         self._follow_ups = follow_ups
         complain = conversation.complain
         tools = {tool.name: tool for tool in setup.tools}
-        self._watches = Watches(setup.watches, complain)
+        self._watches = Watches(setup.guards, complain)
         self._policy = ToolPolicy(tools, setup.approve, setup.hooks, conversation)
         self._asking = Turn(setup, conversation, self.interrupt, self._policy, self._watches)
         self._turn = 0

@@ -40,7 +40,7 @@ class AgentSettings(Struct):
     system: str = ""
     request: Request = field(default_factory=Request)
     approve: Approve | None = None
-    watches: tuple[Watch, ...] = ()
+    guards: tuple[Watch, ...] = ()
     retry: AgentRetry = field(default_factory=AgentRetry)
     compaction: Compaction | None = None
     eager: bool = False

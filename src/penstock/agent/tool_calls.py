@@ -44,8 +44,8 @@ from penstock.agent.events import (
 )
 from penstock.agent.hooks import Complain, Hooks
 from penstock.agent.tools.base import AgentTool, ToolContext, ToolOutput
-from penstock.agent.tools.checking import prepare
-from penstock.agent.tools.contents import content_of
+from penstock.agent.tools.results import make_content
+from penstock.agent.tools.validate import prepare
 from penstock.errors import ToolError
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 
@@ -243,10 +243,10 @@ class ToolExecution:
     async def _ask(self, tool: AgentTool, call: ToolCall) -> Decision:
         approve, decision = self._policy.approve, self._decision
         if decision is None:
-            if approve is None and tool.asks:
+            if approve is None and tool.needs_approval:
                 decision = Deny(no_approver(tool.name))
                 _LOG.warning("%s", decision.reason)
-            elif approve is None or tool.asks is False:
+            elif approve is None or tool.needs_approval is False:
                 return Allow()
             else:
                 self._policy.emit(ApprovalRequested(call.id, call.name, call.arguments))
@@ -292,7 +292,7 @@ class ToolExecution:
 
     def _emit_update(self, partial: object) -> None:
         if self._stage == "running":
-            shown = content_of(partial)
+            shown = make_content(partial)
             self._policy.emit(ToolUpdated(self.call.id, self.call.name, shown))
 
     def _tell_start(self, arguments: dict[str, Any]) -> None:
@@ -304,7 +304,7 @@ class ToolExecution:
         call, has_run = self.call, self._stage == "running"
         self._tell_start(call.arguments)  # also of one that was refused
         result = ToolResult(call.id, call.name, output.content, output.is_error)
-        details = None if output.details is None else content_of(output.details)
+        details = None if output.details is None else make_content(output.details)
         self._stage = "ending"
         if has_run:
             result = await self._changed(result)
@@ -328,8 +328,8 @@ class ToolExecution:
 
 def _output(value: object) -> ToolOutput:
     if isinstance(value, ToolOutput):
-        return structs.replace(value, content=content_of(value))
-    return ToolOutput(content_of(value))
+        return structs.replace(value, content=make_content(value))
+    return ToolOutput(make_content(value))
 
 
 def _denied(reason: str) -> str:
@@ -404,7 +404,7 @@ class ToolCallBatch:
         """
         said = self._decisions.get(call.id)
         if isinstance(said, ToolOutput):
-            self.give(call, ToolOutput(content_of(said), said.is_error))
+            self.give(call, ToolOutput(make_content(said), said.is_error))
         elif not interrupted or isinstance(said, Retry):
             self.start(call)
         elif isinstance(said, Defer):

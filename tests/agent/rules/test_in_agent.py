@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agent.scenes import calls, of, talk, talking, text
 from penstock.agent import Agent
+from penstock.agent.edit_guard import EditGuard
 from penstock.agent.events import FindingMade
-from penstock.agent.guards import EditGuard
 from penstock.agent.rules import Rule, RuleSettings, RuleWatch
 
 
@@ -16,7 +16,7 @@ def test_an_answer_that_meets_a_rule_is_stopped_and_given_again() -> None:
     async def play() -> None:
         rule = Rule("no-foo", ("foo bar",), "Never say foo bar.")
         async with talking(text("I say foo bar."), text("I say nothing.")) as (model, upstream):
-            agent = Agent(model, watches=[RuleWatch([rule])])
+            agent = Agent(model, guards=[RuleWatch([rule])])
             events = await talk(agent, "Say it.")
             [finding] = of(FindingMade, events)
             assert (finding.source, finding.names) == ("rule", ["no-foo"])
@@ -31,7 +31,7 @@ def test_a_model_that_does_not_learn_is_not_told_for_ever() -> None:
     async def play() -> None:
         rule = Rule("no-foo", ("foo",), "No foo.", interrupt="never", repeat="after-gap", gap=1)
         async with talking(text("foo")) as (model, upstream):
-            agent = Agent(model, watches=[RuleWatch([rule], RuleSettings(budget=3))])
+            agent = Agent(model, guards=[RuleWatch([rule], RuleSettings(budget=3))])
             assert len(of(FindingMade, await talk(agent, "Say it."))) == 3
             assert len(upstream.seen) == 4
 
@@ -44,7 +44,7 @@ def test_an_edit_of_what_is_not_there_never_runs(tmp_path: Path) -> None:
 
     async def play() -> None:
         async with talking(calls(("edit_file", wrong)), text("I see.")) as (model, upstream):
-            agent = Agent(model, watches=[EditGuard(tmp_path)])
+            agent = Agent(model, guards=[EditGuard(tmp_path)])
             [finding] = of(FindingMade, await talk(agent, "Edit it."))
             assert finding.source == "guard"
             assert "is not in the file" in str(upstream.seen[1].body)

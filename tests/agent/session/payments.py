@@ -67,7 +67,7 @@ class Till:
             file.write(f"{number}\n")
 
     def tools(self) -> list[AgentTool]:
-        return [tool(self.pay, asks=True)]
+        return [tool(self.pay, needs_approval=True)]
 
     async def pay(self, number: int) -> str:
         """Pay an invoice."""

@@ -191,7 +191,7 @@ def test_rules_that_have_spoken_have_spoken_when_it_is_resumed(tmp_path: Path) -
         before = session.entries[1].id
         await session.close()
         watch = RuleWatch(rules)
-        async with Session(Agent(DemoModel(), watches=[watch]), path) as session:
+        async with Session(Agent(DemoModel(), guards=[watch]), path) as session:
             assert watch.spoken == ["quiet"]
             await session.branch(before)
             assert watch.spoken == []
@@ -316,9 +316,9 @@ def test_a_new_conversation_knows_of_no_rule_that_has_spoken(tmp_path: Path) -> 
     watch.restore(["quiet"])
 
     async def main() -> None:
-        async with Session(Agent(DemoModel(), watches=[watch], messages=[user("a")])):
+        async with Session(Agent(DemoModel(), guards=[watch], messages=[user("a")])):
             assert watch.spoken == ["quiet"]  # it goes on
-        async with Session(Agent(DemoModel(), watches=[watch]), tmp_path / "s.jsonl"):
+        async with Session(Agent(DemoModel(), guards=[watch]), tmp_path / "s.jsonl"):
             assert watch.spoken == []
 
     run(main())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, assert_type
 
 import pytest
 
 from agent.tools.contexts import Heard
 from models.loopback_servers import run
-from penstock.agent.tools import AgentTool, ToolContext, tool
+from penstock.agent.tools import AgentTool, ToolContext, read_agent_tools, tool
 from penstock.errors import ToolError, UsageError
+from penstock.tools import Tool
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -54,14 +56,46 @@ def test_a_decorated_function_is_a_tool() -> None:
     assert ran(add, a=1, b=5) == 6
 
 
+def test_a_decorated_function_can_be_called() -> None:
+    async def main() -> None:
+        assert_type(await add(1), int)
+        assert await add(1, b=5) == 6
+
+    run(main())
+    assert list(inspect.signature(add).parameters) == ["a", "b"]
+
+
+def test_a_function_that_is_decorated_with_options_can_be_called() -> None:
+    @tool(name="double-up")
+    def double(text: str, *, times: int = 2) -> str:
+        return text * times
+
+    assert_type(double("a"), str)
+    assert double("a", times=3) == "aaa"
+    assert ran(double, text="b") == "bb"
+    with pytest.raises(TypeError):
+        double(3, 4)  # type: ignore[arg-type, call-arg]
+
+
+def test_a_static_method_can_be_called_by_its_class() -> None:
+    class Boat:
+        @tool
+        @staticmethod
+        def sail(to: str) -> str:
+            return f"to {to}"
+
+    assert Boat.sail("Oban") == "to Oban"
+    assert Boat().sail("Oban") == "to Oban"
+
+
 def test_options_go_with_the_decorator() -> None:
-    @tool(name="sum-up", description="Adds.", exclusive=True, abortable=False, asks=True)
+    @tool(name="sum-up", description="Adds.", exclusive=True, abortable=False, needs_approval=True)
     def total(*numbers: float) -> float:
         """Say something else."""
         return sum(numbers)
 
     assert (total.name, total.tool.description) == ("sum-up", "Adds.")
-    assert (total.exclusive, total.abortable, total.asks, total.lenient) == (
+    assert (total.exclusive, total.abortable, total.needs_approval, total.lenient) == (
         True, False, True, False,
     )  # fmt: skip
     assert ran(total, numbers=[1, 2.5]) == 3.5
@@ -345,12 +379,12 @@ def takes_nonsense(thing: Nonesuch) -> None: ...  # type: ignore[name-defined]  
     ("function", "words"),
     [
         pytest.param(lambda: 1, "<lambda>", id="a function without a name"),
-        pytest.param(Counter, "not of", id="a class"),
+        pytest.param(Counter, "not from", id="a class"),
         pytest.param(Counter.up, "needs its object", id="a method without its object"),
         pytest.param(takes_unknown, "`thing`", id="a hint without a JSON form"),
         pytest.param(takes_nonsense, "Nonesuch", id="a hint that means nothing"),
         pytest.param(add, "already", id="a tool"),
-        pytest.param("add", "not of 'add'", id="no function at all"),
+        pytest.param("add", "not from 'add'", id="no function at all"),
     ],
 )
 def test_what_no_model_could_be_told_of_is_refused_at_once(function: Any, words: str) -> None:
@@ -360,7 +394,7 @@ def test_what_no_model_could_be_told_of_is_refused_at_once(function: Any, words:
 
 @pytest.mark.parametrize("name", ["", "two words", "über", "a" * 65, "a.b", "a\n"])
 def test_a_name_that_no_provider_takes_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="no name"):
+    with pytest.raises(UsageError, match="invalid tool name"):
         tool(greet, name=name)
 
 
@@ -377,5 +411,68 @@ def test_a_lenient_tool_takes_what_comes() -> None:
 
     assert ran(made, size="large") == "large"
     assert ran(tool(sized, lenient=True), size="large", colour="red") == "large"
-    with pytest.raises(ToolError, match="`size` cannot be read"):
+    with pytest.raises(ToolError, match="invalid value for `size`"):
         ran(tool(sized), size="large")
+
+
+# --- any mixture ---
+
+
+def tide(harbour: str) -> str:
+    """Tell the tide."""
+    return f"{harbour}: six"
+
+
+async def wind(**arguments: Any) -> dict[str, Any]:
+    return arguments
+
+
+SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
+
+
+def test_functions_tools_and_pairs_can_be_mixed() -> None:
+    made = tool(tide, name="made")
+    tools = read_agent_tools(
+        [
+            tide,
+            made,
+            (Tool("wind", "Tell the wind.", SCHEMA), wind),
+            ({"type": "function", "function": {"name": "gust", "parameters": SCHEMA}}, wind),
+            [tool(tide, name="inner")],
+        ]
+    )
+    assert [each.name for each in tools] == ["tide", "made", "wind", "gust", "inner"]
+    assert tools[1] is made
+    assert tools[2].tool.parameters == SCHEMA
+    assert run(tools[3].run({"at": "sea"}, Heard())) == {"at": "sea"}  # type: ignore[arg-type]
+
+
+def test_the_function_of_a_pair_may_ask_for_the_context() -> None:
+    def who(at: str, context: ToolContext) -> str:
+        return f"{context.id} at {at}"
+
+    (made,) = read_agent_tools([({"name": "who", "parameters": SCHEMA}, who)])
+    assert run(made.run({"at": "sea"}, Heard())) == "call_1 at sea"  # type: ignore[arg-type]
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="several tools have the name tide"):
+        read_agent_tools([tide, tool(tide)])
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param("tide", id="a text"),
+        pytest.param({"name": "tide"}, id="a mapping"),
+        pytest.param(tool(tide), id="one tool"),
+        pytest.param([{"name": "tide"}], id="a description without a function"),
+        pytest.param([Tool("tide")], id="a tool without a function"),
+        pytest.param([3], id="a number"),
+        pytest.param([({"description": "nameless"}, tide)], id="a description without a name"),
+        pytest.param([None], id="nothing"),
+    ],
+)
+def test_what_cannot_be_a_tool_is_refused(items: Any) -> None:
+    with pytest.raises(UsageError):
+        read_agent_tools(items)

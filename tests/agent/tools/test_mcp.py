@@ -19,9 +19,7 @@ from agent.tools.contexts import Heard
 from agent.tools.watching import PATIENCE, is_alive, until
 from models.loopback_servers import run
 from penstock.agent.tools import AgentTool, MCPServer, ToolOutput
-from penstock.agent.tools.mcp.listing import MAX_TOOLS
-from penstock.agent.tools.mcp.places import Address, Command
-from penstock.agent.tools.mcp.server import MAX_REASON
+from penstock.agent.tools.mcp import MAX_REASON, MAX_TOOLS, HTTPEndpoint, StdioEndpoint
 from penstock.errors import ProviderError, ToolError, UsageError
 from penstock.messages import Text
 from penstock.request import Image
@@ -84,7 +82,7 @@ def test_tools_are_listed_with_names_that_every_provider_takes(example: Open) ->
     add = named(example.server, "ex_add")
     assert add.tool.description == "Add two numbers."
     assert add.tool.parameters["required"] == ["a", "b"]
-    assert add.asks
+    assert add.needs_approval
 
 
 def test_a_call_gives_text_with_what_is_structured_beside_it(example: Open) -> None:
@@ -98,9 +96,9 @@ def test_every_kind_of_content_is_shown_or_named(example: Open) -> None:
     assert output.content == [
         Text("text"),
         picture,
-        Text("(sound, audio/wav, that cannot be shown)"),
+        Text("(audio, audio/wav, cannot be shown)"),
         Text("inside"),
-        Text("(file:///b, application/zip, that cannot be shown)"),
+        Text("(file:///b, application/zip, cannot be shown)"),
         picture,
         Text("log: file:///log (The log)"),
     ]
@@ -175,9 +173,9 @@ def test_the_same_tools_are_reached_over_http(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             http_server() as url,
-            MCPServer.http(url, headers={"X-Boat": "Anna"}, asks=False) as server,
+            MCPServer.http(url, headers={"X-Boat": "Anna"}, needs_approval=False) as server,
         ):
-            assert not named(server, "add").asks
+            assert not named(server, "add").needs_approval
             assert (await called(server, "add", a=1, b=2)).content == "3"
             assert (await called(server, "header", name="x-boat")).content == "Anna"
             wait = named(server, "wait").run({"marks": str(tmp_path)}, Heard())
@@ -195,7 +193,7 @@ def test_an_address_where_nobody_is_fails_at_once() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        with pytest.raises(ProviderError, match="cannot be used"):
+        with pytest.raises(ProviderError, match="cannot use MCP server"):
             async with MCPServer.http(f"http://127.0.0.1:{port}/mcp?key=secret"):
                 pass
 
@@ -271,7 +269,7 @@ def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", 0.2)
 
     async def main() -> None:
-        with pytest.raises(ProviderError, match=r"no answer within 0\.1 s"):
+        with pytest.raises(ProviderError, match=r"no response within 0\.1 s"):
             async with script("silent", start_seconds=0.1):
                 pass
 
@@ -351,7 +349,7 @@ def test_a_list_that_stops_coming_is_given_up() -> None:
     async def main() -> None:
         async with script("stalls", start_seconds=PATIENCE) as server:
             server._start_seconds = 0.1
-            with pytest.raises(ProviderError, match=r"no answer within 0\.1 s"):
+            with pytest.raises(ProviderError, match=r"no response within 0\.1 s"):
                 await server.refresh()
 
     run(main())
@@ -370,7 +368,7 @@ def test_a_long_reason_for_a_failure_is_cut() -> None:
 @pytest.mark.parametrize("command", ["nonesuch-command", "false"])
 def test_a_command_that_does_not_start_is_told(command: str) -> None:
     async def main() -> None:
-        with pytest.raises(ProviderError, match=f"the MCP server {command} cannot be used"):
+        with pytest.raises(ProviderError, match=f"cannot use MCP server {command}"):
             async with MCPServer.stdio(command):
                 pass
 
@@ -381,7 +379,7 @@ def test_a_server_is_opened_once() -> None:
     async def main() -> None:
         server = script("good")
         async with server:
-            with pytest.raises(UsageError, match="opened once"):
+            with pytest.raises(UsageError, match="opened only once"):
                 await server.__aenter__()
 
     run(main())
@@ -392,9 +390,9 @@ def test_a_server_is_opened_once() -> None:
 
 def test_settings_are_read_as_clients_keep_them() -> None:
     child = MCPServer({"command": "npx", "args": ["-y", "boats"], "env": {"A": "b"}, "disabled": 0})
-    assert child.place == Command("npx", ["-y", "boats"], {"A": "b"})
+    assert child.endpoint == StdioEndpoint("npx", ["-y", "boats"], {"A": "b"})
     far = MCPServer({"type": "http", "url": "https://boats.example/mcp", "headers": {"A": "b"}})
-    assert far.place == Address("https://boats.example/mcp", {"A": "b"})
+    assert far.endpoint == HTTPEndpoint("https://boats.example/mcp", {"A": "b"})
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,8 @@ from mcp.types import (
 from agent.tools.contexts import Heard
 from agent.tools.watching import until
 from models.loopback_servers import run
-from penstock.agent.tools.contents import MAX_PICTURE_BYTES
-from penstock.agent.tools.mcp.listing import MAX_NAME, lawful_names
-from penstock.agent.tools.mcp.outputs import read_output
-from penstock.agent.tools.mcp.progress import Progress
+from penstock.agent.tools.mcp import MAX_NAME, ProgressUpdates, make_valid_names, read_output
+from penstock.agent.tools.results import MAX_IMAGE_BYTES
 from penstock.messages import Text
 from penstock.request import Image
 
@@ -50,12 +48,12 @@ def test_a_picture_is_of_the_kind_that_it_begins_as() -> None:
 @pytest.mark.parametrize(
     ("data", "kind", "why"),
     [
-        pytest.param(encoded(b"<svg/>"), "image/svg+xml", "that cannot be shown", id="a drawing"),
-        pytest.param("not base64!", "image/png", "that cannot be shown", id="no base64"),
-        pytest.param(encoded(PNG)[:-1], "image/png", "that cannot be shown", id="cut"),
-        pytest.param("", "image/png", "that cannot be shown", id="empty"),
+        pytest.param(encoded(b"<svg/>"), "image/svg+xml", "cannot be shown", id="a drawing"),
+        pytest.param("not base64!", "image/png", "cannot be shown", id="no base64"),
+        pytest.param(encoded(PNG)[:-1], "image/png", "cannot be shown", id="cut"),
+        pytest.param("", "image/png", "cannot be shown", id="empty"),
         pytest.param(
-            encoded(PNG + bytes(MAX_PICTURE_BYTES)),
+            encoded(PNG + bytes(MAX_IMAGE_BYTES)),
             "image/png", "4,666,680 characters, too large to be shown", id="too large",
         ),
     ],
@@ -68,7 +66,7 @@ def test_pictures_beside_text_stay_in_order() -> None:
     blocks = [ImageContent(data=data, mime_type="image/png") for data in ("?", encoded(PNG))]
     content = read_output(CallToolResult(content=list(blocks))).content
     assert content == [
-        Text("(image/png, that cannot be shown)"),
+        Text("(image/png, cannot be shown)"),
         Image("image/png", encoded(PNG)),
     ]
 
@@ -82,20 +80,20 @@ def test_pictures_beside_text_stay_in_order() -> None:
     ],
 )
 def test_names_become_lawful_and_stay_apart(names: list[str], lawful: list[str]) -> None:
-    assert lawful_names(names, "ex.") == lawful
+    assert make_valid_names(names, "ex.") == lawful
     assert all(len(name) <= MAX_NAME for name in lawful)
 
 
 def test_progress_is_shown_now_and_then_and_the_latest_always() -> None:
     async def main() -> None:
         heard = Heard()
-        progress = Progress(heard)
+        progress = ProgressUpdates(heard)
         for step in range(1, 1001):
-            await progress.tell(step, 1000, None)
+            await progress.add(step, 1000, None)
         assert heard.updates == ["1/1000"]
         await until(lambda: len(heard.updates) == 2)
         assert heard.updates[1] == "1000/1000"
-        await progress.tell(1, None, "late")
+        await progress.add(1, None, "late")
         progress.close()
         await asyncio.sleep(0.1)
         assert "1 late" not in heard.updates

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from agent.tools.contexts import Heard
 from penstock import _json
 from penstock.agent.tools import prepare, tool
-from penstock.agent.tools.signatures import Signature
+from penstock.agent.tools.signatures import FunctionSignature
 from penstock.errors import ToolError, UsageError
 from penstock.messages import ToolCall
 from penstock.values import Schema
@@ -104,7 +104,7 @@ def test_an_argument_is_what_its_hint_says(hint: Any, given_: Any, wanted: Any) 
     def function(value: Any) -> None: ...
 
     function.__annotations__["value"] = hint
-    signature = Signature(function, {})
+    signature = FunctionSignature(function, {})
     assert Schema(signature.schema).accepts({"value": given_})
     value = signature.bind({"value": given_}, Heard()).arguments["value"]
     assert value == wanted
@@ -114,7 +114,7 @@ def test_an_argument_is_what_its_hint_says(hint: Any, given_: Any, wanted: Any) 
 def test_a_recursive_type_is_defined_once() -> None:
     def function(tree: Tree, other: Tree) -> None: ...
 
-    schema = Signature(function, {}).schema
+    schema = FunctionSignature(function, {}).schema
     assert schema["properties"]["tree"] == {"$ref": "#/$defs/Tree"}
     assert list(schema["$defs"]) == ["Tree"]
     assert not Schema(schema).accepts({"tree": {"value": "x"}, "other": {"value": 1}})
@@ -129,7 +129,7 @@ def test_words_stand_in_a_hint_before_those_of_the_docstring() -> None:
     ) -> None: ...
 
     said = dict.fromkeys("abcd", "in the docstring")
-    properties = Signature(function, said).schema["properties"]
+    properties = FunctionSignature(function, said).schema["properties"]
     assert [properties[name]["description"] for name in "abcd"] == [
         "in the hint", "in the meta", "in the docstring", "and optional",
     ]  # fmt: skip
@@ -146,7 +146,7 @@ def test_a_default_is_shown_if_json_has_a_form_for_it() -> None:
         nothing: int = None,  # type: ignore[assignment]  # noqa: RUF013 - people write this
     ) -> None: ...
 
-    signature = Signature(function, {})
+    signature = FunctionSignature(function, {})
     properties = signature.schema["properties"]
     assert properties["colour"]["default"] == "red"
     assert properties["folder"]["default"] == "src"
@@ -162,7 +162,7 @@ def test_every_kind_of_parameter_is_given_as_it_takes_it() -> None:
     ) -> tuple[Any, ...]:
         return first, second, third, rest, fourth, others
 
-    signature = Signature(function, {})
+    signature = FunctionSignature(function, {})
     assert signature.schema["required"] == ["first", "second", "fourth"]
     assert signature.schema["properties"]["rest"] == {"type": "array", "items": {"type": "integer"}}
     assert signature.schema["additionalProperties"] == {"type": "integer"}
@@ -178,7 +178,7 @@ def test_every_kind_of_parameter_is_given_as_it_takes_it() -> None:
 
 
 def test_a_parameter_without_a_hint_takes_anything() -> None:
-    signature = Signature(lambda x, y=1: (x, y), {})
+    signature = FunctionSignature(lambda x, y=1: (x, y), {})
     assert signature.schema["properties"] == {"x": {}, "y": {"default": 1}}
     assert signature.bind({"x": [{}]}, Heard()).args == ([{}], 1)
 
@@ -186,15 +186,15 @@ def test_a_parameter_without_a_hint_takes_anything() -> None:
 def test_an_argument_that_only_looks_right_is_told_by_name() -> None:
     def function(day: date) -> None: ...
 
-    with pytest.raises(ToolError, match="`day` cannot be read: Invalid RFC3339"):
-        Signature(function, {}).bind({"day": "soon"}, Heard())
+    with pytest.raises(ToolError, match="invalid value for `day`: Invalid RFC3339"):
+        FunctionSignature(function, {}).bind({"day": "soon"}, Heard())
 
 
 def test_a_union_deep_inside_that_cannot_be_told_apart_is_refused() -> None:
     def function(days: list[date | str]) -> None: ...
 
     with pytest.raises(UsageError, match=r"`days`.*more than one str-like"):
-        Signature(function, {})
+        FunctionSignature(function, {})
 
 
 def test_something_without_a_signature_is_refused() -> None:
@@ -203,8 +203,8 @@ def test_something_without_a_signature_is_refused() -> None:
 
         def __call__(self) -> None: ...
 
-    with pytest.raises(UsageError, match="cannot be seen"):
-        Signature(Odd(), {})
+    with pytest.raises(UsageError, match="are unknown"):
+        FunctionSignature(Odd(), {})
 
 
 # --- round trip ----------------------------------------------------------------------------------
@@ -256,5 +256,5 @@ def test_what_python_writes_as_json_comes_back_as_it_was(data: st.DataObject) ->
     made = tool(function)
     written = _json.decode(_json.encode(msgspec.to_builtins(value, str_keys=True, enc_hook=str)))
     arguments = prepare(made, ToolCall("1", "function", {"value": written}))
-    bound = Signature(function, {}).bind(arguments, Heard())
+    bound = FunctionSignature(function, {}).bind(arguments, Heard())
     assert bound.arguments["value"] == value

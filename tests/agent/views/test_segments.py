@@ -9,7 +9,7 @@ from penstock.agent.views import AgentSegments
 from penstock.messages import ToolCall
 
 
-@tool(asks=True)
+@tool(needs_approval=True)
 def write_file(path: str, content: str) -> str:
     """Write a file."""
     return f"{len(content)} characters to {path}"

@@ -112,9 +112,9 @@ def tools() -> Iterator[AgentTool]:
     def fail(n: int = 1) -> str:
         raise ToolError(f"failed {n}")
 
-    yield tool(count, name="count", asks=False)
-    yield tool(fail, name="fail", asks=False)
-    yield tool(count, name="careful", asks=True)
+    yield tool(count, name="count", needs_approval=False)
+    yield tool(fail, name="fail", needs_approval=False)
+    yield tool(count, name="careful", needs_approval=True)
 
 
 # --- scenes ---
@@ -181,7 +181,7 @@ def agent_of(scene: Scene) -> Agent:
         tools(),
         approve=approve,
         eager=scene.eager,
-        watches=[RuleWatch([Rule("no-halt", ("halt",), "Go on.")])],
+        guards=[RuleWatch([Rule("no-halt", ("halt",), "Go on.")])],
         retry=AgentRetry(attempts=2, base=0.0),
         max_turns=6,
     )

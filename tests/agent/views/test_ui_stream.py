@@ -67,7 +67,7 @@ def fail() -> str:
     raise ToolError("no such thing")
 
 
-@tool(asks=True)
+@tool(needs_approval=True)
 def write_file(path: str, content: str) -> str:
     """Write a file."""
     return f"{len(content)} characters to {path}"
@@ -293,7 +293,7 @@ def test_an_answer_that_is_asked_for_again_has_a_step_of_its_own() -> None:
 
 def test_what_a_rule_says_stays_in_the_message() -> None:
     watch = RuleWatch([Rule("no-hello", ("hello",), "Say no hello.")])
-    chunks = told(text("Hello, hello."), text("Good day."), watches=[watch])
+    chunks = told(text("Hello, hello."), text("Good day."), guards=[watch])
     order = [kind for kind in kinds(chunks) if kind.startswith(("data-", "start-"))]
     assert order == ["start-step", "data-dropped", "data-finding", "data-reminder", "start-step"]
     (said,) = of("data-reminder", chunks)

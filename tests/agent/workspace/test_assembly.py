@@ -9,7 +9,7 @@ from penstock.agent.workspace import workspace_tools
 
 def test_what_changes_something_runs_alone_and_asks(tmp_path: Path) -> None:
     tools = {each.name: each for each in workspace_tools(tmp_path)}
-    assert {name: (each.exclusive, each.asks) for name, each in tools.items()} == {
+    assert {name: (each.exclusive, each.needs_approval) for name, each in tools.items()} == {
         "read_file": (False, False),
         "list_files": (False, False),
         "write_file": (True, True),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.workspace.working import Workspace
-from penstock.agent.tools import contents
+from penstock.agent.tools import results
 from penstock.agent.workspace import files
 from penstock.agent.workspace.files import MAX_SHOWN_CHARS
 from penstock.errors import ToolError
@@ -79,9 +79,9 @@ def test_a_picture_is_looked_at(work: Workspace) -> None:
 def test_a_picture_that_no_provider_takes_is_refused(
     work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "MAX_PICTURE_BYTES", 9)
+    monkeypatch.setattr(results, "MAX_IMAGE_BYTES", 9)
     work.put("a.png", b"\x89PNG\r\n\x1a\n\0\xff")
-    with pytest.raises(ToolError, match="too large to look at"):
+    with pytest.raises(ToolError, match="image is too large"):
         work.use("read_file", path="a.png")
 
 

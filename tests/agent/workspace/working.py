@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.tools.contexts import Heard
 from models.loopback_servers import run
-from penstock.agent.tools import AgentTool, ToolOutput, content_of, prepare
+from penstock.agent.tools import AgentTool, ToolOutput, make_content, prepare
 from penstock.agent.workspace import workspace_tools
 from penstock.messages import ToolCall
 
@@ -23,7 +23,7 @@ class Workspace:
 
     def use(self, tool: str, /, **arguments: Any) -> Any:
         """Call *tool* as an agent does; give what the model would see."""
-        return content_of(self.output(tool, **arguments))
+        return make_content(self.output(tool, **arguments))
 
     def output(self, tool: str, /, **arguments: Any) -> Any:
         """Call *tool*; give what it gives."""

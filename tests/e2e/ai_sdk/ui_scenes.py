@@ -53,7 +53,7 @@ def says(*content: Text | Thinking | ToolCall) -> AssistantMessage:
     return AssistantMessage("m", "spoken", [*content], "tool_use" if calls else "stop")
 
 
-@tool(asks=False)
+@tool(needs_approval=False)
 async def get_weather(city: str, days: int, context: ToolContext) -> dict[str, object]:
     """Weather of a city."""
     for day in range(days):
@@ -83,7 +83,7 @@ def careful() -> Agent:
 def stopping() -> Agent:
     """Abort the run from within, as a limit of the server's would."""
 
-    @tool(asks=False)
+    @tool(needs_approval=False)
     async def stop() -> str:
         """Stop everything."""
         await agent.abort()

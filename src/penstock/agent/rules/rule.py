@@ -1,27 +1,63 @@
-"""A rule: what to look for in an answer, where, and what to tell the model when it is there."""
+"""A rule: the conditions to search for, where to search, and the text for the model.
+
+A scope is made of words. ``text`` and ``thinking`` are the model's text and reasoning; ``tool`` (or
+``toolcall``) is any call, ``tool:NAME`` or just ``NAME`` the calls of one tool; ``NAME(glob)`` and
+``tool(glob)`` are calls with a path that matches. The default is text and any call, without
+reasoning.
+
+In a glob, ``*`` and ``?`` stay within a folder, ``**`` matches any number of folders, ``[…]`` is
+one of some characters and ``{a,b}`` one of some words. A glob without a slash is compared with the
+name of the file, wherever it is. Paths are compared with forward slashes, whatever the model
+writes.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from penstock.agent.rules.nodes import compile_quietly
-from penstock.agent.rules.scopes import DEFAULT_SCOPE, Kind, Scope, read_scope
+from penstock.agent.rules.matcher import compile_condition
 from penstock.errors import PenstockError
 
 Interrupt = Literal["always", "prose-only", "tool-only", "never"]
-"""When a rule stops the answer; when it does not, the model is told after the turn."""
+"""When a rule stops the response; otherwise the model is notified after the turn."""
 
 Repeat = Literal["once", "after-gap"]
-"""Whether a rule speaks once in a conversation, or again after some turns."""
+"""Whether a rule fires once in a conversation, or again after some turns."""
+
+Kind = Literal["text", "thinking", "tool"]
+"""The kind of stream that a rule applies to."""
 
 GAP: Final = 10
-"""How many turns a rule is silent that may repeat itself: long enough for the model to forget."""
+"""How many turns pass before a rule that repeats fires again: long enough to be forgotten."""
 
 BUDGET: Final = 8
-"""How often rules speak in one prompt: a model that goes on after that will not learn it now."""
+"""How often rules fire in one prompt: a model that continues after that will not learn it now."""
+
+MAX_PATH: Final = 4_096
+"""How long a path may be to be compared with globs: the limit of Linux."""
+
+DEFAULT_SCOPE: Final = ("text", "tool")
+"""The scope of a rule that has none."""
+
+_SCOPE_WORD: Final = re.compile(r"(?P<prefix>tool:)?(?P<name>[\w.:/-]*\w)(?:\((?P<glob>[^()]+)\))?")
+_ANY_TOOL: Final = ("tool", "toolcall")
+_PROSE: Final[dict[str, Kind]] = {"text": "text", "thinking": "thinking"}
+
+SCOPE_KINDS: Final = frozenset({*_ANY_TOOL, *_PROSE})
+"""Words of a scope that are not names of tools; they are written in lower case."""
+
+_GLOB_PIECES: Final = re.compile(
+    r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)"
+    r"|(?P<set>\[[!^]?\]?[^\]]*\])|(?P<open>\{(?=[^{}]*\}))|(?P<close>\})|(?P<comma>,)|(?P<char>.)",
+    re.DOTALL,
+)
+_GLOB_PATTERNS: Final = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
+_SPECIAL: Final = re.compile(r"[\\&~|\[]|(?<=-)-")  # in a set, to `re` but not to a glob
 
 
 class RuleError(PenstockError):
@@ -37,10 +73,10 @@ class RuleError(PenstockError):
 
 
 class RuleSettings(Struct, frozen=True):
-    """What holds for all rules that do not say otherwise.
+    """The settings of all rules that have none of their own.
 
-    *context* says whether what had arrived of a stopped answer is shown to the model again.
-    *budget* is how often rules may speak in one prompt.
+    *context* decides whether the model sees again what had arrived of a stopped response.
+    *budget* is how often rules may fire in one prompt.
     """
 
     enabled: bool = True
@@ -51,13 +87,29 @@ class RuleSettings(Struct, frozen=True):
     budget: int = BUDGET
 
 
-class Rule(Struct, frozen=True):
-    """Regular expressions to look for, where to look, and the *text* that the model is told.
+class Scope(Struct, frozen=True):
+    """One place where a rule applies; an empty *tool* is any, an empty *glob* any path or none."""
 
-    *scope* is made of the words that `scopes` explains, *globs* narrows it to calls that name a
-    path which fits one of them. *interrupt*, *repeat*, *gap* and *keep* are those of the settings
-    unless the rule has its own. Raises `RuleError` where one of *conditions* or *scope* cannot be
-    read, or no stream could ever match.
+    kind: Kind
+    tool: str = ""
+    glob: str = ""
+
+    def covers(self, kind: Kind, tool: str = "") -> bool:
+        """Return whether a stream of *kind*, of a call of *tool*, is searched."""
+        return self.kind == kind and self.tool in ("", tool)
+
+    def admits(self, paths: list[str]) -> bool:
+        """Return whether a call with these *paths* is searched."""
+        return not self.glob or any(matches_glob(path, self.glob) for path in paths)
+
+
+class Rule(Struct, frozen=True):
+    """Regular expressions to search for, where to search, and the *text* for the model.
+
+    *scope* is made of the words that this module describes, *globs* narrows it to calls with a path
+    that matches one of them. *interrupt*, *repeat*, *gap* and *keep* default to those of the
+    settings. Raises `RuleError` if one of *conditions* or *scope* is invalid, or if no stream could
+    ever match.
     """
 
     name: str
@@ -73,48 +125,99 @@ class Rule(Struct, frozen=True):
     def __post_init__(self) -> None:
         self.patterns()
         if not self.scopes():
-            reason = "globs are for calls, and no call is in its scope"
-            raise RuleError(self.name, reason if self.globs else "it looks nowhere")
+            reason = "its globs apply to calls only, but no call is in its scope"
+            raise RuleError(self.name, reason if self.globs else "its scope is empty")
         if self.gap is not None and self.gap < 1:
-            raise RuleError(self.name, "its gap is less than one turn")
+            raise RuleError(self.name, f"gap must be at least 1 turn, got {self.gap}")
 
     def patterns(self) -> list[re.Pattern[str]]:
-        """Give the conditions, compiled."""
+        """Return the compiled conditions."""
         if not self.conditions:
-            raise RuleError(self.name, "it has no condition")
-        compiled = []
-        for condition in self.conditions:
-            pattern = compile_condition(condition)
-            if isinstance(pattern, str):
-                raise RuleError(self.name, pattern)
-            compiled.append(pattern)
-        return compiled
+            raise RuleError(self.name, "no condition")
+        try:
+            return [compile_condition(condition) for condition in self.conditions]
+        except ValueError as exc:
+            raise RuleError(self.name, str(exc)) from exc
 
     def scopes(self) -> list[Scope]:
-        """Give the places where the rule looks; with globs that is only at calls."""
+        """Return the places where the rule applies; with globs only those at calls."""
         scopes = []
-        for token in self.scope:
-            scope = read_scope(token)
+        for word in self.scope:
+            scope = parse_scope(word)
             if scope is None:
-                raise RuleError(self.name, f"its scope {token!r} means nothing")
+                raise RuleError(self.name, f"invalid scope {word!r}")
             if scope.kind == "tool" or not self.globs:
                 scopes.append(scope)
         return scopes
 
     def covers(self, kind: Kind, tool: str = "") -> bool:
-        """Tell whether the rule looks at a stream of *kind*."""
+        """Return whether the rule applies to a stream of *kind*."""
         return any(scope.covers(kind, tool) for scope in self.scopes())
 
 
-def compile_condition(condition: str) -> re.Pattern[str] | str:
-    """Compile *condition*, or say why it is none.
+def parse_scope(word: str) -> Scope | None:
+    """Parse one word of a scope; return None if it is invalid."""
+    found = _SCOPE_WORD.fullmatch(word.strip())
+    if found is None:
+        return None
+    name, glob = found["name"], found["glob"] or ""
+    if found["prefix"]:
+        return Scope("tool", name, glob)
+    if name in _ANY_TOOL:
+        return Scope("tool", "", glob)
+    if name in _PROSE:
+        return None if glob else Scope(_PROSE[name])
+    return Scope("tool", name, glob)
 
-    ``^`` and ``$`` are the borders of lines: what is looked at is mostly code.
-    """
+
+# --- paths and globs ---
+
+
+def holds_path(key: str) -> bool:
+    """Return whether an argument called *key* holds a path, or a list of paths."""
+    return key.lower().endswith(("path", "paths"))
+
+
+def list_spellings(path: str, folder: str) -> list[str]:
+    """List the ways to write *path*: as given, without ``./``, absolute, relative to *folder*."""
+    if not path or len(path) > MAX_PATH:
+        return []
+    given = path.replace("\\", "/")
+    folder = folder.replace("\\", "/")
+    plain = posixpath.normpath(given)
+    absolute = posixpath.normpath(posixpath.join(folder, given))
+    relative = posixpath.relpath(absolute, folder) if absolute.startswith("/") else plain
+    return list(dict.fromkeys([given, plain, absolute, relative]))
+
+
+def matches_glob(path: str, glob: str) -> bool:
+    """Return whether *glob* matches *path*, all of it or its last name."""
+    pattern = _compile_glob(glob.removeprefix("./"))
+    return bool(pattern.fullmatch(path) or pattern.fullmatch(posixpath.basename(path)))
+
+
+@lru_cache(maxsize=512)
+def _compile_glob(glob: str) -> re.Pattern[str]:
+    depth = 0
+    parts = []
+    for found in _GLOB_PIECES.finditer(glob):
+        kind = str(found.lastgroup)
+        if kind == "open":
+            depth += 1
+            parts.append("(?:")
+        elif kind == "close" and depth:
+            depth -= 1
+            parts.append(")")
+        elif kind == "comma" and depth:
+            parts.append("|")
+        elif kind == "set":
+            inside = found[0][1:-1]
+            negation = "^" if inside[:1] in {"!", "^"} else ""
+            plain = _SPECIAL.sub(r"\\\g<0>", inside[len(negation) :])
+            parts.append(f"[{negation}{plain}]")
+        else:
+            parts.append(_GLOB_PATTERNS.get(kind) or re.escape(found[0]))
     try:
-        pattern = compile_quietly(condition, re.MULTILINE)
-    except (re.error, OverflowError, RecursionError) as exc:
-        return f"its condition {condition!r} is no regular expression: {exc}"
-    if pattern.search(""):
-        return f"its condition {condition!r} is met by no text at all"
-    return pattern
+        return re.compile("".join(parts), re.DOTALL)
+    except re.error:  # a set such as `[z-a]`, which is then taken literally
+        return re.compile(re.escape(glob))

@@ -1,8 +1,8 @@
-"""The streams of one answer: each block of text or thinking, and each value in a call's arguments.
+r"""The streams of one response: each block of text or reasoning, and each value of a call.
 
-A stream is looked through on its own, and tells which rules are met in it. Of a call, every value
-is a stream: text as it is meant, anything else as JSON has it. A rule that asks for a path is met
-once the path is known, which may be after what it looks for.
+A stream is searched on its own and returns the rules that match in it. Every value in the arguments
+of a call is a stream: strings are searched decoded (``"`` is one character, not ``\"``), any other
+value as JSON. A rule with a glob matches once the path is known, which may be after its condition.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from penstock.agent.rules.arguments import ArgumentReader, scalar_text
-from penstock.agent.rules.finding import Conditions, Finder
-from penstock.agent.rules.paths import fits, names_path, spellings
-from penstock.agent.rules.rule import Rule
-from penstock.agent.rules.scopes import Kind, Scope
+from penstock import _json
+from penstock.agent.rules.matcher import ConditionSet, Matcher
+from penstock.agent.rules.rule import Kind, Rule, holds_path, list_spellings, matches_glob
 from penstock.events import (
     TextDelta,
     TextEnd,
@@ -23,19 +21,20 @@ from penstock.events import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from penstock.values import IncrementalJSON
 from penstock.values.incremental_state import Change
 
-Piece = TextDelta | ThinkingDelta | ToolCallDelta
-Ending = TextEnd | ThinkingEnd | ToolCallEnd
+BlockDelta = TextDelta | ThinkingDelta | ToolCallDelta
+BlockEnd = TextEnd | ThinkingEnd | ToolCallEnd
 
 MAX_PATHS: Final = 400
-"""How many spellings of paths a call is known by: each is held against each glob."""
+"""How many spellings of paths are kept for a call: each is compared with each glob."""
 
-Met = tuple[Rule, str]
-"""A rule that is met, and the path that the call names."""
+RuleMatch = tuple[Rule, str]
+"""A rule that matches, and the first path of the call."""
 
 
-class Lookups:
+class StreamRules:
     """The rules for one kind of stream, with their conditions as one set."""
 
     def __init__(self, rules: Iterable[Rule], kind: Kind, tool: str = "") -> None:
@@ -45,119 +44,137 @@ class Lookups:
             for rule in self.rules
         }
         self._owners = [rule for rule in self.rules for _ in rule.conditions]
-        self.conditions = Conditions([each for rule in self.rules for each in rule.patterns()])
+        self.conditions = ConditionSet([each for rule in self.rules for each in rule.patterns()])
 
-    def owners(self, numbers: Sequence[int]) -> list[Rule]:
-        """Give the rules whose conditions have these *numbers*."""
-        return list(
-            {self._owners[number].name: self._owners[number] for number in numbers}.values()
-        )
+    def rules_for(self, numbers: Sequence[int]) -> list[Rule]:
+        """Return the rules whose conditions have these *numbers*."""
+        owners = (self._owners[number] for number in numbers)
+        return list({rule.name: rule for rule in owners}.values())
 
     def admits(self, rule: Rule, paths: list[str]) -> bool:
-        """Tell whether *rule* looks at a call that names *paths*."""
-        is_named = not rule.globs or any(fits(path, glob) for path in paths for glob in rule.globs)
-        scopes: list[Scope] = self._scopes[rule.name]
-        return is_named and any(scope.admits(paths) for scope in scopes)
+        """Return whether *rule* applies to a call with these *paths*."""
+        if rule.globs and not any(
+            matches_glob(path, glob) for path in paths for glob in rule.globs
+        ):
+            return False
+        return any(scope.admits(paths) for scope in self._scopes[rule.name])
 
 
 class ProseStream:
-    """A block of text or thinking."""
+    """A block of text or reasoning."""
 
-    def __init__(self, lookups: Lookups, kind: Kind) -> None:
+    def __init__(self, rules: StreamRules, kind: Kind) -> None:
         self.kind = kind
-        self._lookups = lookups
-        self._finder = Finder(lookups.conditions)
+        self._rules = rules
+        self._matcher = Matcher(rules.conditions)
 
-    def add(self, event: Piece) -> list[Met]:
-        """Read on; tell which rules are met."""
+    def add(self, event: BlockDelta) -> list[RuleMatch]:
+        """Read a delta; return the rules that match with it."""
         if isinstance(event, ToolCallDelta):
             return []
-        return self._met(self._finder.feed(event.text))
+        numbers = self._matcher.feed(event.text)
+        return [(rule, "") for rule in self._rules.rules_for(numbers)] if numbers else []
 
-    def close(self, _event: Ending) -> list[Met]:
-        """Say that the block has ended; tell which rules are met only by that."""
-        return self._met(self._finder.finish())
-
-    def _met(self, numbers: list[int]) -> list[Met]:
-        return [(rule, "") for rule in self._lookups.owners(numbers)] if numbers else []
+    def close(self, _event: BlockEnd) -> list[RuleMatch]:
+        """End the block; return the rules that match only now."""
+        return [(rule, "") for rule in self._rules.rules_for(self._matcher.finish())]
 
 
 class CallStream:
-    """The arguments of a call, *folder* being where paths begin."""
+    """The arguments of a call; relative paths begin at *folder*."""
 
     kind: Kind = "tool"
 
-    def __init__(self, lookups: Lookups, folder: str) -> None:
-        self._lookups = lookups
+    def __init__(self, rules: StreamRules, folder: str) -> None:
+        self._rules = rules
         self._folder = folder
         self._reader = ArgumentReader()
-        self._finders: dict[tuple[str | int, ...], Finder] = {}
-        self._path = ""  # the first that the call names
-        self._paths: list[str] = []  # all, in all their spellings
-        self._waiting: dict[str, Rule] = {}  # met, but for a path
+        self._matchers: dict[tuple[str | int, ...], Matcher] = {}
+        self._path = ""  # the first of the call
+        self._paths: list[str] = []  # all, in all spellings
+        self._waiting: dict[str, Rule] = {}  # rules that match but for a path
 
-    def add(self, event: Piece) -> list[Met]:
-        """Read on; tell which rules are met."""
+    def add(self, event: BlockDelta) -> list[RuleMatch]:
+        """Read a delta; return the rules that match with it."""
         if not isinstance(event, ToolCallDelta):
             return []
         return self._read(self._reader.add(event))
 
-    def close(self, event: Ending) -> list[Met]:
-        """Say that the call is whole; tell which rules are met only by that."""
+    def close(self, event: BlockEnd) -> list[RuleMatch]:
+        """End the call; return the rules that match only now."""
         changes = self._reader.close(event) if isinstance(event, ToolCallEnd) else None
+        matches: list[RuleMatch] = []
         if changes is not None:
-            self._finders.clear()
-            met = self._read(changes)
-        else:
-            met = []
-        for finder in self._finders.values():
-            met += self._settle(finder.finish())
-        return met
+            self._matchers.clear()
+            matches = self._read(changes)
+        for matcher in self._matchers.values():
+            matches += self._admit(matcher.finish())
+        return matches
 
-    def _read(self, changes: list[Change]) -> list[Met]:
-        met: list[Met] = []
+    def _read(self, changes: list[Change]) -> list[RuleMatch]:
+        matches: list[RuleMatch] = []
         for change in changes:
             if change.kind == "string":
-                numbers = self._finder(change).feed(change.text)
-                if numbers:
-                    met += self._settle(numbers)
+                matcher = self._matchers.get(change.path)
+                if matcher is None:
+                    matcher = self._matchers[change.path] = Matcher(self._rules.conditions)
+                if numbers := matcher.feed(change.text):
+                    matches += self._admit(numbers)
             elif change.kind == "value":
-                met += self._end_value(change)
-        return met
+                matches += self._end_value(change)
+        return matches
 
-    def _finder(self, change: Change) -> Finder:
-        finder = self._finders.get(change.path)
-        if finder is None:
-            finder = self._finders[change.path] = Finder(self._lookups.conditions)
-        return finder
+    def _end_value(self, change: Change) -> list[RuleMatch]:
+        matcher = self._matchers.pop(change.path, None)
+        value = change.value
+        matches: list[RuleMatch] = []
+        if not isinstance(value, str):
+            matcher = Matcher(self._rules.conditions)
+            matches = self._admit(matcher.feed(_json.encode(value).decode()))
+        if matcher is not None:
+            matches += self._admit(matcher.finish())
+        if isinstance(value, str) and change.path and holds_path(str(change.path[0])):
+            self._path = self._path or value
+            if len(self._paths) < MAX_PATHS:
+                self._paths += list_spellings(value, self._folder)
+                matches += self._admit([])
+        return matches
 
-    def _end_value(self, change: Change) -> list[Met]:
-        finder = self._finders.pop(change.path, None)
-        numbers: list[int] = []
-        if not isinstance(change.value, str):
-            finder = Finder(self._lookups.conditions)
-            numbers = finder.feed(scalar_text(change.value))
-        met = self._settle(numbers + finder.finish()) if finder is not None else []
-        if isinstance(change.value, str) and change.path and names_path(str(change.path[0])):
-            met += self._take_path(change.value)
-        return met
-
-    def _take_path(self, path: str) -> list[Met]:
-        self._path = self._path or path
-        if len(self._paths) >= MAX_PATHS:
-            return []
-        self._paths += spellings(path, self._folder)
-        return self._settle([])
-
-    def _settle(self, numbers: list[int]) -> list[Met]:
-        """Sort out which rules are met by now, and which wait for a path."""
-        for rule in self._lookups.owners(numbers):
+    def _admit(self, numbers: list[int]) -> list[RuleMatch]:
+        """Return the rules that match by now; others continue to wait for a path."""
+        for rule in self._rules.rules_for(numbers):
             self._waiting[rule.name] = rule
-        met = [rule for rule in self._waiting.values() if self._lookups.admits(rule, self._paths)]
-        for rule in met:
+        admitted = [
+            rule for rule in self._waiting.values() if self._rules.admits(rule, self._paths)
+        ]
+        for rule in admitted:
             del self._waiting[rule.name]
-        return [(rule, self._path) for rule in met]
+        return [(rule, self._path) for rule in admitted]
 
 
-Stream = ProseStream | CallStream
-"""Any stream of an answer."""
+RuleStream = ProseStream | CallStream
+"""Any stream of a response."""
+
+
+class ArgumentReader:
+    """Reads the values in the arguments of one call as they arrive; never raises.
+
+    Some calls are repaired when they end, and some models write all of the arguments as one string
+    that holds JSON. `close` returns the values of these again.
+    """
+
+    def __init__(self) -> None:
+        self._reader = IncrementalJSON(recover=True)
+
+    def add(self, event: ToolCallDelta) -> list[Change]:
+        """Read a delta; return the changes to values."""
+        return self._reader.feed(event.arguments)
+
+    def close(self, event: ToolCallEnd) -> list[Change] | None:
+        """End the call; return all changes if the deltas said something else, or None."""
+        reader, call = self._reader, event.call
+        is_read = reader.complete and not reader.problems and isinstance(reader.value, dict)
+        is_same = not call.repairs or reader.value == call.arguments
+        if (is_read and is_same) or not call.complete:
+            return None
+        return IncrementalJSON(recover=True).feed(_json.encode(call.arguments).decode())

@@ -284,7 +284,7 @@ class Session(SessionView):
         self._model = models[-1] if models else ""
 
     def _restore(self, names: list[str]) -> None:
-        for watch in self.agent.watches:
+        for watch in self.agent.guards:
             if isinstance(watch, Remembering):
                 watch.restore(names)
 

@@ -1,7 +1,7 @@
-"""What a tool is to an agent: a description for the model, and something that runs.
+"""What a tool is to an agent: a description for the model, and a function that runs.
 
-Whatever `run` gives back becomes the result that the model sees: text, a list of blocks, any JSON
-value, or a `ToolOutput` that says more. Whatever it raises becomes an error result.
+The return value of `run` becomes the result that the model sees: text, a list of blocks, any JSON
+value, or a `ToolOutput` with more. An exception becomes an error result.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from penstock.tools import Tool
 
 
 class ToolContext:
-    """What a running tool knows of its call, and whom it can tell how far it is."""
+    """The call that a tool runs for, and a way to show progress."""
 
     def __init__(self, id: str, name: str, on_update: Callable[[object], None]) -> None:  # noqa: A002
         self.id = id
         self.name = name
         self.cancelled = False
-        """Whether the call is to end; a tool that runs in a thread should look now and then."""
+        """Whether the call should end; a tool that runs in a thread should check it regularly."""
         self._on_update: Callable[[object], object] = on_update
 
     def update(self, partial: object) -> None:
-        """Show all of the result that there is, while the tool runs on."""
+        """Show all of the result that there is so far, while the tool continues."""
         self._on_update(partial)
 
-    def tell_through(self, carry: Callable[..., object]) -> None:
-        """Send updates by way of *carry*: those of a thread have to go over the loop."""
-        tell = self._on_update
-        self._on_update = lambda partial: carry(tell, partial)
+    def update_through(self, forward: Callable[..., object]) -> None:
+        """Send updates through *forward*: those of a thread have to be passed to the loop."""
+        on_update = self._on_update
+        self._on_update = lambda partial: forward(on_update, partial)
 
 
 class ToolOutput(Struct, frozen=True):
-    """A result that says more: *details* are for people, *is_error* says that the tool failed."""
+    """A result with more: *details* are for people, *is_error* marks a failure of the tool."""
 
     content: Any = ""
     is_error: bool = False
@@ -43,24 +43,24 @@ class ToolOutput(Struct, frozen=True):
 
 
 Run = Callable[[dict[str, Any], ToolContext], Awaitable[object]]
-"""Runs a tool: arguments that fit its schema in, its result out."""
+"""Runs a tool: takes arguments that fit its schema, returns its result."""
 
 
 class AgentTool(Struct, frozen=True):
     """A tool that an agent can run.
 
-    An *exclusive* one runs alone: after all calls before it and before all after it. One that is
-    not *abortable* is never cancelled, and waited for. One that *asks* needs approval for each
-    call, and is denied where nobody can approve; one that does not (False) never asks. Left open
-    (None, as for plain functions) an approver is asked if there is one. A *lenient* tool runs even
-    if its arguments do not fit.
+    An *exclusive* tool runs alone: after all calls before it and before all after it. A tool that
+    is not *abortable* is never cancelled: the agent waits for it. With *needs_approval* each call
+    is approved first, and denied without an approver; with False none is. With None, the default
+    for functions, the approver decides if there is one. A *lenient* tool runs even if its arguments
+    do not fit its schema.
     """
 
     tool: Tool
     run: Run
     exclusive: bool = False
     abortable: bool = True
-    asks: bool | None = None
+    needs_approval: bool | None = None
     lenient: bool = False
 
     @property

@@ -1,40 +1,73 @@
-"""Tools made of Python functions: the schema is in the signature, the words in the docstring.
+"""Tools made from Python functions: schema from the signature, description from the docstring.
 
-Arguments arrive as JSON and are what the hints say when the function is called. What is wrong with
-a function (a hint without a JSON form, a name that no provider takes) is told when the tool is
-made, not when a model calls it.
+Arguments arrive as JSON and are converted to the types of the hints. A function that cannot be a
+tool (a hint without a JSON form, a name that no provider accepts) is refused when the tool is made,
+not when a model calls it. A function runs according to its kind:
+
+* A coroutine function runs on the event loop and is cancelled like any task.
+* A plain function runs in a thread. A thread cannot be cancelled: `ToolContext.cancelled` is set,
+  and the agent waits for it, so that nothing runs after the agent has stopped.
+* A generator, async or not, shows each value that it yields as an update; the last is the result.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, closing
 from functools import partial
-from typing import Any, Final, overload
+from typing import Any, Final, Generic, TypeVar, overload
 
+from penstock.agent.cancellation import shielded
 from penstock.agent.tools.base import AgentTool, ToolContext
-from penstock.agent.tools.calling import run_call
-from penstock.agent.tools.docstrings import read_docstring
-from penstock.agent.tools.signatures import Signature
-from penstock.errors import UsageError
+from penstock.agent.tools.docstrings import parse_docstring
+from penstock.agent.tools.signatures import FunctionSignature, find_context_parameters
+from penstock.errors import ToolError, UsageError
 from penstock.tools import Tool
 
+F = TypeVar("F", bound=Callable[..., Any])
+# Covariant and without a bound: only then is a list of different tools a list of tools to mypy.
+F_co = TypeVar("F_co", covariant=True)
+
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""A name that every provider takes."""
+"""A name that every provider accepts."""
+
+ToolLike = AgentTool | Callable[..., Any] | tuple[Tool | Mapping[str, Any], Callable[..., Any]]
+"""What can become a tool: a tool, a function, or a description in JSON and a function."""
+
+_PAIR: Final = 2
+
+
+class FunctionTool(AgentTool, Generic[F_co], frozen=True, kw_only=True):
+    """A tool made from *function*; calling the tool calls the function."""
+
+    function: F_co
+
+    @property
+    def __call__(self) -> F_co:
+        """The function: a property, so that a call has its parameters and result."""
+        return self.function
+
+    @property
+    def __wrapped__(self) -> F_co:
+        """The function, for `inspect.signature` and others."""
+        return self.function
 
 
 @overload
 def tool(
-    fn: Callable[..., Any],
+    fn: F,
     *,
     name: str | None = None,
     description: str | None = None,
     exclusive: bool = False,
     abortable: bool = True,
-    asks: bool | None = None,
+    needs_approval: bool | None = None,
     lenient: bool = False,
-) -> AgentTool: ...
+) -> FunctionTool[F]: ...
 
 
 @overload
@@ -45,9 +78,9 @@ def tool(
     description: str | None = None,
     exclusive: bool = False,
     abortable: bool = True,
-    asks: bool | None = None,
+    needs_approval: bool | None = None,
     lenient: bool = False,
-) -> Callable[[Callable[..., Any]], AgentTool]: ...
+) -> Callable[[F], FunctionTool[F]]: ...
 
 
 def tool(
@@ -57,72 +90,174 @@ def tool(
     description: str | None = None,
     exclusive: bool = False,
     abortable: bool = True,
-    asks: bool | None = None,
+    needs_approval: bool | None = None,
     lenient: bool = False,
-) -> AgentTool | Callable[[Callable[..., Any]], AgentTool]:
-    """Make a tool of *fn*, as a decorator (with or without options) or as a call.
+) -> FunctionTool[Any] | Callable[[Callable[..., Any]], FunctionTool[Any]]:
+    """Make a tool from *fn*, as a decorator (with or without options) or as a call.
 
-    *name* and *description* stand for those of the function; what the flags mean says `AgentTool`.
-    Raises `UsageError` if no model could be told of the function.
+    *name* and *description* replace those of the function; `AgentTool` describes the flags. The
+    tool can be called like the function. Raises `UsageError` if the function cannot be a tool.
     """
 
-    def made(function: Callable[..., Any]) -> AgentTool:
+    def make(function: Callable[..., Any]) -> FunctionTool[Any]:
         if isinstance(function, staticmethod):  # decorated inside a class
             function = function.__func__
-        described, signature = _described(function, name, description)
-        return AgentTool(
+        described, signature = _describe(function, name, description)
+
+        async def run(arguments: dict[str, Any], context: ToolContext) -> object:
+            bound = signature.bind(arguments, context, lenient=lenient)
+            return await run_function(
+                function, partial(function, *bound.args, **bound.kwargs), context
+            )
+
+        return FunctionTool(
             described,
-            _runner(function, signature, lenient=lenient),
+            run,
             exclusive=exclusive,
             abortable=abortable,
-            asks=asks,
+            needs_approval=needs_approval,
             lenient=lenient,
+            function=function,
         )
 
-    return made if fn is None else made(fn)
+    return make if fn is None else make(fn)
 
 
-def _described(function: Any, name: str | None, description: str | None) -> tuple[Tool, Signature]:
-    if isinstance(function, AgentTool):  # decorated twice
-        raise UsageError(f"`{function.name}` is a tool already")
-    if not callable(function) or inspect.isclass(function):
-        raise UsageError(f"a tool is made of a function, not of {function!r}")
-    called = name if name is not None else _name_of(function)
-    if not NAME.fullmatch(called):
-        raise UsageError(f"{called!r} is no name for a tool: letters, digits, _ and -, up to 64")
-    docstring = read_docstring(_docstring_of(function))
-    try:
-        signature = Signature(function, docstring.parameters)
-    except UsageError as exc:
-        raise UsageError(f"`{called}` cannot be a tool: {exc}") from exc
-    words = docstring.description if description is None else description
-    return Tool(called, words, signature.schema), signature
+def read_agent_tools(items: Iterable[ToolLike | Iterable[ToolLike]]) -> list[AgentTool]:
+    """Make tools from *items*, in any mixture; lists inside are flattened.
+
+    A pair is a `Tool`, or the JSON of one in any provider's shape, and a function. The function is
+    called with the arguments by name, as they arrive, and with a `ToolContext` where its hints ask
+    for one. Raises `UsageError` for two tools of the same name.
+    """
+    tools = list(_make_each(items))
+    uses = Counter(each.name for each in tools)
+    doubled = [name for name, count in uses.items() if count > 1]
+    if doubled:
+        raise UsageError(f"several tools have the name {', '.join(doubled)}")
+    return tools
 
 
-def _runner(
-    function: Callable[..., Any], signature: Signature, *, lenient: bool
-) -> Callable[[dict[str, Any], ToolContext], Any]:
+def _make_each(items: Iterable[Any]) -> Iterable[AgentTool]:
+    if isinstance(items, (str, bytes, Mapping, AgentTool)) or not isinstance(items, Iterable):
+        raise UsageError(f"tools must be a list, not {type(items).__name__}")
+    for item in items:
+        if isinstance(item, AgentTool):
+            yield item
+        elif isinstance(item, tuple) and len(item) == _PAIR and callable(item[1]):
+            yield _make_from_pair(*item)
+        elif isinstance(item, (Tool, Mapping)):
+            raise UsageError(
+                "a tool description needs a function to call: pass (description, function)"
+            )
+        elif callable(item):
+            yield tool(item)
+        else:
+            yield from _make_each(item)
+
+
+def _make_from_pair(described: Any, function: Callable[..., Any]) -> AgentTool:
+    context_parameters = find_context_parameters(function)
+
     async def run(arguments: dict[str, Any], context: ToolContext) -> object:
-        bound = signature.bind(arguments, context, lenient=lenient)
-        return await run_call(function, partial(function, *bound.args, **bound.kwargs), context)
+        given = {**arguments, **dict.fromkeys(context_parameters, context)}
+        return await run_function(function, partial(function, **given), context)
 
-    return run
+    return AgentTool(Tool.read(described), run)
 
 
-def _inner(function: Any) -> Any:
+# --- describing ---
+
+
+def _describe(
+    function: Any, name: str | None, description: str | None
+) -> tuple[Tool, FunctionSignature]:
+    if isinstance(function, AgentTool):  # decorated twice
+        raise UsageError(f"`{function.name}` is already a tool")
+    if not callable(function) or inspect.isclass(function):
+        raise UsageError(f"a tool must be made from a function, not from {function!r}")
+    inner = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    if name is None:
+        name = str(getattr(inner, "__name__", "") or type(inner).__name__)
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"invalid tool name {name!r}: use up to 64 letters, digits, underscores and hyphens"
+        )
+    if inspect.isroutine(inner):
+        documentation = inspect.getdoc(inner)
+    else:  # an object with `__call__`; `partial` has a docstring of its own that says nothing
+        documentation = inspect.getdoc(type(inner).__call__) or inspect.getdoc(type(inner))
+    docstring = parse_docstring(documentation)
+    try:
+        signature = FunctionSignature(function, docstring.parameters)
+    except UsageError as exc:
+        raise UsageError(f"`{name}` cannot be a tool: {exc}") from exc
+    words = docstring.description if description is None else description
+    return Tool(name, words, signature.schema), signature
+
+
+# --- running ---
+
+
+async def run_function(
+    function: Callable[..., Any], call: Callable[[], Any], context: ToolContext
+) -> object:
+    """Run *call*, which is *function* with its arguments, and return its result."""
+    try:
+        if _is_kind(function, inspect.isasyncgenfunction):
+            return await _exhaust_async(call(), context)
+        if _is_kind(function, inspect.iscoroutinefunction):
+            result = await call()
+        else:
+            result = await _run_in_thread(call, context)
+        if inspect.isasyncgen(result):
+            return await _exhaust_async(result, context)
+        return await result if inspect.isawaitable(result) else result
+    except SystemExit as exc:
+        raise ToolError(f"the tool tried to exit the program with {exc.code!r}") from exc
+
+
+def _is_kind(function: Callable[..., Any], is_kind: Callable[[Any], bool]) -> bool:
+    """Return whether *function*, or its `__call__`, is of a kind that `inspect` knows."""
     while isinstance(function, partial):
         function = function.func
-    return function
+    return is_kind(function) or is_kind(type(function).__call__)
 
 
-def _name_of(function: Any) -> str:
-    inner = _inner(function)
-    return str(getattr(inner, "__name__", "") or type(inner).__name__)
+async def _exhaust_async(values: AsyncIterator[Any], context: ToolContext) -> object:
+    result = None
+    async with aclosing(values) as open_values:  # type: ignore[type-var]
+        async for result in open_values:
+            context.update(result)
+    return result
 
 
-def _docstring_of(function: Any) -> str | None:
-    """Find the docstring of the function itself, never that of its type (`partial` has one)."""
-    inner = _inner(function)
-    if inspect.isroutine(inner):
-        return inspect.getdoc(inner)
-    return inspect.getdoc(type(inner).__call__) or inspect.getdoc(type(inner))
+async def _run_in_thread(call: Callable[[], Any], context: ToolContext) -> object:
+    def work() -> object:
+        if context.cancelled:  # while it waited for a free thread
+            return None
+        try:
+            result = call()
+            return _exhaust(result, context) if inspect.isgenerator(result) else result
+        except StopIteration as exc:  # a future cannot hold one, and would never end
+            raise ToolError(f"the tool raised StopIteration({exc.value!r})") from exc
+        except SystemExit as exc:  # it would end the event loop
+            raise ToolError(f"the tool tried to exit the program with {exc.code!r}") from exc
+
+    def cancel() -> None:
+        context.cancelled = True
+
+    context.update_through(asyncio.get_running_loop().call_soon_threadsafe)
+    return await shielded(asyncio.to_thread(work), cancel)
+
+
+def _exhaust(values: Iterator[Any], context: ToolContext) -> object:
+    result = None
+    with closing(values):  # type: ignore[type-var]
+        for result in values:
+            if context.cancelled:
+                break
+            context.update(result)
+    return result

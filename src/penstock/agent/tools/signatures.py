@@ -1,41 +1,39 @@
-"""A function's parameters: the JSON Schema that a model sees, and how arguments become values.
+"""The parameters of a function: their JSON Schema, and the conversion of arguments to values.
 
-Every hint that msgspec understands is understood here; a path is a string. Of a union that msgspec
-refuses, the first type that an argument fits is the one; deeper inside a hint it is refused.
+All hints that msgspec supports are supported, and paths, which become strings. msgspec refuses
+unions that it cannot tell apart, such as ``str | Path`` or two dataclasses; their types are tried
+from left to right. Deeper inside a hint such a union is refused.
 
-* A parameter without a default is required; one whose default is None takes null too.
+* A parameter without a default is required; one whose default is None also takes null.
 * A parameter without a hint takes anything.
-* ``*names: str`` is a list `names`; ``**options: int`` stands for all arguments of other names,
-  which are refused where there is no such parameter.
-* A parameter of the type `ToolContext` is filled in, and the model knows nothing of it.
+* ``*names: str`` is a list `names`; ``**options: int`` takes all arguments of other names, which
+  are refused otherwise.
+* A parameter of the type `ToolContext` is filled in, and the model does not see it.
 """
 
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
-from typing import Any, Optional
+from pathlib import PurePath
+from typing import Annotated, Any, Final, Optional, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from penstock import _json
 from penstock.agent.tools.base import ToolContext
-from penstock.agent.tools.hints import (
-    from_json,
-    hints_of,
-    is_context,
-    plain_words,
-    readable,
-    schemas_of,
-    to_json,
-)
 from penstock.errors import ToolError, UsageError
+
+_REFERENCE: Final = "#/$defs/{name}"
 
 
 @dataclass(frozen=True)
-class Argument:
+class FunctionParameter:
     """One parameter as a model sees it: *types* are tried in turn."""
 
     name: str
@@ -51,129 +49,237 @@ class Argument:
         return self.default is Parameter.empty and not gathers
 
     def convert(self, value: Any) -> Any:
-        """Make *value* what the hint says, or raise `ToolError`."""
-        for strict in (True, False):  # a whole number may be written 4.0
+        """Convert the JSON *value* to the type of the hint, or raise `ToolError`."""
+        for strict in (True, False):  # an integer may be written 4.0
             for hint in self.types:
                 try:
-                    return from_json(value, hint, strict=strict)
+                    return msgspec.convert(
+                        value, hint, strict=strict, str_keys=True, dec_hook=_decode_path
+                    )
                 except msgspec.ValidationError as exc:
                     reason = str(exc)
-        raise ToolError(f"`{self.name}` cannot be read: {reason}")
+        raise ToolError(f"invalid value for `{self.name}`: {reason}")
 
 
-class Signature:
-    """The parameters of *function*; *said* describes them by name.
+class FunctionSignature:
+    """The parameters of *function*; *descriptions* has their descriptions by name.
 
-    Raises `UsageError` for what no model could be told: a hint without a JSON form, or one whose
-    name means nothing where the function stands.
+    Raises `UsageError` for a hint that has no JSON form or cannot be resolved.
     """
 
-    def __init__(self, function: Callable[..., Any], said: Mapping[str, str]) -> None:
+    def __init__(self, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
         try:
             self._signature = inspect.signature(function)
         except (TypeError, ValueError) as exc:
-            raise UsageError(f"the parameters of {function!r} cannot be seen: {exc}") from exc
-        hints = hints_of(function)
+            raise UsageError(f"the parameters of {function!r} are unknown: {exc}") from exc
+        hints = _resolve_hints(function)
         self._fixed = set(function.keywords) if isinstance(function, partial) else set()
         self._context: list[str] = []
-        self.arguments: dict[str, Argument] = {}
+        self.parameters: dict[str, FunctionParameter] = {}
         for parameter in self._signature.parameters.values():
             hint = hints.get(parameter.name, Any)
-            if is_context(hint):
+            if _is_context(hint):
                 self._context.append(parameter.name)
             elif parameter.name not in self._fixed:
-                self._add(parameter, hint, said.get(parameter.name, ""))
-        self.schema = self._write_schema()
+                self._add(parameter, hint, descriptions.get(parameter.name, ""))
+        self.schema = self._make_schema()
 
     def bind(
         self, arguments: Mapping[str, Any], context: ToolContext, *, lenient: bool = False
     ) -> inspect.BoundArguments:
-        """Make the call's values of its JSON *arguments*, or raise `ToolError`.
+        """Convert the JSON *arguments* of a call to values, or raise `ToolError`.
 
-        A *lenient* one takes as it is what does not fit, and leaves out what nobody knows.
+        If *lenient*, arguments that do not fit are passed as they are and unknown ones are dropped.
         """
         bound: dict[str, Any] = {}
         for name, value in arguments.items():
-            argument = self._argument(name)
-            if argument is None and lenient:
-                continue
-            if argument is None:
+            parameter = self._find(name)
+            if parameter is None:
+                if lenient:
+                    continue
                 raise ToolError(f"there is no parameter `{name}`")
-            converted = _convert(argument, value, lenient=lenient)
-            if argument.kind is Parameter.VAR_KEYWORD:
-                bound.setdefault(argument.name, {})[name] = converted
+            try:
+                converted = parameter.convert(value)
+            except ToolError:
+                if not lenient:
+                    raise
+                converted = value
+            if parameter.kind is Parameter.VAR_KEYWORD:
+                bound.setdefault(parameter.name, {})[name] = converted
             else:
                 bound[name] = converted
         bound.update(dict.fromkeys(self._context, context))
-        missing = [each.name for each in self.arguments.values() if each.required]
-        missing = [name for name in missing if name not in bound]
+        required = [each.name for each in self.parameters.values() if each.required]
+        missing = [name for name in required if name not in bound]
         if missing:
             raise ToolError(f"missing: {', '.join(missing)}")
         found = inspect.BoundArguments(self._signature, bound)
         found.apply_defaults()
         return found
 
-    def _argument(self, name: str) -> Argument | None:
-        """Find what takes *name*; what a model is not told of is nothing that it can give."""
+    def _find(self, name: str) -> FunctionParameter | None:
+        """Return the parameter that takes *name*; one that the model does not see takes nothing."""
         if name in self._fixed or name in self._context:
             return None
-        every = self.arguments.values()
+        every = self.parameters.values()
         rest = next((each for each in every if each.kind is Parameter.VAR_KEYWORD), None)
-        return self.arguments.get(name) or rest
+        return self.parameters.get(name) or rest
 
-    def _add(self, parameter: Parameter, hint: Any, said: str) -> None:
+    def _add(self, parameter: Parameter, hint: Any, description: str) -> None:
         name = parameter.name
-        if name in {"self", "cls"} and not self.arguments and hint is Any:
-            raise UsageError("a method needs its object: make the tool of the object's method")
-        words = plain_words(hint) or said
+        if name in {"self", "cls"} and not self.parameters and hint is Any:
+            raise UsageError("a method needs its object: make the tool from the bound method")
+        if get_origin(hint) is Annotated:  # `Annotated[str, "description"]`
+            words = (each for each in hint.__metadata__ if isinstance(each, str))
+            description = next(words, "") or description
         if parameter.default is None:
-            hint = Optional[hint]  # noqa: UP045 - a hint is a value here, and may be no type
+            hint = Optional[hint]  # noqa: UP045 - a hint is a value here, and may not be a type
         if parameter.kind is Parameter.VAR_POSITIONAL:
             hint = list[hint]
-        types_, problem = readable(hint)
+        types_, problem = _split_hint(hint)
         if problem:
-            raise UsageError(f"a model cannot be told of parameter `{name}`: {problem}")
-        self.arguments[name] = Argument(name, parameter.kind, types_, parameter.default, words)
+            raise UsageError(f"parameter `{name}` cannot be described in JSON Schema: {problem}")
+        self.parameters[name] = FunctionParameter(
+            name, parameter.kind, types_, parameter.default, description
+        )
 
-    def _write_schema(self) -> dict[str, Any]:
-        all_types = [hint for each in self.arguments.values() for hint in each.types]
-        written, definitions = schemas_of(all_types)
-        queue = iter(written)
+    def _make_schema(self) -> dict[str, Any]:
+        all_types = [hint for each in self.parameters.values() for hint in each.types]
+        schemas, definitions = _make_schemas(all_types)
+        queue = iter(schemas)
         properties = {}
         additional: Any = False
-        for each in self.arguments.values():
-            described = _described([next(queue) for _ in each.types], each)
+        for each in self.parameters.values():
+            described = _describe([next(queue) for _ in each.types], each)
             if each.kind is Parameter.VAR_KEYWORD:
                 additional = described or True
             else:
                 properties[each.name] = described
-        required = [each.name for each in self.arguments.values() if each.required]
         schema = {
             "type": "object",
             "properties": properties,
-            "required": required,
+            "required": [each.name for each in self.parameters.values() if each.required],
             "additionalProperties": additional,
         }
         return schema | ({"$defs": definitions} if definitions else {})
 
 
-def _convert(argument: Argument, value: Any, *, lenient: bool) -> Any:
-    try:
-        return argument.convert(value)
-    except ToolError:
-        if not lenient:
-            raise
-        return value
+def find_context_parameters(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters of *function* that take the `ToolContext`."""
+    return [name for name, hint in _resolve_hints(function).items() if _is_context(hint)]
 
 
-def _described(schemas: list[dict[str, Any]], argument: Argument) -> dict[str, Any]:
+def _describe(schemas: list[dict[str, Any]], parameter: FunctionParameter) -> dict[str, Any]:
+    """Add the description and the default of *parameter* to its schema."""
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    if argument.description and "description" not in schema:
-        schema = {**schema, "description": argument.description}
-    if argument.default is not Parameter.empty and argument.default is not None:
+    if parameter.description and "description" not in schema:
+        schema = {**schema, "description": parameter.description}
+    if parameter.default is not Parameter.empty and parameter.default is not None:
         try:
-            default = to_json(argument.default)
+            built = msgspec.to_builtins(parameter.default, str_keys=True, enc_hook=_encode_path)
+            default = _json.decode(_json.encode_strict(built))  # tuples become lists
         except (TypeError, ValueError, RecursionError, UsageError):
-            return schema  # not to be written in JSON, so it stays between the function and Python
+            return schema  # the default has no JSON form; the function still has it
         schema = {**schema, "default": default}
     return schema
+
+
+# --- hints ---
+
+
+class _Annotated:
+    """An object with annotations, as `get_type_hints` needs it."""
+
+    def __init__(self, annotations: dict[str, Any]) -> None:
+        self.__annotations__ = annotations
+
+
+def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the hints of the parameters of *function*, or raise `UsageError`."""
+    while isinstance(function, partial):
+        function = function.func
+    if not (inspect.isroutine(function) or inspect.isclass(function)):
+        function = type(function).__call__
+    function = inspect.unwrap(function)
+    function = getattr(function, "__func__", function)
+    names: dict[str, Any] = {}  # of the scopes around the function
+    if inspect.isfunction(function):
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            with suppress(ValueError):  # it has no value yet
+                names[name] = cell.cell_contents
+    try:
+        annotations = dict(getattr(function, "__annotations__", {}))
+        annotations.pop("return", None)  # often a name that is imported for type checkers only
+        return get_type_hints(
+            _Annotated(annotations),
+            globalns=getattr(function, "__globals__", {}),
+            localns=names,
+            include_extras=True,
+        )
+    except (NameError, TypeError, SyntaxError, AttributeError) as exc:
+        name = getattr(function, "__qualname__", repr(function))
+        raise UsageError(f"cannot resolve the type hints of {name}: {exc}") from exc
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in {Union, types.UnionType}
+
+
+def _is_context(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_context(get_args(hint)[0])
+    if _is_union(hint):
+        return any(map(_is_context, get_args(hint)))
+    return isinstance(hint, type) and issubclass(hint, ToolContext)
+
+
+def _split_hint(hint: Any) -> tuple[tuple[Any, ...], str]:
+    """Return the types to try for *hint*, and what is wrong with it or the empty text."""
+    if hint is object:
+        hint = Any
+    problem = _find_problem(hint)
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if problem and _is_union(bare):
+        members = get_args(bare)
+        if not any(map(_find_problem, members)):
+            return members, ""
+    return (hint,), problem
+
+
+def _find_problem(hint: Any) -> str:
+    try:
+        _make_schemas([hint])
+    except (TypeError, NameError, ValueError) as exc:
+        return " ".join(str(exc).split()) or f"{hint!r} has no JSON form"
+    return ""
+
+
+# --- JSON ---
+
+
+def _make_schemas(hints: list[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """Make the JSON Schemas of *hints*, and the definitions that they refer to."""
+    return msgspec.json.schema_components(
+        hints, schema_hook=_describe_path, ref_template=_REFERENCE
+    )
+
+
+def _describe_path(type_: type) -> dict[str, Any]:
+    if issubclass(type_, PurePath):
+        return {"type": "string", "format": "path"}
+    raise TypeError(f"{type_!r} has no JSON form")
+
+
+def _decode_path(type_: type, value: Any) -> Any:
+    if issubclass(type_, PurePath):
+        if not isinstance(value, str):
+            raise msgspec.ValidationError("Expected a path")
+        return type_(value)
+    return value
+
+
+def _encode_path(value: Any) -> Any:
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"{value!r} has no JSON form")

@@ -48,7 +48,7 @@ from penstock.agent.events import (
     TurnStarted,
 )
 from penstock.agent.run import AgentRun
-from penstock.agent.tools.contents import content_of
+from penstock.agent.tools.results import make_content
 from penstock.apis.history import text_of
 from penstock.errors import UsageError
 from penstock.events import (
@@ -131,7 +131,7 @@ def noted(chunk: Chunk, **notes: object) -> Chunk:
 
 def shown(value: object) -> Any:
     """Return *value*, whatever a tool made of it, as JSON: blocks are objects with a `type`."""
-    return msgspec.to_builtins(content_of(value))
+    return msgspec.to_builtins(make_content(value))
 
 
 def error_shown(error: ErrorInfo | None, words: ErrorText) -> dict[str, Any] | None:

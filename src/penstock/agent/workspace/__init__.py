@@ -31,11 +31,11 @@ def workspace_tools(
     folder = Folder(root)
     files = Files(folder)
     looking = (files.read_file, DirectoryListing(folder).list_files)
-    tools = [tool(each, asks=False) for each in looking]
+    tools: list[AgentTool] = [tool(each, needs_approval=False) for each in looking]
     if not read_only:
         changing = (files.write_file, files.edit_file)
-        tools += [tool(each, exclusive=True, asks=True) for each in changing]
+        tools += [tool(each, exclusive=True, needs_approval=True) for each in changing]
     if shell and not read_only:
         run = Shell(folder.root, shell_seconds, env).run_bash
-        tools.append(tool(run, exclusive=True, asks=True))
+        tools.append(tool(run, exclusive=True, needs_approval=True))
     return tools

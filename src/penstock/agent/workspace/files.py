@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import Meta
 
 from penstock.agent.tools.base import ToolContext, ToolOutput
-from penstock.agent.tools.contents import read_picture
+from penstock.agent.tools.results import read_image
 from penstock.agent.workspace.patch import changes_of, read_diff, shown_diff
 from penstock.agent.workspace.sandbox import SKIPPED, Folder, check_regular, failures_told
 from penstock.agent.workspace.search import counted_lines, nearest, only_place, places_of
@@ -282,7 +282,7 @@ class Files:
         """
         data = read_bytes(self._folder, path)
         try:
-            picture = read_picture(data)
+            picture = read_image(data)
         except ToolError as exc:
             raise ToolError(f"{path}: {exc}.") from exc
         if picture is not None:

@@ -176,7 +176,7 @@ def read_prompt(prompt: str, *, interactive: bool) -> str:
 async def run_chat(options: ChatOptions) -> bool:
     """Run the chat; return whether it succeeded."""
     from penstock.agent import Agent, Compaction  # noqa: PLC0415
-    from penstock.agent.guards import EditGuard  # noqa: PLC0415
+    from penstock.agent.edit_guard import EditGuard  # noqa: PLC0415
     from penstock.agent.rules import RuleWatch, load_rules  # noqa: PLC0415
     from penstock.agent.workspace import workspace_tools  # noqa: PLC0415
     from penstock.cli.chat.approval import Approver, describe_interrupted  # noqa: PLC0415
@@ -197,7 +197,7 @@ async def run_chat(options: ChatOptions) -> bool:
         workspace_tools(options.folder),
         SYSTEM.format(folder=options.folder.name or options.folder),
         approve=approver,
-        watches=[RuleWatch(rules, folder=options.folder), EditGuard(options.folder)],
+        guards=[RuleWatch(rules, folder=options.folder), EditGuard(options.folder)],
         compaction=Compaction(),
         eager=options.eager,
     )

@@ -133,12 +133,12 @@ async def _fork(chat: ChatControls, _: str) -> None:
 async def _tools(chat: ChatControls, _: str) -> None:
     for tool in chat.sessions.agent.tools:
         summary = tool.tool.description.split("\n")[0]
-        approval = " (needs approval)" if tool.asks else ""
+        approval = " (needs approval)" if tool.needs_approval else ""
         chat.lines.note(f"{tool.name:<12} {summary}{approval}", lead="  ")
 
 
 async def _rules(chat: ChatControls, _: str) -> None:
-    watches = [watch for watch in chat.sessions.agent.watches if isinstance(watch, RuleWatch)]
+    watches = [watch for watch in chat.sessions.agent.guards if isinstance(watch, RuleWatch)]
     if not any(watch.rules for watch in watches):
         chat.lines.note("there are no rules; --rules names a folder with rules", "dim", "  ")
     for watch in watches:

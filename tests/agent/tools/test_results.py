@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from penstock import _json
-from penstock.agent.tools import ToolOutput, content_of, cut_middle
+from penstock.agent.tools import ToolOutput, cut_middle, make_content
 from penstock.messages import Opaque, Text
 from penstock.request import Image
 
@@ -78,32 +78,32 @@ class Model:
         ((Text("a"), Opaque("p", 1)), [Text("a"), Opaque("p", 1)]),
         (ToolOutput({"a": 1}, details="more"), {"a": 1}),
         (ToolOutput(None), ""),
-        (Silent(), "(Silent that cannot be printed: RuntimeError)"),
+        (Silent(), "(Silent, cannot be printed: RuntimeError)"),
     ],
     ids=lambda case: type(case).__name__,
 )  # fmt: skip
 def test_a_value_is_shown(value: object, content: Any) -> None:
-    assert content_of(value) == content
-    assert type(content_of(value)) is type(content)
+    assert make_content(value) == content
+    assert type(make_content(value)) is type(content)
 
 
 def test_a_value_that_contains_itself_is_printed() -> None:
     ring: list[object] = []
     ring.append(ring)
-    assert content_of(ring) == "[[...]]"
+    assert make_content(ring) == "[[...]]"
 
 
 def test_a_block_among_other_values_is_json_like_them() -> None:
-    assert content_of([Text("a"), 1]) == [{"type": "text", "text": "a", "signature": ""}, 1]
+    assert make_content([Text("a"), 1]) == [{"type": "text", "text": "a", "signature": ""}, 1]
 
 
 def test_a_long_text_loses_its_middle() -> None:
-    assert cut_middle("abcdefghij", 4) == ("ab\n[… 6 characters are left out here …]\nij")
-    assert content_of("x" * 101, 100).count("x") == 100
+    assert cut_middle("abcdefghij", 4) == ("ab\n[… 6 characters omitted …]\nij")
+    assert make_content("x" * 101, 100).count("x") == 100
 
 
 def test_a_long_value_is_cut_as_text() -> None:
-    content = content_of({"a": "x" * 500}, 100)
+    content = make_content({"a": "x" * 500}, 100)
     assert isinstance(content, str)
     assert content.startswith('{"a":"xxx')
     assert content.endswith('x"}')
@@ -111,7 +111,7 @@ def test_a_long_value_is_cut_as_text() -> None:
 
 def test_long_blocks_share_the_room_and_pictures_are_left() -> None:
     picture = Image("image/png", "A" * 1000)
-    first, second, third = content_of([Text("x" * 300), picture, Text("y" * 100)], 100)
+    first, second, third = make_content([Text("x" * 300), picture, Text("y" * 100)], 100)
     assert (first.text.count("x"), second, third.text.count("y")) == (75, picture, 25)
 
 
@@ -135,4 +135,4 @@ def test_a_cut_keeps_the_ends_and_the_size(text: str, limit: int) -> None:
     )
 )
 def test_whatever_comes_can_be_written(value: object) -> None:
-    assert _json.encode(content_of(value))
+    assert _json.encode(make_content(value))

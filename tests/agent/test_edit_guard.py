@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.agent.guards import MAX_FILE, EditGuard
+from penstock.agent.edit_guard import MAX_FILE, EditGuard
 from penstock.agent.watch import Finding, Watch
 from penstock.events import Event, TextDelta, TextStart, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import ToolCall, ToolResult

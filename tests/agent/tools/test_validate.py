@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from penstock.agent.tools import AgentTool, prepare, tool
-from penstock.agent.tools.checking import MAX_FAULTS
-from penstock.agent.tools.faults import find_faults
+from penstock.agent.tools.validate import MAX_FAULTS, find_faults
 from penstock.errors import ToolError
 from penstock.messages import ToolCall
 from penstock.tools import Tool
