@@ -20,7 +20,9 @@ SHARED = {"Decoder", "Encoder", "Settings", "Watch"}
 
 def test_no_group_is_repeated_possessively() -> None:
     """Python 3.11.0 to 3.11.4 match such patterns wrongly (decision 0005)."""
-    found = [path for path, text in MODULES.items() if re.search(r"\)(?:[*+?]|\{+[\d,]+\}+)\+", text)]
+    found = [
+        path for path, text in MODULES.items() if re.search(r"\)(?:[*+?]|\{+[\d,]+\}+)\+", text)
+    ]
     assert found == []
 
 
