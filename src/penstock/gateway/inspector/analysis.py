@@ -164,6 +164,8 @@ def read_body(data: bytes, kind: type[_Body], max_depth: int) -> _Body:
         return msgspec.convert(http_exchange.read_object(data, max_depth), kind)
     except msgspec.ValidationError as exc:
         raise HTTPError(400, str(exc)) from None
+    except UnicodeEncodeError:  # in the name of a field, or in a value that is one of a few words
+        raise HTTPError(400, "The body contains a lone surrogate.") from None
 
 
 # --- a logged stream ---
