@@ -192,7 +192,7 @@ class CallSink:
             self._output.add_arguments(said)
         repairs = self._repairs
         if self._notes or writer.notes:
-            repairs = [*self._notes, *writer.notes, *repairs]
+            repairs = list(dict.fromkeys([*self._notes, *writer.notes, *repairs]))  # each once
         call = ToolCall(self._id, self.name, writer.arguments, repairs=repairs)
         self._output.end_call(call)
         self.is_first = False
