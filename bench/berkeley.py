@@ -20,7 +20,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.formats.round_trip import schema_of
+from penstock.formats.round_trip import infer_schema
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 from penstock.values import Schema, coerce
@@ -141,7 +141,7 @@ def translated(schema: dict[str, Any]) -> dict[str, Any]:
 def completed(schema: dict[str, Any], value: Any) -> dict[str, Any]:
     """Give *schema* with all that it has to say about *value*."""
     if not ({"type", "enum"} & schema.keys() and Schema.of(_flat(schema)).accepts(value)):
-        return schema_of(value)
+        return infer_schema(value)
     if isinstance(value, dict):
         properties = dict(schema.get("properties", {}))
         for key, inner in value.items():
@@ -150,7 +150,7 @@ def completed(schema: dict[str, Any], value: Any) -> dict[str, Any]:
     if isinstance(value, list) and value:
         items = reduce(completed, value, schema.get("items", {}))
         fits = all(Schema.of(items).accepts(item) for item in value)
-        return schema | {"items": items if fits else schema_of(value)["items"]}
+        return schema | {"items": items if fits else infer_schema(value)["items"]}
     return schema
 
 

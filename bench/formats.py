@@ -20,13 +20,23 @@ TOOLS = [
     Tool("write_file", "", {"properties": {"path": TEXT, "content": TEXT}}),
     Tool("run_bash", "", {"properties": {"command": TEXT}}),
 ]
-BARS = {"prose": 4.0, "markup": 15.0, "live": 15.0, "growth": 1.2}
+BARS = {"prose": 4.0, "markup": 15.0, "live": 4.0, "code": 8.0, "growth": 1.2}
+"""The goals are 3 floors for prose and 6 for code in a call; the bars leave room for noise."""
+
 BRACKETS = ("json_tool", "json_tool_openai", "json_tool_gemini", "bare_json", "auto")
 """Formats without a marker: every bracket of the text may begin a call. Their bar is twice that."""
 
+WORDS = ("firefunction_v2", "muse_glimmer")
+"""Formats with a marker that begins with a space or a letter: many deltas end with one, which is
+held back. Their bar for prose is twice that."""
+
+TRIMMED = ("step3",)
+"""Formats that strip the white space around a value: what a delta ends with is held back until more
+comes. Their bars in a call are twice that."""
+
 
 def written(fmt: Format, text: str) -> tuple[str, str]:
-    """Give a call up to where its long text goes on, and that *text* as the format writes it."""
+    """Return a call up to its long text, and that *text* as the format writes it."""
     long = f"xyzzy{text}.."  # not a blank at its end: some formats strip their values
     for call in (
         ToolCall("c", "write_file", {"path": "a", "content": long}),
@@ -63,15 +73,16 @@ def measured(fmt: Format) -> Row:
         for _ in range(2)
     )
     is_good = (
-        prose <= BARS["prose"]
+        prose <= BARS["prose"] * (1 + (fmt.name in WORDS))
         and markup <= BARS["markup"] * (1 + (fmt.name in BRACKETS))
-        and max(*calls, code) <= BARS["live"]
+        and max(calls) <= BARS["live"] * (1 + (fmt.name in TRIMMED))
+        and code <= BARS["code"] * (1 + (fmt.name in TRIMMED))
         and growth <= BARS["growth"]
     )
     shown = (
         f"{prose:.1f} · {markup:.1f} · {' · '.join(f'{call:.1f}' for call in calls)} · {code:.1f}"
     )
-    return f"format: {fmt.name}", shown, "4 · 15 · 15 each, flat", "ok" if is_good else "MISSED"
+    return f"format: {fmt.name}", shown, "4 · 15 · 4 each, flat · 8", "ok" if is_good else "MISSED"
 
 
 def table() -> list[Row]:

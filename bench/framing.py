@@ -10,13 +10,12 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.framing import json_array, ndjson, sse
-from penstock.framing.base import Frame
+from penstock.framing import Frame, json_array, ndjson, sse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.framing.base import FrameDecoder
+    from penstock.framing import FrameDecoder
 
 Row = tuple[str, str, str, str]
 """What was measured, the figure, the bar, and the verdict."""

@@ -74,9 +74,9 @@ def in_text() -> list[Row]:
 def in_calls() -> list[Row]:
     """Measure a string argument in JSON and between tags, live and whole, at three sizes."""
     rows = []
-    for name, text, live in (("prose", PROSE, 5.0), ("code", CODE, 12.0)):
+    for name, text, bar in (("prose", PROSE, 4.0), ("code", CODE, 8.0)):
         for size in (1_000, 4_000, SIZE):
-            for mode, bar in (("live", live), ("whole", 16.0)):
+            for mode in ("live", "whole"):
                 what = f"{name}, {size // 1000} KB, {mode}"
                 rows += [
                     in_json(what, text, size, mode, bar),

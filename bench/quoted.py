@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock import apis
+from penstock.config import load
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.gateway.app import Gateway
-from penstock.gateway.config import load
 from penstock.gateway.factory import build
 from penstock.messages import AssistantMessage
 from penstock.models.untrusted import untrusted_in

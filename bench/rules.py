@@ -12,7 +12,7 @@ import time
 from itertools import cycle, islice
 
 from penstock import MessageBuilder, apis
-from penstock.agent.rules import Rule, RuleWatch
+from penstock.agent.rules import Rule, RuleGuard
 from penstock.events import (
     Done,
     Event,
@@ -94,20 +94,20 @@ def chunks(kind: str, size: int) -> list[bytes]:
     return [*filter(None, [*written, encoder.finish()])]
 
 
-def read(chunked: list[bytes], watch: RuleWatch | None) -> None:
+def read(chunked: list[bytes], watch: RuleGuard | None) -> None:
     """Read one answer as an agent does."""
     decoder = apis.get("openai-chat").decoder()
     builder = MessageBuilder()
     if watch is not None:
-        watch.answer_started()
+        watch.response_started()
     for events in (*map(decoder.feed, chunked), decoder.finish()):
         for event in events:
-            if watch is not None and watch.see(event) is not None:
+            if watch is not None and watch.check(event) is not None:
                 raise AssertionError(event)
             builder.add(event)
 
 
-def seconds(chunked: list[bytes], watch: RuleWatch | None) -> float:
+def seconds(chunked: list[bytes], watch: RuleGuard | None) -> float:
     """Return the CPU seconds of one chunk."""
     times = max(1, ENOUGH // len(chunked))
     began = time.process_time()
@@ -119,7 +119,7 @@ def seconds(chunked: list[bytes], watch: RuleWatch | None) -> float:
 def rows_of(kind: str) -> list[Row]:
     """Measure one kind of answer, short and long, without rules and with them."""
     answers = {size: chunks(kind, size) for size in (SMALL, LARGE)}
-    watches = {0: None, RULES: RuleWatch(rules(RULES))}
+    watches = {0: None, RULES: RuleGuard(rules(RULES))}
     best: dict[tuple[int, int], float] = {}
     for _ in range(ROUNDS):
         for size, chunked in answers.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import batches
 import damage
 import formats
 import framing
@@ -20,8 +21,11 @@ import parsing
 import providers
 import quoted
 import repair
+import responses
 import rules
 import streams
+import trace_files
+import transports
 
 Table = list[tuple[str, str, str, str]]
 """Rows of what was measured, the figure, the bar, and the verdict."""
@@ -32,12 +36,16 @@ TABLES: dict[str, Callable[[], Table]] = {
     "repair": repair.table,
     "Framing": framing.table,
     "Parsing, 4-character deltas": parsing.table,
+    "Short responses: one call of 1 KB with 31 tools": responses.table,
+    "Batches: rows of 1 KB with 31 tools, Arrow in and out": batches.table,
     "Providers, a chunk from bytes to bytes beside json.loads and json.dumps": providers.table,
     "Streams, an event from its source to its consumer": streams.table,
+    "HTTP client for SDKs, a chunk beside the plain client": transports.table,
     "Stream rules, an answer from bytes to message with 50 rules and without": rules.table,
     "Damaged calls: what became of them (law 11)": damage.table,
     "Quoted calls, the search for one beside its request": quoted.table,
     "Formats: text, markup; calls of 1, 10, 100 KB; code": formats.table,
+    "Files that one call and one request go through": trace_files.table,
     "Inspector: latency of /health/live during an analysis, beside that at rest": inspector.table,
 }
 

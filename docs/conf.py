@@ -1,4 +1,4 @@
-"""How the documentation is built: Sphinx, MyST Markdown, furo."""
+"""The configuration of Sphinx: MyST Markdown and the theme furo."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ autodoc_typehints = "signature"
 
 html_theme = "furo"
 html_title = "penstock"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+smartquotes = False  # `--flag` in a sentence keeps its dashes
 
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
@@ -29,10 +32,10 @@ _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 def quote_code(
     _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    """Let `code` in a docstring be code, as in Markdown; to Sphinx it would be a title."""
+    """Turn single backticks in a docstring into code, as in Markdown."""
     lines[:] = _CODE.sub(r"\ ``\1``\ ", "\n".join(lines)).split("\n")
 
 
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx what else to do."""
+    """Register the hook with Sphinx."""
     app.connect("autodoc-process-docstring", quote_code)

@@ -10,7 +10,7 @@ from penstock.errors import LimitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.framing.base import Frame, FrameDecoder
+    from penstock.framing import Frame, FrameDecoder
 
 
 class Outcome(NamedTuple):

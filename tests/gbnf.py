@@ -74,12 +74,12 @@ class Grammar:
             raise ValueError(f"no such rule: {unknown}")
 
     def named(self) -> set[str]:
-        """Give the names that the rules refer to."""
+        """Return the names that the rules refer to."""
         return {node.name for body in self.rules.values() for node in _below(body)
                 if isinstance(node, Name)}  # fmt: skip
 
     def reachable(self) -> set[str]:
-        """Give the rules that the root leads to."""
+        """Return the rules that can be reached from the root."""
         found, waiting = {"root"}, ["root"]
         while waiting:
             for node in _below(self.rules[waiting.pop()]):
@@ -89,11 +89,11 @@ class Grammar:
         return found
 
     def matches(self, text: str) -> bool:
-        """Tell whether all of *text* is a root."""
+        """Return whether the root matches all of *text*."""
         return len(text) in _Match(self, text).ends(Name("root"), 0)
 
     def sample(self, chance: random.Random, depth: int = 12) -> str:
-        """Give a text that the root matches, at random, and short below *depth*."""
+        """Return a random text that the root matches, short below *depth*."""
         return _Walk(self, chance).text(Name("root"), depth)
 
     @cached_property
@@ -111,7 +111,7 @@ class Grammar:
         return least
 
     def least_of(self, node: Node) -> float:
-        """Tell how deep the shallowest text of *node* is."""
+        """Return the depth of the shallowest text of *node*."""
         if id(node) not in self._depths:
             self._depths[id(node)] = self.depth(node, self.least)
         return self._depths[id(node)]
@@ -325,7 +325,7 @@ class _Walk:
             if self._chance.random() < 0.5
             else list("ab Z09\n\t'\u00e9\u4e16\U0001f600")
         )
-        lawful = [one for one in pool if letter.has(one)] or [
+        valid = [one for one in pool if letter.has(one)] or [
             one for one in "aq8" if letter.has(one)
         ]
-        return self._chance.choice(lawful)
+        return self._chance.choice(valid)

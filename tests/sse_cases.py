@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.framing.base import Frame
+from penstock.framing import Frame
 
 
 class Case(NamedTuple):

@@ -1,15 +1,13 @@
-"""What tests of streams run on: a loop whose time is virtual, and sources that tell what they saw.
+"""Scripted sources for tests of streams: they follow a script and count what was done to them.
 
-Nothing sleeps here. When nothing is left to do but wait for a timer, the clock jumps to it; when
-there is not even a timer, the test has hung, and fails at once. Every run counts its tasks.
+The tests run in virtual time (`async_runner`), so a pause in a script costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections.abc import AsyncIterator, Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.events import (
     Done,
@@ -23,56 +21,12 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage
 
-T = TypeVar("T")
-
 Step = Event | float | BaseException
 """What a scripted source does next: give an event, wait so many seconds, raise."""
 
 
-class VirtualSelector(selectors.SelectSelector):
-    """Lets no time pass: waiting moves the clock."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise AssertionError("nothing will ever happen again: the test hangs")
-        self.now += max(timeout, 0)
-        return super().select(0)
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop that lives by the clock of its selector, and keeps what it is asked to report."""
-
-    def __init__(self) -> None:
-        self.clock = VirtualSelector()
-        self.reports: list[dict[str, Any]] = []
-        super().__init__(self.clock)
-        self.set_exception_handler(lambda _loop, report: self.reports.append(report))
-
-    def time(self) -> float:
-        return self.clock.now
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run *main* in virtual time; fail if it leaves a task, or something that nobody caught."""
-    loop = VirtualLoop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        result = runner.run(_counted(main))
-    assert not loop.reports, loop.reports
-    return result
-
-
-async def _counted(main: Coroutine[Any, Any, T]) -> T:
-    result = await main
-    await turn()  # What was closed without waiting has one turn to go.
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    assert not left, f"a task was left behind: {left}"
-    return result
-
-
 async def turn(times: int = 1) -> None:
-    """Let the loop turn."""
+    """Run the callbacks that are ready, *times* times."""
     for _ in range(times):
         await asyncio.sleep(0)
 
@@ -117,18 +71,18 @@ class Script:
 
 
 def text(*pieces: str, index: int = 0) -> list[Event]:
-    """Give a whole block of text."""
+    """Return the events of a whole block of text."""
     deltas = [TextDelta(index, piece, piece) for piece in pieces]
     return [TextStart(index), *deltas, TextEnd(index, "".join(pieces))]
 
 
 def answer(*pieces: str) -> list[Event]:
-    """Give a whole answer of one block of text."""
+    """Return the events of a response with one block of text."""
     return [MessageStart("id", "model"), *text(*pieces), DONE]
 
 
 def cut_call(index: int = 0) -> list[Event]:
-    """Give a call whose arguments never end."""
+    """Return the events of a call whose arguments never end."""
     return [ToolCallStart(index, "c1", "read"), ToolCallDelta(index, '{"path": "/et')]
 
 

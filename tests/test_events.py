@@ -35,7 +35,15 @@ def test_the_wire_names_are_the_contract() -> None:
     kinds = get_args(Event)
     assert {kind.__struct_config__.tag for kind in kinds} == WIRE_NAMES
     assert all("raw" in kind.__struct_fields__ for kind in kinds)
+    assert all(kind.type == kind.__struct_config__.tag for kind in kinds)
     assert TextDelta(0, "x").type == "text_delta"
+
+
+def test_the_type_narrows_an_event() -> None:
+    """That this file passes mypy in strict mode is the test."""
+    event: Event = events.from_json('{"type":"text_delta","index":0,"text":"x"}')
+    assert event.type == "text_delta"
+    assert event.text == "x"
 
 
 @pytest.mark.parametrize("kind", get_args(Event), ids=lambda kind: kind.__name__)

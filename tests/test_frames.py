@@ -1,4 +1,4 @@
-"""`penstock.framing.base`: what all framings have in common."""
+"""`penstock.framing`: what all framings have in common."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import pytest
 
 from frame_checks import Outcome, check_every_cut
 from penstock.errors import LimitError, UsageError
-from penstock.framing import json_array, ndjson, sse
-from penstock.framing.base import Frame, as_utf8, check_limit
+from penstock.framing import Frame, as_utf8, check_limit, json_array, ndjson, sse
 
 if TYPE_CHECKING:
-    from penstock.framing.base import FrameDecoder
+    from penstock.framing import FrameDecoder
 
 DECODERS = [
     pytest.param(sse.Decoder, id="sse"),

@@ -1,4 +1,4 @@
-"""`penstock.framing.base`: the same lines from any pieces."""
+"""`penstock.framing`: the same lines from any pieces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.cutting import cut_at
-from penstock.framing.base import LineSplitter, UniversalLineSplitter
+from penstock.framing import LineSplitter, UniversalLineSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -99,14 +98,11 @@ def test_no_words_are_lost_on_the_way_into_a_request() -> None:
     assert make_request(request) is request
 
 
-def test_a_model_is_asked_in_plain_words() -> None:
-    async def main() -> None:
-        for model in (DemoModel(), ToolMiddleware(DemoModel("hermes"), "hermes")):
-            for asked in ("How deep?", {"role": "user", "content": "How deep?"}, ["How deep?"]):
-                assert "How deep?" in (await model.complete(asked)).text
-                assert "How deep?" in (await model.stream(asked).result()).text
-
-    asyncio.run(main())
+async def test_a_model_is_asked_in_plain_words() -> None:
+    for model in (DemoModel(), ToolMiddleware(DemoModel("hermes"), "hermes")):
+        for asked in ("How deep?", {"role": "user", "content": "How deep?"}, ["How deep?"]):
+            assert "How deep?" in (await model.complete(asked)).text
+            assert "How deep?" in (await model.stream(asked).result()).text
 
 
 WRONG: list[Any] = [
@@ -133,21 +129,18 @@ WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize("asked", WRONG, ids=str)
-def test_what_is_no_message_raises_and_is_never_a_quiet_failure(asked: Any) -> None:
-    async def main() -> None:
-        model = DemoModel()
-        middleware = ToolMiddleware(model, "hermes")
-        for begin in (model.stream, middleware.stream, model.batches, middleware.batches):
-            with pytest.raises(UsageError):
-                begin(asked)
+async def test_what_is_no_message_raises_and_is_never_a_quiet_failure(asked: Any) -> None:
+    model = DemoModel()
+    middleware = ToolMiddleware(model, "hermes")
+    for begin in (model.stream, middleware.stream, model.batches, middleware.batches):
         with pytest.raises(UsageError):
-            await model.complete(asked)
-        agent = Agent(model)
-        with pytest.raises(UsageError):
-            agent.run(asked)
-        assert not agent.busy
-
-    asyncio.run(main())
+            begin(asked)
+    with pytest.raises(UsageError):
+        await model.complete(asked)
+    agent = Agent(model)
+    with pytest.raises(UsageError):
+        agent.run(asked)
+    assert not agent.busy
 
 
 @pytest.mark.parametrize(
@@ -179,14 +172,23 @@ def test_a_message_of_no_content_raises_when_it_is_made(content: Any) -> None:
         AssistantMessage(content=content)
 
 
-def test_what_was_added_to_a_request_later_is_read_before_it_is_sent() -> None:
-    async def main() -> None:
-        request = Request()
-        messages: list[Any] = request.messages
-        messages.append({"role": "user", "content": "How deep?"})
-        assert "How deep?" in (await DemoModel().complete(request)).text
-        request.messages.append(5)  # type: ignore[arg-type]
-        with pytest.raises(UsageError):
-            await DemoModel().complete(request)
+@pytest.mark.parametrize("text", [5, None, b"hi", ["hi"], {"text": "hi"}], ids=str)
+def test_a_block_whose_text_is_not_a_string_raises_when_it_is_made(text: Any) -> None:
+    with pytest.raises(UsageError, match="must be a string"):
+        Text(text)
+    with pytest.raises(UsageError, match="must be a string"):
+        Thinking(text)
+    with pytest.raises(UsageError, match="must be a string"):
+        Image(url=text)
+    with pytest.raises(UsageError):
+        UserMessage([{"type": "text", "text": text}])
 
-    asyncio.run(main())
+
+async def test_what_was_added_to_a_request_later_is_read_before_it_is_sent() -> None:
+    request = Request()
+    messages: list[Any] = request.messages
+    messages.append({"role": "user", "content": "How deep?"})
+    assert "How deep?" in (await DemoModel().complete(request)).text
+    request.messages.append(5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        await DemoModel().complete(request)

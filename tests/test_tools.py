@@ -104,7 +104,7 @@ def test_a_tool_of_a_mapping_may_have_nothing_but_its_name() -> None:
 def test_a_schema_that_holds_itself_is_refused() -> None:
     endless: dict[str, Any] = {"type": "array"}
     endless["items"] = endless
-    with pytest.raises(UsageError, match="nests without end"):
+    with pytest.raises(UsageError, match="nested too deeply"):
         Tool.read({"name": "f", "parameters": endless})
 
 

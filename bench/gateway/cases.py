@@ -1,7 +1,7 @@
-"""What an upstream may do, and what a client lawfully sees of it: a table, and its judge.
+"""What an upstream may do, and what a client may see of it: a table, and the checks.
 
 The judge reads the stream as a strict client of the API does (`penstock.apis.check`) and compares
-what it says with the scenario. It knows three lawful ends: an *answer* that is complete and
+what it says with the scenario. It knows three valid ends: an *answer* that is complete and
 exact; a *failure*, that is the delivered part, exact, and then one error in the stream, with no
 call marked complete and no reason to stop; a *refusal*, that is a status of its own and an error
 object, where nothing had been delivered yet.
@@ -33,7 +33,7 @@ class Case(Struct, frozen=True):
 
     name: str
     model: str
-    lawful: tuple[str, ...] = ("answer",)
+    allowed: tuple[str, ...] = ("answer",)
     """Which ends are: ``answer``, ``failure``, ``refusal``."""
     statuses: tuple[int, ...] = (500, 502, 503)
     """With which statuses it may be refused."""
@@ -79,7 +79,7 @@ CASES: Final = (
 
 
 def complaints(case: Case, api: str, outcome: Outcome) -> list[str]:
-    """List what is unlawful about *outcome*; empty if nothing is."""
+    """Return what is wrong with *outcome*; empty if nothing is."""
     if outcome.ended != "end":
         return [f"the answer has no end: {outcome.ended} after {outcome.seconds:.1f} s"]
     if outcome.parsed.status != 200:
@@ -101,9 +101,9 @@ def _of_whole(case: Case, api: str, outcome: Outcome) -> list[str]:
 def _of_stream(case: Case, api: str, outcome: Outcome) -> list[str]:
     message = message_of(api, outcome.parsed.body)
     is_failure = message.error is not None
-    if ("failure" if is_failure else "answer") not in case.lawful:
+    if ("failure" if is_failure else "answer") not in case.allowed:
         end = "an error" if is_failure else f"the reason to stop {message.stop_reason}"
-        return [f"it ends with {end}, not as {' or '.join(case.lawful)}"]
+        return [f"it ends with {end}, not as {' or '.join(case.allowed)}"]
     judge = _of_failure if is_failure else _of_answer
     return judge(scenarios.read(case.model), message)
 
@@ -149,7 +149,7 @@ def _of_failure(scenario: Scenario, message: AssistantMessage) -> list[str]:
 
 def _of_refusal(case: Case, outcome: Outcome) -> list[str]:
     parsed = outcome.parsed
-    if "refusal" not in case.lawful:
+    if "refusal" not in case.allowed:
         return [f"status {parsed.status}: what had been delivered is lost"]
     wrong: list[str] = []
     if parsed.status not in case.statuses:

@@ -1,4 +1,4 @@
-"""What a client may do, and what a gateway lawfully makes of it: leave, not read, send too much.
+"""What a client may do, and how a gateway must react: leave, not read, send too much.
 
 Leaving is measured against the fake upstream itself in the same run, and not reading against a
 relay of two bare sockets: what a kernel holds and how fast it tells differ between machines.
@@ -20,7 +20,7 @@ from gateway.probe import ask, connect, read, stats_of
 from gateway.wire import Target, parse
 
 Edge = Callable[[Target, Target], tuple[str, list[str]]]
-"""Tries the gateway, beside the upstream; gives what was measured and what is unlawful."""
+"""Tries the gateway, beside the upstream; returns what was measured and what is wrong."""
 
 CANCEL_MARGIN: Final = 10.0
 """How many milliseconds later than directly an upstream may learn that the client is gone."""
@@ -36,7 +36,7 @@ DEPTH_LIMIT: Final = 50.0
 
 _TRIES: Final = 3
 _PATIENCE: Final = 20.0
-_SETTLED: Final = 1.0  # seconds without a byte: the stream stands still
+_SETTLED: Final = 1.0  # seconds without a byte: the stream has stopped
 _RELAYED: Final = 256_000  # what uvloop reads at once: kernels hold more for quick readers
 _HUGE: Final = 60_000_000
 _PIECE: Final = bytes(1 << 16)
@@ -56,7 +56,7 @@ def leave_amid(gateway: Target, upstream: Target) -> tuple[str, list[str]]:
 
 
 def leave_whole(gateway: Target, upstream: Target) -> tuple[str, list[str]]:
-    """Hang up while waiting for an answer that is no stream."""
+    """Disconnect while waiting for a response that is not streamed."""
     return _leave(gateway, upstream, "fake-c20-fslow@8000", pieces=0, stream=False)
 
 
@@ -72,7 +72,7 @@ def _leave(
 
 
 def _notice(target: Target, upstream: Target, model: str, pieces: int, *, stream: bool) -> float:
-    """Hang up after so many pieces; give the milliseconds until the upstream knows it."""
+    """Hang up after so many pieces; return the milliseconds until the upstream knows it."""
     before = stats_of(upstream)
     with connect(target) as sock:
         sock.settimeout(_PATIENCE)
@@ -129,7 +129,7 @@ def _relay(server: socket.socket, upstream: Target) -> None:
 
 
 def _taken(target: Target, upstream: Target) -> float:
-    """Ask for a stream and do not read it; give the megabytes that the upstream could write."""
+    """Ask for a stream and do not read it; return the megabytes that the upstream could write."""
     before = stats_of(upstream).bytes_written
     with connect(target) as sock:
         sock.sendall(target.request("fake-c20000-w1000", tools=False))
@@ -166,7 +166,7 @@ def long_header(gateway: Target, upstream: Target) -> tuple[str, list[str]]:  # 
 
 
 def large_body(gateway: Target, upstream: Target) -> tuple[str, list[str]]:  # noqa: ARG001 - an `Edge`
-    """Send 60 MB, until somebody says that it is too much."""
+    """Send 60 MB, until the gateway rejects it."""
     with connect(gateway) as sock:
         sock.settimeout(_PATIENCE)
         sock.sendall(gateway.head(_HUGE))
@@ -202,7 +202,7 @@ def deep_body(gateway: Target, upstream: Target) -> tuple[str, list[str]]:  # no
 
 
 def two_lengths(gateway: Target, upstream: Target) -> tuple[str, list[str]]:  # noqa: ARG001 - an `Edge`
-    """Send a body whose end is told in two ways, as those do who smuggle requests."""
+    """Send a body whose end is ambiguous, as in request smuggling."""
     request = gateway.head(5, "transfer-encoding: chunked") + b"0\r\n\r\n"
     with connect(gateway) as sock:
         sock.settimeout(_PATIENCE)

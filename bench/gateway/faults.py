@@ -2,8 +2,8 @@
 
 ``python bench/gateway/faults.py --base http://127.0.0.1:8787 --upstream http://127.0.0.1:9101``
 asks a gateway in front of the fake upstream for every case in `cases`, in each API, and tries
-what is in `edges` and `floods`. It prints one line for each with its verdict, *lawful* or what is
-wrong; the exit code is the number of cases that are unlawful. Give ``--idle`` the seconds after
+what is in `edges` and `floods`. It prints one line for each with its verdict, *ok* or what is
+wrong; the exit code is the number of cases that failed. Give ``--idle`` the seconds after
 which the gateway takes a silent upstream for lost.
 """
 
@@ -36,7 +36,7 @@ class Line(Struct, frozen=True):
     wrong: list[str]
 
     def __str__(self) -> str:
-        verdict = "; ".join(self.wrong) or "lawful"
+        verdict = "; ".join(self.wrong) or "ok"
         return f"{self.api:10} {self.case:40} {self.seen:58} {verdict}"
 
 
@@ -53,7 +53,7 @@ def probe(gateway: Target, upstream: Target, idle: float, only: str = "") -> Ite
             yield Line("", name, seen, wrong)
     for name in FLOODS:
         if only in f"a flood of {name}":
-            seen, wrong = under_flood(name, gateway, idle)
+            seen, wrong = under_flood(name, gateway, upstream, idle)
             yield Line("", f"a flood of {name}", seen, wrong)
 
 
@@ -71,7 +71,7 @@ def target_of(url: str, key: str) -> Target:
 
 
 def main() -> int:
-    """Read the command line and probe; give the number of unlawful cases."""
+    """Read the command line and probe; return the number of cases that failed."""
     parser = argparse.ArgumentParser(description="Every fault, and what a client sees of it.")
     parser.add_argument("--base", default="http://127.0.0.1:8787")
     parser.add_argument("--upstream", default="http://127.0.0.1:9101")
@@ -80,12 +80,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name holds this")
     options = parser.parse_args()
     gateway, upstream = (target_of(url, options.key) for url in (options.base, options.upstream))
-    unlawful = 0
+    failed = 0
     for line in probe(gateway, upstream, options.idle, options.only):
         print(line, flush=True)
-        unlawful += bool(line.wrong)
-    print(f"{unlawful} unlawful")
-    return unlawful
+        failed += bool(line.wrong)
+    print(f"{failed} failed")
+    return failed
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def _brotli(block: bytes) -> bytes:
 
 
 def _said(text: str, *, pieces: int = 1) -> Iterator[bytes]:
-    """Say *text* so often, and end as a server does that means no harm."""
+    """Yield *text* that often, and a regular end."""
     yield _HELLO
     frame = chat_frame({"content": text})
     yield from repeat(frame, pieces)
@@ -71,7 +71,7 @@ def _said(text: str, *, pieces: int = 1) -> Iterator[bytes]:
 
 
 def _raw_frame(before: bytes, filling: bytes, after: bytes) -> Iterator[bytes]:
-    """Say one frame whose JSON is *before*, much of *filling*, and *after*."""
+    """Yield one frame whose JSON is *before*, much of *filling*, and *after*."""
     yield _HELLO
     yield b"data: " + before + filling * (FRAME // len(filling)) + after + b"\n\n"
     yield _END

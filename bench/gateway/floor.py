@@ -1,4 +1,4 @@
-"""The bare floor: what it costs to pass bytes on with the libraries that the gateway stands on.
+"""The bare floor: what it costs to pass bytes on with the libraries that the gateway uses.
 
 ``python bench/gateway/floor.py --upstream http://127.0.0.1:9101/v1 --port 9102``: an ASGI app
 under uvicorn (uvloop, httptools) that asks the upstream through aiohttp; what one read brings is

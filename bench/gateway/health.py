@@ -1,7 +1,7 @@
-"""How long the gateway takes to say that it lives, while an upstream floods it.
+"""How long `/health/live` takes while an upstream floods the gateway.
 
-One thread asks for the flood and reads all of it; another asks for `/health/live` again and again,
-each time on a connection of its own, as a supervisor does.
+One thread requests the flood and reads all of it; another requests `/health/live` repeatedly, each
+time on a new connection, as a supervisor does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from gateway.cases import API_NAMES
-from gateway.probe import Outcome, ask
+from gateway.probe import Outcome, ask, stats_of
 from gateway.wire import Target
 from penstock import apis
 
@@ -25,31 +25,36 @@ MAX_FLOOD: Final = 60.0
 _EVERY: Final = 0.005
 
 
-def under_flood(name: str, gateway: Target, patience: float) -> tuple[str, list[str]]:
-    """Ask *gateway* for the flood *name*; give what was measured and what is wrong with it."""
-    request = gateway.request(f"fake-f{name}")
+def under_flood(
+    name: str, gateway: Target, upstream: Target, patience: float
+) -> tuple[str, list[str]]:
+    """Request the flood *name* from *gateway*; return what was measured and what is wrong."""
+    model = f"fake-f{name}"
+    request = gateway.request(model)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask, gateway, request, max(MAX_FLOOD, patience))
         waits = _waits_until(asked, gateway)
         outcome = asked.result()
     body, status = outcome.parsed.body, outcome.parsed.status
-    wrong = [] if max(waits) <= MAX_WAIT else ["/health/live waits too long"]
+    asked_for = str((stats_of(upstream).last_body or {}).get("model"))
+    wrong = [] if asked_for == model else [f"the upstream was asked for {asked_for!r}"]
+    wrong += [] if max(waits) <= MAX_WAIT else ["/health/live waits too long"]
     wrong += [] if outcome.seconds <= MAX_FLOOD else ["it takes too long"]
     wrong += [] if outcome.ended == "end" else [f"the response has no end: {outcome.ended}"]
     if status == 200:
         wrong += apis.check(API_NAMES[gateway.api], body)
-    seen = f"/health/live waits {max(waits):.0f} ms at most, {_told(outcome)}"
+    seen = f"/health/live waits {max(waits):.0f} ms at most, {_describe(outcome)}"
     return seen, wrong
 
 
-def _told(outcome: Outcome) -> str:
+def _describe(outcome: Outcome) -> str:
     body = outcome.parsed.body
     failed = "failure" if b'"error"' in body else "answer"
     return f"{outcome.parsed.status} {failed}, {len(body)} bytes in {outcome.seconds:.1f} s"
 
 
 def _waits_until(asked: Future[Outcome], gateway: Target) -> list[float]:
-    """Ask for `/health/live` until *asked* is done; give the milliseconds of each wait."""
+    """Request `/health/live` until *asked* is done; return the milliseconds of each wait."""
     waits = [_wait(gateway)]
     while not asked.done():
         time.sleep(_EVERY)

@@ -58,7 +58,7 @@ class Spread(Struct, frozen=True):
 
 
 class Figures(Struct):
-    """What one run of the load client tells."""
+    """The result of one run of the load client."""
 
     model: str
     requests: int
@@ -158,7 +158,7 @@ async def ask_all(
 
 
 async def watch_memory(pid: int) -> float:
-    """Give the most memory that was held until this is cancelled."""
+    """Return the most memory that was held until this is cancelled."""
     most = 0.0
     try:
         while pid:
@@ -169,7 +169,7 @@ async def watch_memory(pid: int) -> float:
     return most
 
 
-# --- what is told ---
+# --- results ---
 
 
 def _judge(figures: Figures, api: str, asked: list[tuple[int, Answer]]) -> None:
@@ -189,7 +189,7 @@ def _judge(figures: Figures, api: str, asked: list[tuple[int, Answer]]) -> None:
 
 
 def _stamps(answer: Answer, parsed: Parsed) -> Iterator[tuple[int, int, int]]:
-    """Give number, making and arrival of each piece; the text that an end repeats is left out."""
+    """Return number, making and arrival of each piece; without the text that an end repeats."""
     last, chunk = -1, 0
     for stamp in _STAMP.finditer(parsed.body):
         while parsed.chunk_ends[chunk][0] < stamp.end():

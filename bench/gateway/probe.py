@@ -38,7 +38,7 @@ def connect(target: Target) -> socket.socket:
 
 
 def read(sock: socket.socket) -> tuple[Answer, str]:
-    """Read an answer to its end; tell how it ended."""
+    """Read an answer to its end; return how it ended."""
     answer = Answer([], [])
     try:
         while data := sock.recv(1 << 16):

@@ -80,12 +80,12 @@ def _nanoseconds(pid: int) -> int:
 
 
 def _ticks(fields: list[str]) -> int:
-    """Give the same in nanoseconds where the kernel counts in ticks only."""
+    """Return the same in nanoseconds where the kernel counts in ticks only."""
     return (int(fields[11]) + int(fields[12])) * 1_000_000_000 // _TICKS
 
 
 def _stat(pid: int) -> list[str]:
-    """Read the fields behind the process's name, which may itself hold blanks and brackets."""
+    """Return the fields after the name of the process, which may contain blanks and brackets."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -93,7 +93,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def free_port() -> int:
-    """Find a port that nobody uses at the moment."""
+    """Return a port that is free at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
@@ -101,12 +101,21 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    arguments: Sequence[str], port: int, *, ready: str = "/health/ready", folder: str = "."
+    arguments: Sequence[str],
+    port: int,
+    *,
+    ready: str = "/health/ready",
+    folder: str = ".",
+    program: str = sys.executable,
+    log: int | None = None,
 ) -> Iterator[Server]:
-    """Run ``python *arguments*`` in *folder* until it is ready on *port*, and end it afterwards."""
+    """Run *program* with *arguments* in *folder* until it is ready on *port*; end it afterwards.
+
+    *log* is where its error output goes.
+    """
     began = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, *arguments], cwd=folder, stdout=subprocess.DEVNULL
+        [program, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=log
     ) as process:
         try:
             address = f"http://127.0.0.1:{port}"

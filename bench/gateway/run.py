@@ -70,7 +70,7 @@ class Row(Struct, frozen=True):
     is_met: bool = True
 
     def cells(self, names: Sequence[str]) -> list[str]:
-        """Give the line as text."""
+        """Return the line as text."""
         figures = [f"{self.figures[name]:.1f}" if name in self.figures else "" for name in names]
         verdict = "" if not self.bar else "ok" if self.is_met else "MISSED"
         return [self.what, *figures, self.bar, verdict]
@@ -95,7 +95,7 @@ class Bench:
         return [*costs, self._age(), few, *many, self._start()]
 
     def wrong(self) -> dict[str, dict[str, int]]:
-        """Say whose answers were wrong, and how."""
+        """Return which servers sent wrong responses, and how."""
         return {name: what for name, what in self._wrong.items() if what}
 
     def _cost(self, what: str, model: str, count: int) -> list[Row]:
@@ -133,7 +133,7 @@ class Bench:
 
     def _memory(self, behind: str) -> Row:
         rss = {name: used_by(server.pid).rss / 2**20 for name, server in self._servers.items()}
-        return _bounded(f"MB RSS behind {behind}", rss, "under", MAX_RSS)
+        return _bounded(f"MB RSS after {behind}", rss, "under", MAX_RSS)
 
     def _start(self) -> Row:
         after = {name: server.ready_after for name, server in self._servers.items()}
@@ -148,7 +148,7 @@ def _bounded(what: str, figures: dict[str, float], words: str, bar: float) -> Ro
 
 
 async def _memory_of_stream(target: Target, pid: int) -> float:
-    """Hold many streams open; give the bytes that each of them takes."""
+    """Hold many streams open; return the bytes that each of them takes."""
     request = target.request(_HELD, tools=False)
     await load.ask_all(target, target.request("fake-c20", tools=False), STREAMS, STREAMS)
     before = used_by(pid).rss
@@ -191,7 +191,7 @@ def show(rows: Sequence[Row], names: Sequence[str]) -> None:
 
 
 def main() -> int:
-    """Read the command line, measure, and print; give the number of bars that were missed."""
+    """Read the command line, measure, and print; return the number of bars that were missed."""
     parser = argparse.ArgumentParser(description="What the gateway costs, beside the bare floor.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor-only", action="store_true", help="without the gateway")

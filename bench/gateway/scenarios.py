@@ -102,7 +102,7 @@ def read(model: str) -> Scenario:
 
 
 def _meaning(word: str) -> dict[str, float | str]:
-    """Give the fields of a scenario that *word* sets."""
+    """Return the fields of a scenario that *word* sets."""
     if found := _WORD.fullmatch(word):
         pieces, pause, width = found.group("c", "d", "w")
         if pieces:
@@ -120,7 +120,7 @@ def _meaning(word: str) -> dict[str, float | str]:
 
 
 def pieces_of(scenario: Scenario) -> Iterator[Piece]:
-    """Say what *scenario* says, a piece at a time; a piece of text is made when it is asked for."""
+    """Yield the content of *scenario* piece by piece; text is made when it is needed."""
     match scenario.mode:
         case "text" | "think":
             yield from _stamped(scenario)
@@ -135,12 +135,12 @@ def pieces_of(scenario: Scenario) -> Iterator[Piece]:
 
 
 def calls_natively(scenario: Scenario) -> bool:
-    """Tell whether the answer has calls that are no text."""
+    """Return whether the response has native calls."""
     return scenario.mode in ("native", "par")
 
 
 def arguments_of(call: int, length: int) -> dict[str, str]:
-    """Give the arguments of a call, about *length* characters of them."""
+    """Return the arguments of a call, about *length* characters of them."""
     return {"path": f"/srv/data/{call}.txt", "note": 'é"{}' + "q" * length}
 
 

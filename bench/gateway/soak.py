@@ -82,7 +82,7 @@ class Soak:
     # --- slow readers ---
 
     async def slow_readers(self) -> list[Row]:
-        """Let many ask for much and read little."""
+        """Open many streams whose clients read slowly."""
         async with AsyncExitStack() as stack:
             request = self._target.request(FLOOD, tools=False)
             for _ in range(READERS):
@@ -114,7 +114,7 @@ class Soak:
     # --- half-open heads ---
 
     async def half_open(self) -> list[Row]:
-        """Let many send half a head, and see whether the others wait."""
+        """Open connections with half a head, and check that other clients do not wait."""
         alone = await self._age()
         began = time.monotonic()
         async with AsyncExitStack() as stack:
@@ -139,7 +139,7 @@ class Soak:
             writer.transport.abort()
 
     async def _age(self) -> float:
-        """Give the age of a piece on arrival: the best of three runs, as a noisy machine has it."""
+        """Return the age of a piece on arrival: the best of three runs on a noisy machine."""
         ages = []
         for _ in range(3):
             figures = await load.run(self._target, PACED, streams=20, requests=20)
@@ -195,7 +195,7 @@ async def measure(server: Server, seconds: float) -> list[Row]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Read the command line, measure, and print; give the number of bars that were missed."""
+    """Read the command line, measure, and print; return the number of bars that were missed."""
     parser = argparse.ArgumentParser(description="What endless and hostile use costs the gateway.")
     parser.add_argument("--seconds", type=float, default=180.0, help="how long the soak lasts")
     parser.add_argument("flags", nargs="*", help="for `penstock serve`, after --")

@@ -69,7 +69,7 @@ class Said:
     def whole(
         self, status: int, value: object, headers: bytes = b"", *, compressed: bool = False
     ) -> None:
-        """Say one JSON value."""
+        """Send one JSON value."""
         body = msgspec.json.encode(value)
         if compressed:
             body = self._zip.compress(body) + self._zip.flush()
@@ -77,7 +77,7 @@ class Said:
         self._all(status, b"content-type: application/json\r\n" + headers, body)
 
     def page(self, status: int) -> None:
-        """Say something in HTML."""
+        """Send an HTML page."""
         self._all(status, b"content-type: text/html\r\n", _PAGE)
 
     def _all(self, status: int, headers: bytes, body: bytes) -> None:
@@ -91,14 +91,14 @@ class Said:
         self.writer.write(_STREAM + encoding + b"\r\n")
 
     def write(self, data: bytes) -> None:
-        """Say *data* in an HTTP chunk of its own; it is no piece."""
+        """Send *data* in its own HTTP chunk, without counting it."""
         if self._is_compressed:
             data = self._zip.compress(data) + self._zip.flush(zlib.Z_SYNC_FLUSH)
         if data:
             self.writer.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     async def piece(self, data: bytes) -> None:
-        """Say one piece, when the client has taken those before it."""
+        """Send one piece when the client has received those before it."""
         self.write(data)
         began = time.monotonic_ns()
         await self.writer.drain()
@@ -108,7 +108,7 @@ class Said:
         self.count += 1
 
     async def flood(self, flood: Flood) -> None:
-        """Say a flood, as fast as the client takes it."""
+        """Send a flood as fast as the client reads it."""
         encoding = f"content-encoding: {flood.encoding}\r\n" if flood.encoding else ""
         head = f"content-type: {flood.content_type}\r\ntransfer-encoding: chunked\r\n{encoding}"
         self.writer.write(b"HTTP/1.1 200 OK\r\n" + head.encode() + b"\r\n")
@@ -124,7 +124,7 @@ class Said:
         await self.writer.drain()
 
     async def end(self) -> None:
-        """Say that this was all."""
+        """End the body."""
         if self._is_compressed:
             self._is_compressed = False
             self.write(self._zip.flush())
@@ -133,7 +133,7 @@ class Said:
 
 
 async def paced(frames: Iterator[bytes], scenario: Scenario) -> AsyncIterator[bytes]:
-    """Give *frames* at the pace of *scenario*."""
+    """Return *frames* at the pace of *scenario*."""
     for number, data in enumerate(frames, 1):
         yield data
         if scenario.pause:

@@ -101,7 +101,7 @@ class FakeUpstream:
     async def _answer(
         self, call: Call, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        """Answer *call*; tell whether the connection can be used again."""
+        """Answer *call*; return whether the connection can be used again."""
         said = Said(writer, self.stats)
         if call.method != "POST" or call.path == "/__reset":
             said.whole(200, self._about(call.path))
@@ -122,8 +122,8 @@ class FakeUpstream:
             self.stats = Stats(open=self.stats.open)
         if path == "/__stats":
             return self.stats
-        model = {"id": "fake", "object": "model", "created": dialects.CREATED, "owned_by": "fake"}
-        return {"object": "list", "data": [model]} if path.endswith("/models") else {}
+        # A gateway would serve every name by the only model in a list; here the name is the case.
+        return {"object": "list", "data": []} if path.endswith("/models") else {}
 
     def _note(self, **counts: int) -> None:
         for name, more in counts.items():
@@ -165,7 +165,7 @@ class FakeUpstream:
         return True
 
     async def _stream(self, frames: Iterator[bytes], scenario: Scenario, said: Said) -> bool:
-        """Say *frames*; tell whether it was all that there was to say."""
+        """Send *frames*; return whether all were sent."""
         self._note(streams_started=1)
         said.begin(compressed=scenario.fault == "gzip")
         async for data in paced(frames, scenario):
@@ -177,7 +177,7 @@ class FakeUpstream:
         return True
 
     async def _goes_on(self, scenario: Scenario, said: Said) -> bool:
-        """Do what goes wrong at this place; tell whether the answer goes on."""
+        """Inject the fault of this place; return whether the response continues."""
         said.write(_IN_PLACE.get(scenario.fault, b""))
         if scenario.fault in ("cut", "rst", "err", "stall"):
             await said.writer.drain()

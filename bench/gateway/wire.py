@@ -92,7 +92,7 @@ class Answer(Struct):
         return parse(b"".join(self.reads))
 
     def arrival(self, position: int) -> int:
-        """Tell when the byte before *position* of the raw answer was there."""
+        """Return when the byte before *position* of the raw response arrived."""
         ends = list(accumulate(map(len, self.reads)))
         return self.times[bisect_left(ends, position)]
 
@@ -144,7 +144,7 @@ def _read_chunks(raw: bytes, at: int, parsed: Parsed) -> None:
 
 
 def _size(line: bytes) -> int:
-    """Read the size of a chunk; what is none is less than nothing."""
+    """Return the size of a chunk; negative if it is invalid."""
     try:
         return int(line.partition(b";")[0], 16)
     except ValueError:
@@ -152,7 +152,7 @@ def _size(line: bytes) -> int:
 
 
 def has_ended(reads: list[bytes]) -> bool:
-    """Tell whether what came is a whole answer, without reading it all."""
+    """Return whether what came is a whole answer, without reading it all."""
     if length := _LENGTH.search(reads[0]):
         head = reads[0].find(b"\r\n\r\n") + 4
         return sum(map(len, reads)) >= head + int(length.group(1))

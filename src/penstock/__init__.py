@@ -58,11 +58,14 @@ from penstock.tools import Tool, read_tools
 if TYPE_CHECKING:
     from penstock import agent, apis, conformance, formats, framing, models, request, streams, views
     from penstock.agent import Agent, Session
-    from penstock.formats import EventParser, Format, Parser, parse, parse_events
+    from penstock.formats import EventParser, Format, Parser, find_unread, parse, parse_events
+    from penstock.formats import compile as compile  # noqa: A004 - as `re.compile`
     from penstock.framing import json_array, ndjson, sse
-    from penstock.models import DemoModel, HTTPModel, LocalModel, Model, ToolMiddleware
+    from penstock.models import DemoModel, HTTPModel, LocalModel, Model, ToolMiddleware, open_model
     from penstock.request import Request
     from penstock.streams import EventStream
+
+    __version__: str
 
 __all__ = [
     "Agent",
@@ -117,14 +120,17 @@ __all__ = [
     "XMLParseError",
     "agent",
     "apis",
+    "compile",
     "conformance",
     "events",
+    "find_unread",
     "formats",
     "framing",
     "json_array",
     "messages",
     "models",
     "ndjson",
+    "open_model",
     "parse",
     "parse_events",
     "read_tools",
@@ -164,6 +170,9 @@ _NAMES = {
     "Request": "request",
     "Session": "agent",
     "ToolMiddleware": "models",
+    "compile": "formats",
+    "find_unread": "formats",
+    "open_model": "models",
     "parse": "formats",
     "parse_events": "formats",
 }
@@ -175,8 +184,20 @@ def __getattr__(name: str) -> Any:
         return import_module(f"penstock.{_MODULES[name]}")
     if name in _NAMES:
         return getattr(import_module(f"penstock.{_NAMES[name]}"), name)
+    if name == "__version__":
+        return _find_version()
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]
+
+
+def _find_version() -> str:
+    """Return the version of the installed package; 0 if penstock is not installed as one."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow to load
+
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "0"

@@ -1,16 +1,16 @@
-"""The one JSON seam: msgspec where it agrees with Python, the standard library where it refuses.
+"""The only module that encodes and decodes JSON: with msgspec, or with the standard library.
 
-msgspec is some six times faster but differs in three places, and all three are settled here:
+msgspec is about six times faster, but differs from the standard library in three places:
 
-* it refuses lone surrogates, which models do stream (half an emoji); they are written as escapes
-  and read back as they were;
-* it writes NaN and infinity as ``null`` without a word; here they survive as ``NaN`` and
-  ``Infinity``, which only this module and Python read. Where the text goes to a stranger,
-  `encode_wire` writes null and `encode_strict` refuses them;
+* it refuses lone surrogates, which models do stream (half an emoji); here they are written as
+  escapes and read back unchanged;
+* it silently writes NaN and infinity as ``null``; here they are written as ``NaN`` and
+  ``Infinity``, which only this module and Python read. For other readers, `encode_wire` writes null
+  and `encode_strict` refuses them;
 * it refuses ``1e999`` and, as Python itself does, integers of more than 4,300 digits; the first is
   infinity here, the second an error in both directions.
 
-How deep a value may nest depends on the version of Python; here it is `MAX_DEPTH` in all.
+The maximum depth of a value depends on the version of Python; here it is always `MAX_DEPTH`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from penstock.errors import JSONParseError, UsageError
 
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
-"""A JSON value as Python holds it."""
+"""A JSON value in Python."""
 
 MAX_DEPTH: Final = 512
-"""How deep containers may nest: far beyond any real value, and within Python's own recursion."""
+"""How deep containers may nest: far deeper than any real value, within Python's recursion limit."""
 
 _LONE: Final = re.compile(rb"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
 _NO_NUMBER: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*")|NaN|-?Infinity')
+_NULL: Final = re.compile(rb"(?:\A|[:,\[])null")
 _LOST: Final = b"\\ufffd"
 _KEY_END: Final = re.compile(rb'"[ \t\r\n]*+:')
 _KEY_END_TEXT: Final = re.compile(r'"[ \t\r\n]*+:')
@@ -46,17 +47,18 @@ def encode(value: object) -> bytes:
         data = _encoder.encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError) as exc:
         return _encode_slowly(value, exc)
-    # A NaN always shows as `null`, so most values are cleared by a search in bytes; `find` takes
-    # half the time of `in`.
-    if data.find(b"null") >= 0 and _has_unwritable_float(msgspec.to_builtins(value)):
+    # NaN is written as `null`, so a search in the bytes clears most values; `find` takes half the
+    # time of `in`. Schemas have the string "null" often and the value hardly ever.
+    may_hold_null = data.find(b"null") >= 0 and _NULL.search(data) is not None
+    if may_hold_null and _has_unwritable_float(msgspec.to_builtins(value)):
         return _encode_slowly(value, None)
     return data
 
 
 def encode_text(text: str) -> bytes:
-    """Write *text* as a JSON string for the wire; for hot paths, where only a surrogate is wrong.
+    """Write *text* as a JSON string for the wire; for hot paths.
 
-    Half a surrogate pair is U+FFFD, as `encode_wire` has it.
+    A lone surrogate becomes U+FFFD, as in `encode_wire`.
     """
     try:
         return _encoder.encode(text)
@@ -65,10 +67,9 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_wire(value: object) -> bytes:
-    """Write *value* for a stranger: half a surrogate pair is U+FFFD, NaN and infinity are null.
+    """Write *value* for any reader: lone surrogates become U+FFFD, NaN and infinity null.
 
-    msgspec has them so, or refuses them. Then halves show as escapes, as little else does: most
-    values are cleared by a search.
+    Only surrogates are written as escapes that begin so, so a search clears most values.
     """
     try:
         data = _encoder.encode(value)
@@ -107,10 +108,10 @@ def decode(data: bytes | str) -> Any:
 
 
 def decode_strict(data: bytes | str) -> Any:
-    """Read one JSON value that every reader reads alike.
+    """Read one JSON value that means the same to every reader.
 
-    There is no NaN in it, no lone surrogate, no ``1e999``, and no object has a key twice: of two
-    values some readers take the first, others the last.
+    It has no NaN, no lone surrogate, no ``1e999``, and no repeated key: of two values some readers
+    take the first, others the last. Raises `JSONParseError`.
     """
     try:
         value = _decoder.decode(data)
@@ -123,6 +124,53 @@ def decode_strict(data: bytes | str) -> Any:
     return value
 
 
+def decode_strict_at(text: str, at: int, limit: int) -> tuple[Any, int] | None:
+    """Read the value that begins at *at* as `decode_strict` does; return it and where it ends.
+
+    Returns None if it is not complete within *limit* characters, or not such a value. The standard
+    library counts the lines before an error, so without a limit many errors would be quadratic.
+    """
+    window = text[at : at + limit]
+    try:
+        value, end = _strict_decoder.raw_decode(window)  # msgspec reads whole texts only
+    except (ValueError, RecursionError):
+        return None
+    data = window[:end]
+    if "\\u" in data or (not data.isascii() and SURROGATE.search(data) is not None):
+        # An escape may be half of a surrogate pair, and a key may be spelled in two ways.
+        try:
+            value = decode_strict(data)
+        except JSONParseError:
+            return None
+    elif _count_brackets(data) > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+        return None
+    return value, at + end
+
+
+def _make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of *members*; refuse one with a repeated key."""
+    value = dict(members)
+    if len(value) != len(members):
+        raise ValueError("a key is repeated")
+    return value
+
+
+def _read_float(written: str) -> float:
+    value = float(written)
+    if not math.isfinite(value):
+        raise ValueError("the number has no JSON form")
+    return value
+
+
+def _refuse_constant(written: str) -> float:
+    raise ValueError(f"{written} has no JSON form")
+
+
+_strict_decoder: Final = json.JSONDecoder(
+    object_pairs_hook=_make_object, parse_float=_read_float, parse_constant=_refuse_constant
+)
+
+
 def decode_as(data: bytes | str, type_: Any) -> Any:
     """Read one JSON value as *type_* (a Struct or a union of them)."""
     try:
@@ -132,19 +180,19 @@ def decode_as(data: bytes | str, type_: Any) -> Any:
     try:
         return msgspec.convert(value, type_)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        # A lone surrogate in a tag or a literal is not a word that msgspec can compare.
-        raise JSONParseError(f"JSON of another shape: {exc}") from exc
+        # msgspec cannot compare a lone surrogate with a tag or a literal.
+        raise JSONParseError(f"unexpected JSON: {exc}") from exc
 
 
 def is_finite(value: object) -> bool:
-    """Return whether *value* holds no NaN and no infinity, which JSON has no number for."""
+    """Return whether *value* holds neither NaN nor infinity, which JSON cannot express."""
     return not _has_unwritable_float(value)
 
 
 def may_hold_more(data: bytes | str, values: int) -> bool:
     """Return whether the JSON text *data* may hold more than so many *values*.
 
-    Commas and brackets are counted, those inside strings too. Reading makes an object of each
+    Commas and brackets are counted, also those inside strings. Decoding creates an object for each
     value, and three bytes are enough for one: 15 MB of ``[],`` take seconds, of text 20 ms.
     """
     if len(data) <= values:
@@ -170,14 +218,14 @@ def is_deeper(value: object, depth: int) -> bool:
 
 
 def _count_brackets(data: bytes | str) -> int:
-    """Count what may open a container: a text with few of them is not deep, and most have few."""
+    """Count the opening brackets, also in strings: a text with few of them is not deep."""
     if isinstance(data, str):
         return data.count("[") + data.count("{")
     return data.count(b"[") + data.count(b"{")
 
 
 def _count_colons(data: bytes | str) -> int:
-    """Count what may end a key: every key does, and a string that holds ``":`` shows as one too."""
+    """Count the ends of keys, and strings that contain ``":`` with them."""
     pattern = _KEY_END_TEXT if isinstance(data, str) else _KEY_END
     return len(pattern.findall(data))  # type: ignore[arg-type]
 
@@ -199,7 +247,7 @@ def _refuse_repeated_keys(data: bytes | str) -> None:
         seen: set[str] = set()
         for key, _ in members:
             if key in seen:
-                raise JSONParseError(f"the key `{key}` is there twice")
+                raise JSONParseError(f"the key `{key}` is repeated")
             seen.add(key)
 
     json.loads(data, object_pairs_hook=check)
@@ -236,20 +284,37 @@ def _has_unwritable_float(value: object) -> bool:
     return False
 
 
-# Halves of surrogate pairs, which models do stream, and which no strict reader of JSON takes.
+# --- surrogates ---------------------------------------------------------------------------------
+#
+# Models do stream halves of surrogate pairs (half an emoji), and no encoding can represent one.
+
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
-_LONE_SURROGATES: Final = re.compile(r"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
+def join_surrogates(text: str, *, lone: Literal["keep", "ignore", "replace"] = "keep") -> str:
+    """Join the halves of surrogate pairs in *text*; keep, drop or replace lone ones by U+FFFD."""
+    if text.isascii() or SURROGATE.search(text) is None:
+        return text
+    if lone == "keep":
+        return _PAIR.sub(lambda pair: join_surrogates(pair[0], lone="ignore"), text)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", lone)
+
+
+def escape_surrogates(written: str) -> str:
+    """Return a piece of JSON text with lone surrogates as escapes, so that it can be encoded."""
+    if written.isascii():
+        return written
+    return SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def without_lone_surrogates(value: dict[str, Any]) -> dict[str, Any]:
-    """Return *value* with pairs joined and halves omitted, wherever in it they are.
+    """Return *value* with surrogate pairs joined and lone ones dropped, at any depth.
 
-    They show as escapes in its JSON, and nothing else does but for backslashes: most values are
-    cleared by a search.
+    Only surrogates are written as escapes in its JSON, so a search clears most values.
     """
-    text = encode(value).decode()
-    if "\\ud" not in text:
+    data = encode(value)
+    if data.find(b"\\ud") < 0:
         return value
-    cleaned: dict[str, Any] = decode(_LONE_SURROGATES.sub(lambda match: match[1] or "", text))
+    cleaned: dict[str, Any] = decode(_LONE.sub(lambda match: match[1] or b"", data))
     return cleaned

@@ -1,14 +1,15 @@
-"""Fold events into a message, at the cost of the delta.
+"""Fold events into a message, and replay a message as events.
 
-The builder keeps what arrives as parts and puts the message together when somebody looks at it:
-adding a delta is one append, whatever came before, and a look at `message` pays only for the open
-blocks that grew since the last. On the way it holds the sequence to the contract of `events`; what
-breaks it is the producer's fault and raises `UsageError`, naming the law.
+The builder keeps the pieces that arrive and assembles the message on demand: adding a delta is one
+append, whatever came before, and reading `message` costs only the pieces since the last time. It
+also checks the sequence against the contract of `events`: a violation is the producer's error and
+raises `UsageError` with the rule that was broken.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn, assert_never
+from collections.abc import Iterator
+from typing import Final, NoReturn, assert_never
 
 from penstock import _json, values
 from penstock.errors import UsageError
@@ -28,24 +29,32 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import UNKNOWN, AssistantMessage, Text, Thinking, ToolCall
+from penstock.messages import (
+    UNKNOWN,
+    AssistantMessage,
+    Content,
+    ErrorInfo,
+    Text,
+    Thinking,
+    ToolCall,
+)
 
-_START_FIRST = "`start` comes once and first"
-_NUMBERED = "blocks are numbered from zero in the order in which they start"
-_OPEN = "a delta or an end belongs to an open block of its own kind"
-_MONOTONE = "what was emitted is never taken back (law 3)"
-_HONEST = "an end is honest (law 7)"
-_LAST = "one terminal event comes last, after every block has closed"
+_START_FIRST: Final = "`start` comes once and first"
+_NUMBERED: Final = "blocks are numbered from zero in the order in which they start"
+_OPEN: Final = "a delta or an end belongs to an open block of its own kind"
+_MONOTONE: Final = "an emitted event is never retracted (law 3)"
+_HONEST: Final = "an incomplete call does not end in `tool_use` (law 7)"
+_LAST: Final = "one terminal event comes last, after every block has ended"
 
-_OF_TEXT = (TextDelta, TextEnd)  # made once: a union would be made again for every delta
+_OF_TEXT: Final = (TextDelta, TextEnd)  # A union would be built again for every delta.
 
 
 class MessageBuilder:
     """Folds a valid sequence of events into an `AssistantMessage`.
 
-    Takes whole sequences (``start`` … ``done``) and bare blocks as a parser gives them. `message`
-    is one live object: it grows as events are added, and an open call in it shows the arguments
-    that have arrived. Unlawful events raise `UsageError` and leave the message as it was.
+    Accepts whole sequences (``start`` … ``done``) and bare blocks, as a parser emits them.
+    `message` is one live object: it grows as events are added, and an open call in it has the
+    arguments that have arrived. Invalid events raise `UsageError` and do not change the message.
     """
 
     def __init__(self) -> None:
@@ -56,7 +65,7 @@ class MessageBuilder:
 
     @property
     def message(self) -> AssistantMessage:
-        """The message so far; the same object every time, brought up to date."""
+        """The message so far; the same object every time."""
         for block in self._open.values():
             block.refresh()
         return self._message
@@ -114,13 +123,13 @@ class MessageBuilder:
         if event.reason != "tool_use":
             return
         calls = self._message.tool_calls or event.message.tool_calls
-        # A choice of a tool that cannot be read is a call of `unknown`, which nobody can run.
+        # A call without a readable name is a call of `unknown`, which no tool can be.
         cut = [call.name for call in calls if not call.complete and call.name != UNKNOWN]
         if cut:
             _refuse(_HONEST, f"`tool_use` with an incomplete call of `{cut[0]}`")
 
     def _adopt(self, final: AssistantMessage) -> None:
-        """Take over what only the terminal event knows; blocks stay as they were folded."""
+        """Copy what only the terminal event has; the blocks stay as they were folded."""
         message = self._message
         message.id = message.id or final.id
         message.model = message.model or final.model
@@ -180,7 +189,7 @@ class MessageBuilder:
 
 
 class _OpenText:
-    """A text or thinking block that still grows."""
+    """An open text or reasoning block."""
 
     __slots__ = ("block", "parts")
 
@@ -195,7 +204,7 @@ class _OpenText:
 
 
 class _OpenCall:
-    """A call whose arguments still arrive; they are read when somebody looks."""
+    """An open call; its arguments are parsed when the message is read."""
 
     __slots__ = ("call", "parts", "reader")
 
@@ -213,15 +222,47 @@ class _OpenCall:
                 self.call.arguments = value
 
     def contradicts(self, final: ToolCall) -> bool:
-        """Return whether the deltas were a sound, whole object that said something else."""
+        """Return whether the deltas are a valid object that differs from *final*'s arguments."""
         self.refresh()
         reader = self.reader
         is_sound = reader.complete and not reader.problems and isinstance(reader.value, dict)
         if not is_sound or reader.value == final.arguments:
             return False
-        # In JSON text two halves of a surrogate pair are one character, whoever wrote them.
+        # JSON text joins the halves of a surrogate pair, even if they came from two deltas.
         return bool(reader.value != _json.decode(_json.encode(final.arguments)))
 
 
-def _refuse(law: str, what: str) -> NoReturn:
-    raise UsageError(f"unlawful event: {what}; {law}")
+def _refuse(rule: str, what: str) -> NoReturn:
+    raise UsageError(f"invalid event: {what}; {rule}")
+
+
+def message_events(message: AssistantMessage) -> Iterator[Event]:
+    """Yield the events of *message*, each block in one piece, and the terminal event."""
+    yield MessageStart(message.id, message.model)
+    for index, block in enumerate(message.content):
+        yield from _block_events(index, block)
+    if message.stop_reason in ("stop", "length", "tool_use"):
+        yield Done(message.stop_reason, message)
+    else:
+        error = message.error or ErrorInfo("the message has no stop reason", "truncated")
+        yield Failed("aborted" if message.stop_reason == "aborted" else "error", error, message)
+
+
+def _block_events(index: int, block: Content) -> Iterator[Event]:
+    if isinstance(block, Text):
+        yield TextStart(index)
+        if block.text:
+            yield TextDelta(index, block.text)
+        yield TextEnd(index, block.text, block.signature)
+    elif isinstance(block, Thinking):
+        yield ThinkingStart(index)
+        if block.text:
+            yield ThinkingDelta(index, block.text)
+        yield ThinkingEnd(index, block.text, block.signature)
+    elif isinstance(block, ToolCall):
+        yield ToolCallStart(index, block.id, block.name)
+        arguments = _json.encode_wire(block.arguments).decode()
+        yield ToolCallDelta(index, arguments if block.complete else arguments[:-1])
+        yield ToolCallEnd(index, block)
+    else:
+        yield Part(index, block)

@@ -1,14 +1,13 @@
-"""What was parsed out of what: a trace of any parser, for people and for programs.
+"""A trace of any parser: which text became which events, for people and for programs.
 
-`Traced` stands for a parser and passes its events on as they are. On the way it writes, by mode:
+`Traced` wraps a parser and returns its events unchanged. Depending on the mode it writes:
 
 * ``off``: nothing;
-* ``stream``: every chunk that goes in and every event that comes out, as they flow;
-* ``parse``: that, and at the end all of the text with the calls in it marked, and the calls as they
-  were read.
+* ``stream``: every chunk and every event, as they pass;
+* ``parse``: the same, and at the end the whole text with its calls marked, and the parsed calls.
 
-Lines go to a callable that the caller passes in, so nothing here knows a terminal or a file; a line
-that cannot be written is lost, and the stream continues. A program takes the summary as a value.
+Lines go to a callable of the caller, so this module knows neither a terminal nor a file. A line
+that cannot be written is lost, and the stream continues. A program gets the summary as a value.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Mode = Literal["off", "stream", "parse"]
 """How much is written."""
 
 Style = Literal["bg", "inverse", "underline", "bold"]
-"""How the calls in the text are marked where there are colours."""
+"""How calls in the text are marked with colours."""
 
 _MODES: Final[dict[str, Mode]] = {
     "stream": "stream",
@@ -50,11 +49,12 @@ _STYLES: Final[dict[str, Style]] = {
     "bold": "bold",
 }
 _MARKS: Final[dict[Style, str]] = {"bg": "42;30", "inverse": "7", "underline": "4", "bold": "1"}
-_TAG, _RAW, _OUT, _CALLS = "90", "33", "36", "44;37"  # of a terminal: grey, yellow, cyan, on blue
+_HARMLESS: Final = "\u00a0\u3000\u200c\u200d"  # spaces and joiners that `isprintable` rejects
+_TAG, _RAW, _OUT, _CALLS = "90", "33", "36", "44;37"  # grey, yellow, cyan, on blue
 
 
 class Settings(Struct, frozen=True):
-    """What is to be written, and how."""
+    """What is written, and how."""
 
     mode: Mode = "off"
     style: Style = "bg"
@@ -63,8 +63,8 @@ class Settings(Struct, frozen=True):
 def settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from *environ*, a mapping such as the environment.
 
-    `PENSTOCK_DEBUG` and `PENSTOCK_DEBUG_STYLE` count, and where one is unset `DEBUG_PARSER_MW` or
-    `DEBUG_PARSER_MW_STYLE`. A mode that nobody knows is ``off``, such a style is ``bg``.
+    The variables are `PENSTOCK_DEBUG` and `PENSTOCK_DEBUG_STYLE`, or if unset `DEBUG_PARSER_MW` and
+    `DEBUG_PARSER_MW_STYLE`. An unknown mode is ``off``, an unknown style ``bg``.
     """
     mode = environ.get("PENSTOCK_DEBUG", environ.get("DEBUG_PARSER_MW", ""))
     style = environ.get("PENSTOCK_DEBUG_STYLE", environ.get("DEBUG_PARSER_MW_STYLE", ""))
@@ -74,9 +74,9 @@ def settings(environ: Mapping[str, str]) -> Settings:
 
 
 class Summary(Struct):
-    """What an answer was read as: its text, the pieces of it that are calls, and the calls.
+    """What a response was parsed as: its text, the pieces of it that are calls, and the calls.
 
-    *notes* say what was not read as a call and looks like one.
+    *notes* lists text that looks like a call and is not one.
     """
 
     text: str = ""
@@ -86,27 +86,27 @@ class Summary(Struct):
 
     @property
     def original_text(self) -> str:
-        """The pieces that are calls, with a blank line between them."""
+        """The pieces that are calls, separated by blank lines."""
         return "\n\n".join(self.segments)
 
 
 class AnyParser(Protocol):
-    """What reads an answer: `feed` text, then `finish`, which may take how the answer ended."""
+    """A parser: `feed` text, then `finish`, which may take how the response ended."""
 
     def feed(self, text: str, /) -> list[Event]:
-        """Read more text; return the events that it makes certain."""
+        """Add text; return the events that it makes certain."""
 
     @property
     def finish(self) -> Callable[..., list[Event]]:
-        """End the answer; return what was held back."""
+        """End the response; return what was held."""
 
 
 class Traced:
-    """Stands for *parser* and tells what it does; its events and its other names are the parser's.
+    """Wraps *parser* and writes what it does; other attributes are those of the parser.
 
-    *write* takes each line, without its end; with *colour* lines hold escapes of a terminal.
-    *call_segments* gives the pieces of a text that are calls: `Format.call_segments`, with the
-    tools. With *on_summary* the summary goes there as a value, in any mode, and is not written.
+    *write* is called with each line, without its end; with *colour*, lines contain ANSI escapes.
+    *call_segments* returns the pieces of a text that are calls: `Format.call_segments` with the
+    tools. With *on_summary*, the summary is passed to it in any mode and not written.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Traced:
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:
         self.summary = Summary()
-        """What the answer was read as, when the parser has finished; only where it is wanted."""
+        """What the response was parsed as, after `finish`, if a summary is wanted."""
         self._parser = parser
         self._write = write
         self._mark = _MARKS[settings.style]
@@ -130,53 +130,55 @@ class Traced:
         self._streams = settings.mode != "off"
         self._sums_up = settings.mode == "parse" or on_summary is not None
         self._chunks: list[str] = []
-        self._refused: list[str] = []  # the texts that are not calls, whatever they look like
+        self._rejected: list[str] = []  # texts that look like calls and are not
         self._room = MAX_KEPT
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the parser has under *name*."""
-        if name.startswith("_"):  # Python's own questions, of a copy that has no parser yet too.
+        """Return the attribute *name* of the parser."""
+        if name.startswith("_"):  # `copy` asks for these before there is a parser.
             raise AttributeError(name)
         return getattr(self._parser, name)
 
     def feed(self, text: str) -> list[Event]:
-        """Read more text; return the events that it makes certain."""
-        with suppress(Exception):  # here and below: a trace that fails must not end the stream
+        """Add text; return the events that it makes certain."""
+        with suppress(Exception):  # A trace that fails must not end the stream.
             self._note_chunk(text)
-        return self._noted(self._parser.feed(text))
+        return self.trace_events(self._parser.feed(text))
 
     def finish(self, *how: bool, **named: bool) -> list[Event]:
-        """End the answer; return what was held back."""
-        events = self._noted(self._parser.finish(*how, **named))
+        """End the response; return what was held."""
+        events = self.trace_events(self._parser.finish(*how, **named))
         if self._sums_up:
             with suppress(Exception):
                 self._sum_up()
         return events
 
     def note(self, why: str, segment: BrokenCall) -> None:
-        """Take what `on_error` is told: *segment* looks like a call, and why it is not one."""
+        """Note that *segment* looks like a call and why it is not one: an `on_error` callback."""
         named = f"{why} ({segment.tool_name})" if segment.tool_name else why
         if self._sums_up:
             self.summary.notes.append(named)
-            self._refused.append(segment.text)
+            self._rejected.append(segment.text)
         if self._streams:
             with suppress(Exception):
-                self._say("note", _shown(f"{named}: {_json.encode(segment.text).decode()}"), _RAW)
+                text = _json.encode(segment.text).decode()
+                self._write_line("note", escape_controls(f"{named}: {text}"), _RAW)
 
     def _note_chunk(self, text: str) -> None:
         if self._sums_up and self._room:
             self._chunks.append(text[: self._room])
             self._room -= len(self._chunks[-1])
         if self._streams:
-            self._say("raw", _shown(_json.encode(text).decode()), _RAW)
+            self._write_line("raw", escape_controls(_json.encode(text).decode()), _RAW)
 
-    def _noted(self, events: list[Event]) -> list[Event]:
+    def trace_events(self, events: list[Event]) -> list[Event]:
+        """Write *events* and add their calls to the summary; return them."""
         for event in events:
             if self._sums_up and isinstance(event, ToolCallEnd):
                 self.summary.calls.append(event.call)
             if self._streams:
                 with suppress(Exception):
-                    self._say("out", _shown(_json.encode(event).decode()), _OUT)
+                    self._write_line("out", escape_controls(_json.encode(event).decode()), _OUT)
         return events
 
     def _sum_up(self) -> None:
@@ -186,18 +188,18 @@ class Traced:
         if self._call_segments is not None:
             with suppress(Exception):
                 found = self._call_segments(summary.text)
-                # It reads the text alone, and what is quoted depends on the conversation.
-                summary.segments = [one for one in found if one.strip() not in self._refused]
+                # It reads the text alone, while what is quoted depends on the conversation.
+                summary.segments = [one for one in found if one.strip() not in self._rejected]
         if self._on_summary is not None:
             self._on_summary(summary)
             return
-        self._say("origin", self._highlighted(summary))
+        self._write_line("origin", self._highlighted(summary))
         calls = _json.encode([_call(call) for call in summary.calls]).decode()
-        self._say("summary", _shown(calls), _CALLS)
+        self._write_line("summary", escape_controls(calls, "\n"), _CALLS)
 
-    # --- how it looks ---
+    # --- output ---
 
-    def _say(self, tag: str, text: str, code: str = "") -> None:
+    def _write_line(self, tag: str, text: str, code: str = "") -> None:
         self._write(f"{self._painted(f'[penstock:{tag}]', _TAG)} {self._painted(text, code)}")
 
     def _painted(self, text: str, code: str) -> str:
@@ -209,11 +211,12 @@ class Traced:
         at = 0
         for segment in summary.segments:
             start = summary.text.find(segment, at)
-            if start == -1:  # A format of others may give pieces that are not in the text.
+            if start == -1:  # A third-party format may return other text.
                 continue
-            parts += [_shown(summary.text[at:start]), self._marked(_shown(segment))]
+            before = escape_controls(summary.text[at:start], "\n")
+            parts += [before, self._marked(escape_controls(segment, "\n"))]
             at = start + len(segment)
-        return "".join([*parts, _shown(summary.text[at:])])
+        return "".join([*parts, escape_controls(summary.text[at:], "\n")])
 
     def _marked(self, segment: str) -> str:
         if not self._colour:
@@ -222,14 +225,19 @@ class Traced:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
+    fields: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     if not call.complete:
-        shown["complete"] = False
-    return shown
+        fields["complete"] = False
+    return fields
 
 
-def _shown(text: str) -> str:
-    """Return *text* so that nothing in it steers a terminal; lines stay lines."""
+def escape_controls(text: str, keep: str = "") -> str:
+    """Return *text* with every character that could control a terminal as a visible escape.
+
+    Models and tools are not trusted: their text may contain escape sequences, or characters that
+    change the direction of writing. Characters in *keep*, such as line ends, stay as they are.
+    """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+    keep = _HARMLESS + keep
+    return "".join(one if one.isprintable() or one in keep else repr(one)[1:-1] for one in text)

@@ -1,25 +1,33 @@
-"""Every error that penstock raises, on one screen.
+"""All exceptions of penstock, and suggestions for their messages.
 
-A stream parser never raises on model text: these are for the caller's own mistakes, for the
-readers in `values` when they are called directly, and for upstreams. Foreign exceptions are
-translated once, at the seam, with ``from exc``.
+A stream parser never raises on model text. These are for mistakes of the caller, for the readers in
+`values` when they are called directly, and for upstreams. Exceptions of libraries are translated
+where the library is called, with ``from exc``. Messages quote values with `shorten`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Self
 
+MAX_COMPARED = 80
+"""How many characters of a word are compared with the known ones."""
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return *text* for a message: its first *limit* characters and ``…`` if it is longer."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
 
 class PenstockError(Exception):
-    """The root of all errors that penstock raises on purpose."""
+    """The base of all exceptions of penstock."""
 
 
 class UsageError(PenstockError):
-    """The caller broke a rule of the interface, such as `feed` after `finish`."""
+    """The caller misused the interface, such as `feed` after `finish`."""
 
 
 class LimitError(PenstockError):
-    """An input went over a limit that has a name and a default."""
+    """Input exceeded a limit; `limit` is its name and `value` its value."""
 
     def __init__(self, message: str, *, limit: str, value: int) -> None:
         super().__init__(message)
@@ -27,12 +35,12 @@ class LimitError(PenstockError):
         self.value = value
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...]]:
-        # By itself an exception is copied, also to another process, from its message alone.
+        # By default an exception is pickled and copied with its message alone.
         return partial(type(self), limit=self.limit, value=self.value), self.args
 
 
 class ParseError(PenstockError):
-    """Text that a reader in `values` cannot read, and where.
+    """Text that a reader in `values` cannot parse, and where.
 
     `text` is what was read, `position` the offset of the offending character in it, and `line`
     and `column` the same place counted from one.
@@ -49,30 +57,30 @@ class ParseError(PenstockError):
 
 
 class JSONParseError(ParseError):
-    """Text that is not JSON, or not what `rjson` takes for JSON."""
+    """Text that is not JSON, or not what `rjson` accepts as JSON."""
 
 
 class XMLParseError(ParseError):
-    """Text that `rxml` cannot read as elements."""
+    """Text that `rxml` cannot parse as elements."""
 
 
 class DuplicateStringTagError(XMLParseError):
-    """A string field was given by more than one tag, so neither can be trusted."""
+    """A string field has more than one tag, so neither can be trusted."""
 
 
 class CoercionError(ParseError):
-    """Text that was read but cannot become what its schema demands."""
+    """Text that was parsed but cannot be coerced to its schema."""
 
 
 class ProviderError(PenstockError):
-    """An upstream refused or failed: its status, its own word for it, and when to try again."""
+    """An upstream refused or failed: its status, its error type, and when to retry."""
 
     def __init__(
         self,
         message: str,
         *,
         status: int | None = None,
-        type: str | None = None,  # noqa: A002 - the provider's word, named as on the wire
+        type: str | None = None,  # noqa: A002 - the provider's field
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
@@ -82,4 +90,26 @@ class ProviderError(PenstockError):
 
 
 class ToolError(PenstockError):
-    """A tool failed in a way that the model should be told of."""
+    """A tool failed, and the model should receive the message."""
+
+
+# --- suggestions ---
+
+
+def find_nearest(word: str, known: Iterable[str]) -> str:
+    """Return the one of *known* that *word* most resembles, or an empty string."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
+
+    by_plain = {_normalize(name): name for name in known}
+    near = get_close_matches(_normalize(word), by_plain, n=1, cutoff=0.6)
+    return by_plain[near[0]] if near else ""
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message that suggests the nearest of *known*, if one is near."""
+    near = find_nearest(word, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def _normalize(name: str) -> str:
+    return name[:MAX_COMPARED].casefold().replace("-", "_")

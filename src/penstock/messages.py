@@ -1,14 +1,15 @@
-"""What a model answered: the message, its blocks, its usage and its error.
+"""A model's response: the message, its blocks, its usage and its error.
 
-These are plain mutable values that read and write themselves as JSON. `MessageBuilder` fills them
-from events; a message of a stream that still runs has no `stop_reason` yet, and an open call in it
-has ``complete=False``.
+These are plain mutable values that can be written as JSON. `MessageBuilder` fills them from events;
+the message of a stream that has not ended has no `stop_reason`, and an open call in it has
+``complete=False``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from msgspec import Struct, field
 
@@ -16,48 +17,60 @@ from penstock import values
 from penstock.errors import JSONParseError, UsageError
 
 StopReason = Literal["stop", "length", "tool_use", "error", "aborted"]
-"""Why a message ended, in the one vocabulary for all providers."""
+"""Why a message ended, in one vocabulary for all providers."""
 
 ErrorKind = Literal[
     "provider", "transport", "truncated", "malformed", "refusal", "filter", "aborted"
 ]
-"""What failed. `refusal` and `filter` were the model's side's choice; the others are failures."""
+"""What failed. `refusal` and `filter` are decisions of the provider; the others are failures."""
 
 
 UNKNOWN: Final = "unknown"
-"""The name of a call that has none: it is shown, never complete, and nobody runs it."""
+"""The name of a call without one: it is emitted, never complete, and cannot be run."""
+
+
+def _name(value: object) -> str:
+    return type(value).__name__
 
 
 class Block(Struct):
-    """A part of a message; `type` is its wire name."""
+    """A part of a message; `type` is its wire name, a `Literal` in each class."""
 
-    @property
-    def type(self) -> str:
-        """The wire name, such as ``text`` or ``tool_call``."""
-        return str(self.__struct_config__.tag)
+    type: ClassVar[str]
 
 
 class Text(Block, tag="text"):
     """Text for the user."""
 
+    type: ClassVar[Literal["text"]] = "text"
     text: str = ""
     signature: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise UsageError(f"`text` of a text block must be a string, not {_name(self.text)}")
 
 
 class Thinking(Block, tag="thinking"):
-    """The model's reasoning; its signature goes back with it."""
+    """The model's reasoning; its signature must be sent back with it."""
 
+    type: ClassVar[Literal["thinking"]] = "thinking"
     text: str = ""
     signature: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise UsageError(f"`text` of reasoning must be a string, not {_name(self.text)}")
 
 
 class ToolCall(Block, tag="tool_call"):
     """One call of one tool.
 
-    Only a call with ``complete=True`` may be executed. `repairs` says in words what was repaired on
-    the way from the model's text to `arguments`.
+    Only a call with ``complete=True`` may be executed. `repairs` lists what was repaired in the
+    model's text.
     """
 
+    type: ClassVar[Literal["tool_call"]] = "tool_call"
     id: str
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -75,17 +88,17 @@ class ToolCall(Block, tag="tool_call"):
         complete: bool = True,
         signature: str = "",
     ) -> ToolCall:
-        """Make the call whose arguments are the JSON *text*, repaired where it needs to be.
+        """Return the call whose arguments are the JSON *text*, repaired if need be.
 
-        No text, white space and ``null`` are not arguments. A call that was cut
-        (``complete=False``) shows what had arrived. Text that holds no object, or of which a part
-        would have to be guessed, leaves the call incomplete: running a tool with something else
-        than what the model meant is worse than not running it.
+        Empty text, white space and ``null`` mean no arguments. A call that was cut
+        (``complete=False``) has what has arrived. Text that is not an object, or that only a guess
+        could repair, makes the call incomplete: running a tool with other arguments than the model
+        meant is worse than not running it.
         """
         arguments: object
         repairs: list[str] = []
         if not complete:
-            arguments = _arrived(text)
+            arguments = _parse_incomplete(text)
         else:
             arguments, repairs, complete = _read_arguments(text)
         if not isinstance(arguments, dict):
@@ -94,9 +107,9 @@ class ToolCall(Block, tag="tool_call"):
 
 
 class ToolResult(Struct, tag="tool", tag_field="role"):
-    """What a call gave back: *content* is text, a list of blocks or any JSON value.
+    """The result of a call: *content* is text, a list of blocks or any JSON value.
 
-    *id* and *name* are those of the call; *is_error* says that it failed.
+    *id* and *name* are those of the call; *is_error* is whether it failed.
     """
 
     id: str
@@ -105,22 +118,23 @@ class ToolResult(Struct, tag="tool", tag_field="role"):
     is_error: bool = False
 
 
-def failed_content(content: Any) -> Any:
-    """Return the *content* of a result in such words that it says that the call failed.
+def mark_failed(content: Any) -> Any:
+    """Return the *content* of a result with a mark that the call failed.
 
-    Text begins with ``Error: ``, and any other value is under the key ``error``. What says so
-    itself, text that begins with "error" or an object with that key, stays as it is.
+    Text gets the prefix ``Error: ``, and any other value is put under the key ``error``. Text that
+    starts with "error" and an object with that key are returned unchanged.
     """
     if isinstance(content, str):
-        is_said = content.lstrip().lower().startswith("error")
-        return content if is_said else (f"Error: {content}" if content.strip() else "Error")
-    is_said = isinstance(content, dict) and "error" in content
-    return content if is_said else {"error": content}
+        is_marked = content.lstrip().lower().startswith("error")
+        return content if is_marked else (f"Error: {content}" if content.strip() else "Error")
+    is_marked = isinstance(content, dict) and "error" in content
+    return content if is_marked else {"error": content}
 
 
 class Opaque(Block, tag="opaque"):
-    """A block that only its provider understands, kept whole for the way back."""
+    """A block that only its provider understands, kept to be sent back."""
 
+    type: ClassVar[Literal["opaque"]] = "opaque"
     provider: str
     data: Any = None
 
@@ -132,7 +146,7 @@ _BLOCKS: Final = (Text, Thinking, ToolCall, Opaque)
 
 
 class Usage(Struct):
-    """Tokens, counted once: `input` without the cache, `output` with the reasoning.
+    """Token counts: `input` excludes the cache, `output` includes the reasoning.
 
     `raw` is what the provider sent.
     """
@@ -146,8 +160,8 @@ class Usage(Struct):
     raw: dict[str, Any] | None = None
 
 
-def summed(usages: Iterable[Usage]) -> Usage:
-    """Add up what several answers took; what their providers sent stays with each."""
+def sum_usage(usages: Iterable[Usage]) -> Usage:
+    """Add up the token counts of several responses; `raw` is not summed."""
     each = list(usages)
     return Usage(
         input=sum(usage.input for usage in each),
@@ -159,10 +173,14 @@ def summed(usages: Iterable[Usage]) -> Usage:
     )
 
 
-class ErrorInfo(Struct):
-    """What went wrong, for people and for retry logic.
+INCOMPLETE_CALL: Final = "incomplete_call"
+"""`ErrorInfo.type` of a response that ended normally, but contains a call that is not complete."""
 
-    `type` is the provider's own word, `retry_after` is in seconds.
+
+class ErrorInfo(Struct):
+    """An error, for people and for retry logic.
+
+    `type` is the provider's own value, `retry_after` is in seconds.
     """
 
     message: str
@@ -174,9 +192,10 @@ class ErrorInfo(Struct):
 
 
 class AssistantMessage(Struct, tag="assistant", tag_field="role"):
-    """A whole answer, or as much of it as has arrived.
+    """A whole response, or as much of it as has arrived.
 
-    Content that is text is one block of text; raises `UsageError` for what is not a list of blocks.
+    *content* may be a string, which is one text block; raises `UsageError` if it is neither a
+    string nor a list of blocks.
     """
 
     id: str = ""
@@ -187,7 +206,7 @@ class AssistantMessage(Struct, tag="assistant", tag_field="role"):
     usage: Usage = field(default_factory=Usage)
     error: ErrorInfo | None = None
 
-    if TYPE_CHECKING:  # what it may be given as; msgspec makes the rest
+    if TYPE_CHECKING:  # the accepted types; msgspec generates the method
 
         def __init__(
             self,
@@ -205,53 +224,96 @@ class AssistantMessage(Struct, tag="assistant", tag_field="role"):
         if isinstance(content, str):
             self.content = [Text(content)]
         elif not isinstance(content, list | tuple):
-            raise UsageError(f"an answer is text or a list of blocks, not {type(content).__name__}")
+            raise UsageError(f"`content` must be text or a list of blocks, not {_name(content)}")
         else:
             for block in content:
                 if not isinstance(block, _BLOCKS):
-                    kind = type(block).__name__
-                    raise UsageError(f"a block is Text, Thinking, ToolCall or Opaque, not {kind}")
+                    raise UsageError(
+                        f"a block must be Text, Thinking, ToolCall or Opaque, not {_name(block)}"
+                    )
 
     @property
     def text(self) -> str:
-        """All text blocks, joined with nothing between."""
+        """The text of all text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
     @property
     def thinking(self) -> str:
-        """All thinking blocks, joined with nothing between."""
+        """The text of all reasoning blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, Thinking))
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """All calls in order, incomplete ones too."""
+        """All calls in order, including incomplete ones."""
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
-def _read_arguments(text: str) -> tuple[object, list[str], bool]:
-    """Read argument text; return the value, what was repaired, and whether that is certain.
+# --- ids ---
 
-    The value is an object, or something else with the reason in words.
+
+class CallIds:
+    """Makes ids for calls that have none: ``call_1``, ``call_2`` and so on.
+
+    Ids in *taken* are skipped; a caller may add to `taken`.
+    """
+
+    __slots__ = ("_numbers", "taken")
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.taken = set(taken)
+        self._numbers = count(1)
+
+    def __call__(self) -> str:
+        """Return the next id."""
+        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self.taken)
+
+
+class UniqueIds:
+    """Keeps ids unique: an id that is in use gets the next number, as in ``call-2``."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}  # an id, and the last number that was added to it
+
+    def claim(self, wanted: str) -> str:
+        """Return *wanted*, with a number added if it is in use."""
+        number, claimed = self._taken.get(wanted, 1), wanted
+        while claimed in self._taken:
+            number += 1
+            claimed = f"{wanted}-{number}"
+        self._taken[wanted] = number
+        self._taken.setdefault(claimed, 1)
+        return claimed
+
+
+# --- arguments ---
+
+
+def _read_arguments(text: str) -> tuple[object, list[str], bool]:
+    """Parse arguments; return the value, what was repaired, and whether that is certain.
+
+    A value that is not an object has the reason among the repairs.
     """
     if not text or text.isspace():
         return {}, [], True
     doubt: list[str] = []
     try:
         try:
-            mended = values.rjson.repair(text, guess=False)
+            repaired = values.rjson.repair(text, guess=False)
         except JSONParseError as refusal:
             doubt = [refusal.reason]
-            mended = values.rjson.repair(text)
+            repaired = values.rjson.repair(text)
     except JSONParseError as refusal:
-        return None, [f"the arguments cannot be read: {refusal}"], False
-    if mended.value is None:
-        return {}, mended.repairs, True
-    is_object = isinstance(mended.value, dict)
-    reason = [] if is_object else ["the arguments are no JSON object"]
-    return mended.value, [*mended.repairs, *reason, *doubt], not doubt
+        return None, [f"the arguments cannot be parsed: {refusal}"], False
+    if repaired.value is None:
+        return {}, repaired.repairs, True
+    is_object = isinstance(repaired.value, dict)
+    reason = [] if is_object else ["the arguments are not a JSON object"]
+    return repaired.value, [*repaired.repairs, *reason, *doubt], not doubt
 
 
-def _arrived(text: str) -> object:
+def _parse_incomplete(text: str) -> object:
     reader = values.IncrementalJSON(recover=True)
     reader.feed(text)
     return reader.value if isinstance(reader.value, dict) else {}

@@ -1,16 +1,16 @@
-"""What a model is asked: the conversation so far, the tools, and how to answer.
+"""A request to a model: conversation, tools and options, in one shape for all providers.
 
-One shape for all providers. What a field is left at (`None`, empty) is left to the provider; what
-only one provider knows is kept in `Request.extra` and goes back to that provider alone.
+A field that is None or empty is left to the provider. What only one provider supports is kept in
+`Request.extra` and sent only to that provider.
 
-Messages may be given as strings and as dicts in the shape of OpenAI's chat API, and are then read
-when the value is made. What is neither raises `UsageError` there, before anything is sent.
+Messages may be strings and dicts in the shape of OpenAI's chat API; they are converted when the
+request is created. Any other value raises `UsageError` there, before anything is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from msgspec import Struct, field
 
@@ -28,26 +28,34 @@ from penstock.messages import (
 from penstock.tools import Tool
 
 OPENAI: Final = "openai-chat"
-"""The API in whose shape dicts are read; what only it understands goes back to it alone."""
+"""The API in whose shape dicts are read; opaque parts are sent only to it."""
 
-Source = Literal["", "rule", "guard", "summary"]
-"""Who speaks in the user's place: a rule, a guard, a summary of what was said; empty: the user."""
+Source = Literal["", "rule", "guard", "summary", "output"]
+"""The author of a user message: a rule, a guard, a summary, or the faults of a typed output.
+
+Empty: the user."""
 
 
 class Image(Block, tag="image"):
-    """A picture: *data* is its bytes in base64 with their *media_type*, or *url* says where it is.
+    """An image: *data* is its bytes in base64 with their *media_type*, or *url* is its address.
 
-    *detail* is how closely a model should look, in OpenAI's words.
+    *detail* is the resolution at which the model reads it, one of OpenAI's values.
     """
 
+    type: ClassVar[Literal["image"]] = "image"
     media_type: str = ""
     data: str = ""
     url: str = ""
     detail: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("media_type", "data", "url", "detail"):
+            if not isinstance(value := getattr(self, name), str):
+                raise UsageError(f"`{name}` of an image must be a string, not {_name(value)}")
+
     @classmethod
     def at(cls, url: str, detail: str = "") -> Image:
-        """Return the image at *url*; a data URL holds it."""
+        """Return the image at *url*, which may be a ``data:`` URL."""
         head, comma, data = url.partition(";base64,")
         if comma and head.startswith("data:"):
             return cls(media_type=head.removeprefix("data:"), data=data, detail=detail)
@@ -55,34 +63,34 @@ class Image(Block, tag="image"):
 
 
 UserContent = Text | Image | Opaque
-"""One block of what a user says."""
+"""One block of a user message."""
 
 UserBlock: Final = (Text, Image, Opaque)
 
 
 class SystemMessage(Struct, tag="system", tag_field="role"):
-    """Instructions that come later than the system prompt."""
+    """Instructions after the system prompt."""
 
     text: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise UsageError(f"a system message is text, not {_name(self.text)}")
+            raise UsageError(f"a system message must be text, not {_name(self.text)}")
 
 
 class UserMessage(Struct, tag="user", tag_field="role", omit_defaults=True):
-    """What the user says: blocks, or given as text or as content parts of OpenAI's.
+    """A user message: blocks, or text or OpenAI's content parts, which become blocks.
 
-    *source* names who speaks in the user's place: what a ``rule`` or a ``guard`` reminds the model
-    of goes to it as a user's message, and is not shown as one.
+    *source* is the author if it is not the user: the reminder of a ``rule`` or a ``guard`` is sent
+    as a user message and not displayed as one.
 
-    Raises `UsageError` for content that is not one of these.
+    Raises `UsageError` for any other content.
     """
 
     content: list[UserContent] = field(default_factory=list)
     source: Source = ""
 
-    if TYPE_CHECKING:  # what it may be given as; msgspec makes the rest
+    if TYPE_CHECKING:  # the accepted types; msgspec generates the method
 
         def __init__(
             self,
@@ -95,35 +103,35 @@ class UserMessage(Struct, tag="user", tag_field="role", omit_defaults=True):
         if type(content) is not list or not _are_all(content, UserBlock):
             self.content = read_content(content)
         if self.source and self.source not in get_args(Source):
-            raise UsageError(f"a source is one of {', '.join(get_args(Source)[1:])}")
+            raise UsageError(f"`source` must be one of {', '.join(get_args(Source)[1:])}")
 
     @property
     def text(self) -> str:
-        """All text blocks, one a line."""
+        """The text of all text blocks, one per line."""
         return "\n".join(block.text for block in self.content if isinstance(block, Text))
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
-"""One turn of a conversation; several results in a row answer the calls of one message."""
+"""One message of a conversation; consecutive results belong to the calls of one message."""
 
 MessageLike = Message | str | Mapping[str, Any]
-"""What a message may be given as: one, the user's words, or a dict in OpenAI's shape."""
+"""A message, the text of a user message, or a dict in OpenAI's shape."""
 
 
 SystemPlacement = Literal["keep", "first", "user"]
-"""Where a system message among the others goes: it stays, or becomes part of the system prompt or
-of the user's message beside it."""
+"""Where a later system message goes: it stays, or becomes part of the system prompt or of the
+adjacent user message."""
 
 
 class ToolChoice(Struct, frozen=True):
-    """Whether tools are called: as the model likes, never, at least one, or the one of *name*."""
+    """Whether the model may call tools: freely, never, at least one, or the one called *name*."""
 
     mode: Literal["auto", "none", "required", "tool"] = "auto"
     name: str = ""
 
 
 class ResponseFormat(Struct, frozen=True):
-    """What the text of the answer has to be: text, any JSON, or JSON that fits *schema*."""
+    """What the text of the response must be: text, any JSON, or JSON that fits *schema*."""
 
     kind: Literal["text", "json", "schema"] = "text"
     schema: dict[str, Any] = field(default_factory=dict)
@@ -132,11 +140,10 @@ class ResponseFormat(Struct, frozen=True):
 
 
 class ReasoningOptions(Struct, frozen=True):
-    """How much a model thinks before it answers.
+    """How much a model reasons before it responds.
 
-    *effort* is a word (``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh``, ``max``),
-    *budget* a number of tokens, *summary* how much of it is shown (``auto``, ``concise``,
-    ``detailed``).
+    *effort* is ``none``, ``minimal``, ``low``, ``medium``, ``high``, ``xhigh`` or ``max``, *budget*
+    a number of tokens, *summary* how much of it is returned (``auto``, ``concise``, ``detailed``).
     """
 
     effort: str = ""
@@ -145,18 +152,23 @@ class ReasoningOptions(Struct, frozen=True):
 
 
 class Request(Struct):
-    """One request to a model, whoever asks and whoever answers.
+    """One request to a model, of any provider.
 
     *messages* may be strings and OpenAI-style dicts, *tools* the JSON of tools in any shape, and
-    *tool_choice* a word or the name of a tool. System messages that are dicts and come first are
-    the system prompt.
+    *tool_choice* ``auto``, ``none``, ``required`` or the name of a tool. System messages that are
+    dicts and come first become the system prompt.
 
-    *session* is the caller's own name for the conversation, *headers* go along over HTTP.
-    *system_messages* says where later system messages go; None leaves that to the API's writer.
-    *source* names the API that it was read from, *extra* holds that API's fields that have no
-    place here, and *raw* is the request as it came.
+    *session* is the caller's own name for the conversation, *headers* are sent with an HTTP
+    request. *system_messages* is where later system messages go; if None, the API decides.
+    *source* is the name of the API that the request was read from, *extra* has the fields of that
+    API that have no field here, and *raw* is the original request.
 
-    Raises `UsageError` for a field that cannot be what it is given as.
+    *store* is whether OpenAI keeps the response on its server. If not, the Responses API returns
+    its reasoning encrypted, and it is sent back with the next request. *prompt_cache* marks the
+    system prompt, the tools and the last user message for Anthropic's cache; other providers cache
+    without marks.
+
+    Raises `UsageError` for a field of a wrong type.
     """
 
     model: str = ""
@@ -186,8 +198,10 @@ class Request(Struct):
     source: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
     raw: dict[str, Any] | None = None
+    store: bool | None = None
+    prompt_cache: bool | None = None
 
-    if TYPE_CHECKING:  # what it may be given as; msgspec makes the rest
+    if TYPE_CHECKING:  # the accepted types; msgspec generates the method
 
         def __init__(  # noqa: PLR0913, PLR0917 - the fields, in their order
             self,
@@ -214,9 +228,12 @@ class Request(Struct):
             user: str = "",
             session: str = "",
             headers: dict[str, str] = ...,
+            system_messages: SystemPlacement | None = None,
             source: str = "",
             extra: dict[str, Any] = ...,
             raw: dict[str, Any] | None = None,
+            store: bool | None = None,  # noqa: FBT001
+            prompt_cache: bool | None = None,  # noqa: FBT001
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -230,7 +247,7 @@ class Request(Struct):
             self.tools = [Tool.read(tool) for tool in self.tools]
 
     def _read_field(self, name: str, value: Any) -> None:
-        """Read a field that was given as something else; raise `UsageError` for what it is not."""
+        """Convert a field of another type; raise `UsageError` if that is not possible."""
         if name == "messages" and isinstance(value, MessageTypes):
             self.messages = [read_message(value)]
         elif name in ("messages", "tools") and _is_many(value):
@@ -258,7 +275,7 @@ class Request(Struct):
 
 _MESSAGES: Final = (UserMessage, AssistantMessage, ToolResult, SystemMessage)
 MessageTypes: Final = (*_MESSAGES, str, Mapping)
-"""What a message may be given as, to be told from a list of them."""
+"""The types of a single message, as opposed to a list of messages."""
 
 _NUMBER: Final = (int, float)
 _FIELDS: Final[tuple[tuple[str, type | tuple[type, ...]], ...]] = (
@@ -282,24 +299,24 @@ _FIELDS: Final[tuple[tuple[str, type | tuple[type, ...]], ...]] = (
     ("headers", Mapping),
     ("extra", Mapping),
 )
-"""The fields of a request that are checked when it is made, each with its types."""
+"""The fields of a request that are checked when it is created, and their types."""
 
 RequestLike = Request | MessageLike | Iterable[MessageLike]
-"""What a model may be asked: a request, the user's words, a message, or several."""
+"""What a model accepts: a request, the text of a user message, a message, or several."""
 
 
-def make_request(asked: RequestLike) -> Request:
-    """Return *asked* as a request; raise `UsageError` for what cannot be one."""
-    if isinstance(asked, Request):
-        asked.__post_init__()  # its lists may have been added to since
-        return asked
-    if isinstance(asked, MessageTypes) or _is_many(asked):
-        request = Request(messages=asked)  # type: ignore[arg-type]  # checked there
+def make_request(given: RequestLike) -> Request:
+    """Return *given* as a request; raise `UsageError` if that is not possible."""
+    if isinstance(given, Request):
+        given.__post_init__()  # Its lists may have been extended.
+        return given
+    if isinstance(given, MessageTypes) or _is_many(given):
+        request = Request(messages=given)  # type: ignore[arg-type]  # checked there
         if request.messages:
             return request
-        raise UsageError("a request holds at least one message")
+        raise UsageError("a request needs at least one message")
     raise UsageError(
-        f"a model is asked with a Request, a string or a list of messages, not with {_name(asked)}"
+        f"a request must be a Request, a string or a list of messages, not {_name(given)}"
     )
 
 
@@ -307,13 +324,13 @@ def make_request(asked: RequestLike) -> Request:
 
 
 def read_message(given: MessageLike) -> Message:
-    """Read a message; raise `UsageError` for what is not one."""
+    """Convert *given* to a message; raise `UsageError` if that is not possible."""
     if isinstance(given, _MESSAGES):
         return given
     if isinstance(given, str):
         return UserMessage([Text(given)])
     if not isinstance(given, Mapping):
-        raise UsageError(f"a message is a string, a dict or a message, not {_name(given)}")
+        raise UsageError(f"a message must be a string, a dict or a message, not {_name(given)}")
     role = given.get("role")
     match role:
         case "user":
@@ -326,19 +343,17 @@ def read_message(given: MessageLike) -> Message:
             return _read_assistant(given)
         case "tool" | "function":
             return _read_result(given)
-    raise UsageError(
-        f"a message dict has the role user, assistant, system, developer or tool, not {role!r}"
-    )
+    raise UsageError(f"`role` must be user, assistant, system, developer or tool, not {role!r}")
 
 
 def read_content(content: object) -> list[UserContent]:
-    """Read what a user says: text, or blocks and content parts; raise `UsageError` for others."""
+    """Convert text, blocks or content parts to blocks; raise `UsageError` for anything else."""
     if isinstance(content, str):
         return [Text(content)]
     if isinstance(content, UserBlock):
         return [content]
     if not _is_many(content):
-        raise UsageError(f"a message's content is text or a list of parts, not {_name(content)}")
+        raise UsageError(f"`content` must be text or a list of parts, not {_name(content)}")
     return [_read_part(part) for part in content]  # type: ignore[attr-defined]  # it is many
 
 
@@ -348,7 +363,7 @@ def _read_part(part: object) -> UserContent:
     if isinstance(part, str):
         return Text(part)
     if not isinstance(part, Mapping):
-        raise UsageError(f"a content part is text, a dict or a block, not {_name(part)}")
+        raise UsageError(f"a content part must be text, a dict or a block, not {_name(part)}")
     kind, value = part.get("type"), None
     match kind:
         case "text" | "refusal":
@@ -357,29 +372,29 @@ def _read_part(part: object) -> UserContent:
                 return Text(value)
         case "image_url":
             value = part.get("image_url")
-            picture = value if isinstance(value, Mapping) else {"url": value}
-            url, detail = picture.get("url"), picture.get("detail")
+            image = value if isinstance(value, Mapping) else {"url": value}
+            url, detail = image.get("url"), image.get("detail")
             if isinstance(url, str):
                 return Image.at(url, detail if isinstance(detail, str) else "")
         case "input_audio" | "file":
             return Opaque(OPENAI, dict(part))
         case _:
             raise UsageError(
-                "a content part has the type text, image_url, input_audio, file or refusal,"
+                "`type` of a content part must be text, image_url, input_audio, file or refusal,"
                 f" not {kind!r}"
             )
-    raise UsageError(f"a content part of the type {kind!r} holds no {kind!r}: {_name(value)}")
+    raise UsageError(f"`{kind}` of a content part of this type cannot be {_name(value)}")
 
 
 def _read_text(content: object) -> str:
     blocks = read_content(content)
     texts = [block.text for block in blocks if isinstance(block, Text)]
     if len(texts) < len(blocks):
-        raise UsageError("a system message holds text alone")
+        raise UsageError("a system message can contain only text")
     return "\n".join(texts)
 
 
-_ANSWER: Final = frozenset(
+_ASSISTANT_KEYS: Final = frozenset(
     {"role", "content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call"}
 )
 
@@ -390,20 +405,20 @@ def _read_assistant(given: Mapping[str, Any]) -> AssistantMessage:
         if isinstance(given.get(key), str) and given[key]:
             content.append(Thinking(given[key]))
             break
-    for said in (given.get("content"), given.get("refusal")):
-        blocks = read_content(said) if said else []
-        content += [one for one in blocks if isinstance(one, Text | Opaque)]
-        if any(isinstance(one, Image) for one in blocks):
-            raise UsageError("an assistant's message holds no images")
+    for value in (given.get("content"), given.get("refusal")):
+        blocks = read_content(value) if value else []
+        content += [block for block in blocks if isinstance(block, Text | Opaque)]
+        if any(isinstance(block, Image) for block in blocks):
+            raise UsageError("an assistant message cannot contain images")
     for number, call in enumerate(given.get("tool_calls") or ()):
         content.append(_read_call(call, number))
     if given.get("function_call"):
         content.append(_read_call({"function": given["function_call"]}, 0))
-    rest = {key: value for key, value in given.items() if value and key not in _ANSWER}
+    rest = {key: value for key, value in given.items() if value and key not in _ASSISTANT_KEYS}
     if rest:
         content.append(Opaque(OPENAI, rest))
     if not content and given.get("content") is None:
-        raise UsageError("an assistant's message has neither content nor tool calls")
+        raise UsageError("an assistant message needs `content` or `tool_calls`")
     return AssistantMessage(content=content)
 
 
@@ -414,13 +429,13 @@ def _read_call(call: object, number: int) -> ToolCall:
     function = fields.get("function")
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(name, str):
-        raise UsageError('a tool call is {"id": …, "function": {"name": …, "arguments": …}}')
+        raise UsageError('a tool call must be {"id": …, "function": {"name": …, "arguments": …}}')
     id_ = str(fields.get("id") or f"call_{number}")
     arguments = function.get("arguments")
     if isinstance(arguments, Mapping):
         return ToolCall(id_, name, dict(arguments))
     if arguments is not None and not isinstance(arguments, str):
-        raise UsageError(f"the arguments of a tool call are JSON text, not {_name(arguments)}")
+        raise UsageError(f"`arguments` of a tool call must be JSON text, not {_name(arguments)}")
     return ToolCall.from_text(id_, name, arguments or "")
 
 
@@ -429,17 +444,17 @@ def _read_result(given: Mapping[str, Any]) -> ToolResult:
     name = given.get("name") or ""
     id_ = given.get("tool_call_id") or name
     if not isinstance(id_, str) or not id_:
-        raise UsageError("a tool's message has the `tool_call_id` of its call")
+        raise UsageError("a tool message needs the `tool_call_id` of its call")
     blocks = read_content(given.get("content"))
     texts = [block.text for block in blocks if isinstance(block, Text)]
     return ToolResult(id_, str(name), "\n".join(texts) if len(texts) == len(blocks) else blocks)
 
 
 def _check_keys(given: Mapping[str, Any], *known: str) -> None:
-    """Refuse what would be lost: a misspelt key, or one that has no place in a message."""
+    """Raise `UsageError` for keys that would be lost: misspelt or unsupported ones."""
     odd = [str(key) for key in given if key != "role" and key not in known and given[key]]
     if odd:
-        raise UsageError(f"a message of the role {given['role']!r} has no {', '.join(odd)}")
+        raise UsageError(f"a {given['role']} message cannot have {', '.join(odd)}")
 
 
 def _are_all(values: Iterable[object], types: tuple[type, ...]) -> bool:

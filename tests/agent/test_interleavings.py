@@ -25,6 +25,7 @@ from hypothesis.stateful import (
 )
 
 from agent.order import Order
+from async_runner import VirtualLoop
 from penstock import EventStream, Request
 from penstock.agent import (
     Agent,
@@ -37,10 +38,12 @@ from penstock.agent import (
     Defer,
     Deny,
     Finding,
+    Guard,
+    Recorder,
     ToolContext,
     tool,
 )
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.errors import ToolError
 from penstock.events import Event, Failed
 from penstock.messages import (
@@ -57,27 +60,25 @@ from penstock.request import Message, UserMessage
 EXAMPLES = int(os.environ.get("INTERLEAVINGS", "100"))
 """How many interleavings are tried: a thousand in `make e2e`."""
 
+TICK = 0.001
+"""How far the clock moves in a turn. It is not the real one: a busy machine would change what a
+replayed interleaving does."""
+
 DECISIONS = st.sampled_from([Allow(), Deny("no"), Defer()])
 TOOLS = ("shared", "exclusive", "firm", "careful")
 
 
-class Mood:
+class Mood(Guard):
     """A watch that finds something when it is told to."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
 
-    def prompt_started(self) -> None: ...
-    def turn_started(self) -> None: ...
-    def answer_started(self) -> None: ...
-    def tool_ended(self, result: ToolResult) -> None: ...
-    def turn_ended(self) -> None: ...
-
-    def see(self, event: Event) -> Finding | None:
+    def check(self, event: Event) -> Finding | None:
         return self.findings.pop() if self.findings and event.type.endswith("_end") else None
 
 
-class Slow:
+class Slow(Recorder):
     """A record that takes its time."""
 
     async def message(self, message: Message, *, kept: bool = True) -> None:
@@ -107,7 +108,7 @@ class HeldModel(Model):
     async def _events(self, message: AssistantMessage) -> AsyncGenerator[list[Event], None]:
         self.open += 1
         try:
-            for event in events_of(message):
+            for event in message_events(message):
                 await self.held.acquire()
                 if isinstance(event, Failed):
                     raise ConnectionError("gone")
@@ -144,7 +145,7 @@ class Interleavings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        self.loop = VirtualLoop()
         self.model = HeldModel()
         self.running: dict[asyncio.Future[bool], str] = {}
         self.crowded = False
@@ -177,7 +178,7 @@ class Interleavings(RuleBasedStateMachine):
             eager=eager,
             steering=steering,
             order=order,
-            retry=AgentRetry(base=0.0005),
+            retry=AgentRetry(base=1.5 * TICK, jitter=0),
             compaction=Compaction(window=200) if small else None,
             approve=self._approve,
             guards=[self.mood],
@@ -211,7 +212,8 @@ class Interleavings(RuleBasedStateMachine):
     async def _settle(self) -> None:
         for _ in range(30):
             await asyncio.sleep(0)
-        while self.run is not None and self.run._outlet:
+        await asyncio.sleep(TICK)
+        while self.run is not None and self.run._queue:
             self.order.add(await anext(self.run))
 
     def _message(self) -> str:
@@ -230,9 +232,9 @@ class Interleavings(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.agent.busy and (self.agent.deferred or self.agent.queued))
     @rule(decision=DECISIONS)
-    def proceed(self, decision: Decision) -> None:
+    def resume(self, decision: Decision) -> None:
         decisions = {call.id: decision for call in self.agent.deferred}
-        self._start(lambda: self.agent.proceed(decisions))
+        self._start(lambda: self.agent.resume(decisions))
         self._turn()
 
     @precondition(lambda self: not self.agent.busy)
@@ -336,7 +338,7 @@ class Interleavings(RuleBasedStateMachine):
             if isinstance(message, UserMessage) and message.text.startswith("message ")
         )
         assert max(told.values(), default=0) <= 1, "a message was said twice"
-        if not self.agent.busy and self.agent._setup.compaction is None:
+        if not self.agent.busy and self.agent._settings.compaction is None:
             assert len(told) + self.agent.queued == len(self.given)
 
     @invariant()
@@ -363,6 +365,7 @@ class Interleavings(RuleBasedStateMachine):
         tasks = asyncio.all_tasks(self.loop)
         self.loop.close()
         assert not tasks, f"left behind: {tasks}"
+        assert not self.loop.reports, self.loop.reports
 
 
 def _broken() -> AssistantMessage:

@@ -8,17 +8,17 @@ from typing import Literal
 import pytest
 
 from agent.scenes import talking, text
-from agent.session.records import agent, run
+from agent.session.records import agent
 from cli.chat.test_render import render_lines
-from penstock.agent import Agent, Finding
+from penstock.agent import Agent, Finding, Guard
+from penstock.agent.ai_sdk_messages import read_ui_messages
+from penstock.agent.ai_sdk_stream import UIStream
 from penstock.agent.events import MessageEnded
-from penstock.agent.recovery.summarize import pieces_of
-from penstock.agent.rules import Rule, RuleWatch
+from penstock.agent.rules import Rule, RuleGuard
 from penstock.agent.session import Session, SessionDatabase, SessionFolder, read_session
-from penstock.agent.views import UIStream, read_ui_messages
+from penstock.agent.summarize import render_pieces
 from penstock.errors import UsageError
 from penstock.events import Event
-from penstock.messages import ToolResult
 from penstock.request import UserMessage
 
 WATCH = [Rule("no-hello", ("hello",), "Say no hello.")]
@@ -43,77 +43,62 @@ async def reminded(session: Session) -> None:
     assert back == said[1]
 
 
-def test_a_reminder_is_no_word_of_the_users_in_the_record_nor_in_what_is_made_of_it(
+async def test_a_reminder_is_no_word_of_the_users_in_the_record_nor_in_what_is_made_of_it(
     tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        path = tmp_path / "s.jsonl"
-        database = SessionDatabase(f"sqlite:///{tmp_path / 's.db'}")
-        for where in ({"path": path}, {"store": database, "id": "s"}):
-            async with talking(text("Hello, hello."), text("Good day.")) as (model, _):
-                first = Agent(model, guards=[RuleWatch(WATCH)])
-                async with Session(first, **where) as session:
-                    await reminded(session)
-                    for page in (session.to_markdown(), session.to_html()):
-                        assert page.count("Reminder of a rule") == 1
-                        assert page.count("User") == 1
-                    (branch,) = session.branches
-                    assert branch.prompt == "Greet me!"
-                again = agent()
-                async with Session(again, **where):
-                    assert again.messages == first.messages
-        assert b'"source":"rule"' in path.read_bytes()
-        await database.close()
-
-    run(main())
+    path = tmp_path / "s.jsonl"
+    database = SessionDatabase(f"sqlite:///{tmp_path / 's.db'}")
+    for where in ({"path": path}, {"store": database, "id": "s"}):
+        async with talking(text("Hello, hello."), text("Good day.")) as (model, _):
+            first = Agent(model, guards=[RuleGuard(WATCH)])
+            async with Session(first, **where) as session:
+                await reminded(session)
+                for page in (session.to_markdown(), session.to_html()):
+                    assert page.count("Reminder of a rule") == 1
+                    assert page.count("User") == 1
+                (branch,) = session.branches
+                assert branch.prompt == "Greet me!"
+            again = agent()
+            async with Session(again, **where):
+                assert again.messages == first.messages
+    assert b'"source":"rule"' in path.read_bytes()
+    await database.close()
 
 
-def test_a_list_names_a_session_by_what_the_user_said(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with SessionDatabase(f"sqlite:///{tmp_path / 's.db'}") as database:
-            folder = SessionFolder(tmp_path)
-            for store in (folder, database):
-                async with Session(agent(), store=store, id="s") as session:
-                    await session.message(UserMessage("Mind the gap.", "guard"))
-                    await session.message(UserMessage("Fix it."))
-                (info,) = await store.sessions()
-                assert info.prompt == "Fix it."
-        assert len(read_session(tmp_path / "s.jsonl").entries) == 3
-
-    run(main())
+async def test_a_list_names_a_session_by_what_the_user_said(tmp_path: Path) -> None:
+    async with SessionDatabase(f"sqlite:///{tmp_path / 's.db'}") as database:
+        folder = SessionFolder(tmp_path)
+        for store in (folder, database):
+            async with Session(agent(), store=store, id="s") as session:
+                await session.message(UserMessage("Mind the gap.", "guard"))
+                await session.message(UserMessage("Fix it."))
+            (info,) = await store.sessions()
+            assert info.prompt == "Fix it."
+    assert len(read_session(tmp_path / "s.jsonl").entries) == 3
 
 
 def test_a_summary_says_that_a_reminder_was_none_of_the_users_words() -> None:
-    (piece,) = pieces_of([UserMessage("Mind the gap.", "guard")], 100)
+    (piece,) = render_pieces([UserMessage("Mind the gap.", "guard")], 100)
     assert piece.startswith("[reminder of a guard]")
 
 
-def test_reminders_of_a_rule_and_a_guard_are_told_apart() -> None:
-    class Spotter:
+async def test_reminders_of_a_rule_and_a_guard_are_told_apart() -> None:
+    class Spotter(Guard):
         def __init__(self, source: Literal["rule", "guard"]) -> None:
             self.found = [Finding(source, ["x"], f"Mind the {source}.", interrupts=False)]
 
-        def prompt_started(self) -> None: ...
-        def turn_started(self) -> None: ...
-        def answer_started(self) -> None: ...
-        def tool_ended(self, result: ToolResult) -> None: ...
-        def turn_ended(self) -> None: ...
-
-        def see(self, event: Event) -> Finding | None:
+        def check(self, event: Event) -> Finding | None:
             return self.found.pop() if self.found and event.type == "text_end" else None
 
-    async def main() -> None:
-        async with talking(text("Hello!"), text("Good day.")) as (model, _):
-            talker = Agent(model, guards=[Spotter("guard"), Spotter("rule")])
-            new = await talker.run("Go.").result()
-            said = [(one.source, one.text) for one in new if isinstance(one, UserMessage)]
-            assert said == [
-                ("", "Go."),
-                ("rule", "Mind the rule."),
-                ("guard", "Mind the guard."),
-            ]
-
-    run(main())
+    async with talking(text("Hello!"), text("Good day.")) as (model, _):
+        talker = Agent(model, guards=[Spotter("guard"), Spotter("rule")])
+        new = await talker.run("Go.").result()
+        said = [(one.source, one.text) for one in new if isinstance(one, UserMessage)]
+        assert said == [
+            ("", "Go."),
+            ("rule", "Mind the rule."),
+            ("guard", "Mind the guard."),
+        ]
 
 
 def test_nobody_else_speaks_in_the_users_place() -> None:

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from penstock.apis import Api
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.events import Event
 from penstock.messages import AssistantMessage
 
@@ -32,7 +32,7 @@ class Server(ThreadingHTTPServer):
 
     def streamed(self) -> bytes:
         encoder = self.api.encoder(created=1_763_200_000)
-        events = list(events_of(self.message)) if self.events is None else self.events
+        events = list(message_events(self.message)) if self.events is None else self.events
         data = [encoder.encode(event) for event in events]
         return b"".join(data) + encoder.finish()
 

@@ -368,7 +368,7 @@ def assert_same_end(back: AssistantMessage, message: AssistantMessage) -> None:
             [opens(0, "text", text=""), delta(0, "thinking_delta", thinking="a")],
             "thinking_delta in a block of text",
         ),
-        ([opens(0, "text", text=" "), says(0, " "), closes(0)], "a block of text says nothing"),
+        ([opens(0, "text", text=" "), says(0, " "), closes(0)], "a text block is empty"),
         ([opens(0, "tool_use", id="a b", name="f", input={})], "a call has the id 'a b'"),
         (
             [opens(0, "tool_use", id="a", name="f", input={}), closes(0)],

@@ -241,7 +241,7 @@ def test_unknown_fields_are_kept_aside_and_go_back_to_this_api_alone() -> None:
     assert extra.items() <= API.write_request(request).items()
     request.source = "openai-chat"
     assert not extra.keys() & API.write_request(request).keys()
-    assert API.left_out(request) == sorted(extra)
+    assert API.omitted_fields(request) == sorted(extra)
 
 
 def test_marks_of_the_cache_and_callers_stay_on_their_blocks() -> None:
@@ -482,7 +482,7 @@ def test_nobody_thinks_beside_a_forced_call_or_amid_calls_made_without_thinking(
         reasoning=low,
     )
     assert "thinking" not in API.write_request(forced)
-    assert API.left_out(forced) == ["reasoning"]
+    assert API.omitted_fields(forced) == ["reasoning"]
     result = ToolResult("toolu_1", "weather", "Rain")
     thought = AssistantMessage(content=[Thinking("hm", "s"), CALL])
     assert "thinking" not in body(HI, AssistantMessage(content=[CALL]), result, reasoning=low)
@@ -508,7 +508,7 @@ def test_what_has_no_place_is_named() -> None:
         metadata={"a": "b"},
     )
     named = ["seed", "presence_penalty", "n", "tool_choice", "response_format", "metadata"]
-    assert API.left_out(request) == named
+    assert API.omitted_fields(request) == named
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_named() -> None:
@@ -519,7 +519,7 @@ def test_a_choice_of_a_tool_that_is_not_there_is_named() -> None:
         tool_choice=ToolChoice("tool", "other"),
         parallel_tool_calls=False,
     )
-    assert API.left_out(request) == ["tool_choice"]
+    assert API.omitted_fields(request) == ["tool_choice"]
 
 
 def test_a_user_who_begins_without_a_word_still_begins() -> None:

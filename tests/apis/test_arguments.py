@@ -11,8 +11,8 @@ from laws import one_by_one
 from laws.checks import read
 from penstock import apis
 from penstock.apis import Api
-from penstock.apis.encoder import GuardedArguments, strict_object
-from penstock.apis.replay import events_of
+from penstock.apis.encoder import GuardedArguments, parse_object
+from penstock.builder import message_events
 from penstock.events import Done, Event, Failed, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import AssistantMessage, ToolCall
 
@@ -26,8 +26,8 @@ CLIENTS = pytest.mark.parametrize(
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("text", ['{"a": %s}', '{"a": [{"b": [1, %s]}]}'])
 def test_a_number_without_end_makes_no_whole_object(text: str, number: str) -> None:
-    assert strict_object(text % number) is None
-    assert strict_object(text % "1e99") is not None
+    assert parse_object(text % number) is None
+    assert parse_object(text % "1e99") is not None
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -50,14 +50,14 @@ def test_what_leaves_as_it_was_understood_is_json(number: float) -> None:
     ],
 )
 def test_a_key_that_is_there_twice_makes_no_whole_object(text: str) -> None:
-    assert strict_object(text) is None
+    assert parse_object(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ['{"a": "\\":", "b": "\\" :"}', '{"a": {"b": 1}, "b": {"a": 1}}', '{"": {"": []}}']
 )
 def test_a_key_that_is_there_once_is_no_harm_whatever_strings_hold(text: str) -> None:
-    assert strict_object(text) == json.loads(text)
+    assert parse_object(text) == json.loads(text)
 
 
 def anthropic_stream(*pieces: str) -> bytes:
@@ -139,7 +139,7 @@ def test_a_call_of_a_parser_that_json_has_no_words_for_is_not_complete(client: A
         ToolCallEnd(0, call),
         Done("tool_use", message),
     ]
-    for written in (sent(client, events), sent(client, list(events_of(message)))):
+    for written in (sent(client, events), sent(client, list(message_events(message)))):
         assert client.check(written) == []
         assert not any(call.complete for call in read_back(client, written).tool_calls)
 
@@ -159,4 +159,4 @@ def test_an_escape_of_half_a_pair_leaves_as_a_replacement_at_any_cut(text: str) 
     for pieces in cuts:
         out = GuardedArguments()
         written = "".join([*map(out.add, pieces), out.end(call)])
-        assert strict_object(written) == HALVES[text], pieces
+        assert parse_object(written) == HALVES[text], pieces

@@ -58,7 +58,7 @@ def test_a_page_is_no_stream_that_was_cut(api: Api, body: bytes) -> None:
 @pytest.mark.parametrize("api", [CHAT, apis.get("qwen")], ids=["openai-chat", "qwen"])
 def test_a_mark_behind_nothing_but_garbage_is_no_good_end(api: Api) -> None:
     error = error_of(api, b"data: {bad\n\ndata: [DONE]\n\n")
-    assert (error.kind, error.message) == ("malformed", "the stream holds no JSON")
+    assert (error.kind, error.message) == ("malformed", "the stream contains no JSON")
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.apis.errors import (
-    body_of,
-    delay_of,
     error_info,
-    message_of,
+    find_message,
+    find_wait,
+    parse_delay,
+    parse_status,
+    read_body,
     retry_after,
-    status_of,
-    wait_named,
 )
 
 SPOKEN = {
@@ -33,11 +33,11 @@ SPOKEN = {
 
 @pytest.mark.parametrize(("message", "seconds"), SPOKEN.items(), ids=[said[:40] for said in SPOKEN])
 def test_a_wait_is_read_out_of_words(message: str, seconds: float | None) -> None:
-    assert wait_named(message) == seconds
+    assert find_wait(message) == seconds
 
 
 def test_a_wait_of_too_many_digits_is_none() -> None:
-    assert delay_of(f"{'9' * 400}s") is None
+    assert parse_delay(f"{'9' * 400}s") is None
 
 
 NOW = 1_763_200_000.0
@@ -96,8 +96,8 @@ def test_a_moment_says_nothing_to_those_who_do_not_know_the_time(headers: dict[s
     ],
 )
 def test_durations_are_seconds(text: object, seconds: float | None) -> None:
-    assert delay_of(text) == seconds
-    assert delay_of(None) is None
+    assert parse_delay(text) == seconds
+    assert parse_delay(None) is None
 
 
 def test_the_message_says_the_wait_once() -> None:
@@ -128,19 +128,23 @@ def test_the_status_tells_whether_to_try_again(status: int | None, *, again: boo
     ],
 )
 def test_a_message_is_found_in_any_shape(error: object) -> None:
-    assert message_of(error) == "why"
-    assert message_of({}) == "the provider gave no reason"
-    assert message_of({"a": 1}) == '{"a":1}'
-    assert message_of({"a": 1}, "no") == "no"
+    assert find_message(error) == "why"
+    assert find_message({}) == "the provider gave no reason"
+    assert find_message({"a": 1}) == '{"a":1}'
+    assert find_message({"a": 1}, "no") == "no"
 
 
 @pytest.mark.parametrize(
     ("code", "status"), [(429, 429), ("503", 503), (1, None), ("x", None), (True, None)]
 )
 def test_a_code_may_be_a_status(code: object, status: int | None) -> None:
-    assert status_of(code) == status
+    assert parse_status(code) == status
 
 
 def test_a_body_is_its_json_or_its_text() -> None:
-    assert body_of(b'{"a": 1}') == {"a": 1}
-    assert body_of(b" <html>\xff ") == "<html>\ufffd"
+    assert read_body(b'{"a": 1}') == {"a": 1}
+    assert read_body(b" odd\xff ") == "odd\ufffd"
+    page = b" <!DOCTYPE html>\n<html><head><title>\n502 Bad &amp; Gateway</title></head></html>"
+    assert read_body(page) == 'the server sent an HTML page: "502 Bad & Gateway"'
+    assert read_body(b"<html>\xff ") == "the server sent an HTML page"
+    assert read_body(b"<htmlish> is not a page") == "<htmlish> is not a page"

@@ -14,8 +14,8 @@ from laws import cut_at
 from laws.checks import read
 from laws.strategies import CUTS, TEXT
 from penstock import UsageError
-from penstock.apis.gemini.response import returned, sealed, unsealed
-from penstock.apis.replay import events_of
+from penstock.apis.gemini.response import restore_signature, seal, unseal
+from penstock.builder import message_events
 from penstock.events import (
     Done,
     Event,
@@ -54,7 +54,7 @@ def test_a_call_goes_out_whole_when_it_ends() -> None:
     )  # fmt: skip
     assert parts_of(chunks) == [
         {"text": "Hi"},
-        {"text": "", "thoughtSignature": sealed("BB==")},
+        {"text": "", "thoughtSignature": seal("BB==")},
         {"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}, "thoughtSignature": "AA=="},
         {"text": ""},
     ]
@@ -81,7 +81,7 @@ WHOLE = AssistantMessage(
 
 
 def test_an_answer_reads_back_as_it_was_written_streamed_and_whole() -> None:
-    chunks = written([*events_of(WHOLE)])
+    chunks = written([*message_events(WHOLE)])
     for found in (message_of(*chunks), API.read_response(API.write_response(WHOLE))):
         found.usage.raw = None
         assert found == WHOLE
@@ -90,20 +90,20 @@ def test_an_answer_reads_back_as_it_was_written_streamed_and_whole() -> None:
 @pytest.mark.parametrize("finish", ["MALFORMED_FUNCTION_CALL", "SPII", "OTHER"])
 def test_the_words_of_the_api_itself_go_out_as_they_came(finish: str) -> None:
     message = message_of(chunk(SAID), chunk(finish=finish, finishMessage="So."))
-    again = message_of(*written([*events_of(message)]))
+    again = message_of(*written([*message_events(message)]))
     assert (again.error, again.raw_stop_reason) == (message.error, finish)
 
 
 def test_an_error_goes_out_with_its_delay() -> None:
     error = ErrorInfo("slow", "provider", "rate_limit_error", 429, 34.5, retryable=True)
-    (chunk_,) = written([*events_of(AssistantMessage(stop_reason="error", error=error))])
+    (chunk_,) = written([*message_events(AssistantMessage(stop_reason="error", error=error))])
     assert chunk_["error"]["status"] == "RESOURCE_EXHAUSTED"
     found = error_of(chunk_)
     assert (found.status, found.retry_after, found.retryable) == (429, 34.5, True)
 
 
 def test_an_answer_that_failed_has_no_whole_form() -> None:
-    with pytest.raises(UsageError, match="no whole form"):
+    with pytest.raises(UsageError, match="failed response"):
         API.write_response(AssistantMessage(stop_reason="error", error=ErrorInfo("no")))
 
 
@@ -136,11 +136,11 @@ def test_a_server_that_refuses_is_read_and_written() -> None:
 # --- signatures ---
 
 
-@given(signature=TEXT | st.binary(max_size=9).map(lambda data: sealed(data.hex())))
+@given(signature=TEXT | st.binary(max_size=9).map(lambda data: seal(data.hex())))
 def test_a_signature_survives_the_clients_alphabet(signature: str) -> None:
-    out = sealed(signature) if signature else ""
-    assert unsealed(out) == signature
-    assert returned(out.replace("+", "-").replace("/", "_").rstrip("=")) == signature
+    out = seal(signature) if signature else ""
+    assert unseal(out) == signature
+    assert restore_signature(out.replace("+", "-").replace("/", "_").rstrip("=")) == signature
 
 
 # --- the checker ---
@@ -150,34 +150,34 @@ def test_a_signature_survives_the_clients_alphabet(signature: str) -> None:
     ("data", "complaint"),
     [
         (sse(chunk(SAID)), "there is no finishReason"),
-        (b": hi\r\n\r\n", "a line is no data"),
-        (b"data:{}\r\n\r\n", "a line is no data"),
-        ('data: {"a":"\u2028"}\r\n\r\n'.encode(), "a line is no data"),
-        (b"data: [1]\r\n\r\n", "a frame is no JSON object"),
+        (b": hi\r\n\r\n", "a line is not data"),
+        (b"data:{}\r\n\r\n", "a line is not data"),
+        ('data: {"a":"\u2028"}\r\n\r\n'.encode(), "a line is not data"),
+        (b"data: [1]\r\n\r\n", "a frame is not a JSON object"),
         (b"data: [DONE]\r\n\r\n", "a chunk has no modelVersion"),
         (b"data: {\r\ndata: }\r\n\r\n", "a frame has several lines"),
-        (sse({"candidates": [{"content": {"parts": "Hi"}}]}), "content is no content"),
-        (sse({"promptFeedback": {}}), "a prompt is blocked for no reason"),
+        (sse({"candidates": [{"content": {"parts": "Hi"}}]}), "content is not an object"),
+        (sse({"promptFeedback": {}}), "a blocked prompt has no reason"),
         (sse(chunk(SAID, finish="STOP")), "the last chunk has no usage"),
         (sse(chunk(SAID, finish="stop")), "finishReason is 'stop'"),
         (sse(chunk(SAID, finish="STOP"), chunk(SAID)), "something follows"),
-        (sse(chunk({"text": 1})), "text is no text"),
-        (sse(chunk({"text": "a", "thought": 1})), "thought is no flag"),
-        (sse(chunk({"text": "a", "thoughtSignature": "a b"})), "a signature is no base64"),
-        (sse(chunk({"text": "a", **call("f")})), "a part is not one thing"),
-        (sse(chunk({})), "a part is not one thing"),
-        (sse(chunk(1)), "a part is no object"),
+        (sse(chunk({"text": 1})), "text is not a string"),
+        (sse(chunk({"text": "a", "thought": 1})), "thought is not a boolean"),
+        (sse(chunk({"text": "a", "thoughtSignature": "a b"})), "a signature is not base64"),
+        (sse(chunk({"text": "a", **call("f")})), "a part has not exactly one kind"),
+        (sse(chunk({})), "a part has not exactly one kind"),
+        (sse(chunk(1)), "a part is not an object"),
         (sse(chunk(call("", args={}, id="a"))), "a call has no name"),
-        (sse(chunk(call("f", args="{}", id="a"))), "the arguments of a call are no object"),
+        (sse(chunk(call("f", args="{}", id="a"))), "the arguments of a call are not an object"),
         (sse(chunk(call("f", args={}))), "a call has no id"),
         (sse(chunk(*[call("f", args={}, id="a")] * 2)), "two calls have one id"),
-        (sse(chunk({"functionCall": 1})), "a call is no object"),
+        (sse(chunk({"functionCall": 1})), "a call is not an object"),
         (sse(chunk(SAID), chunk(SAID) | {"responseId": "x"}), "responseId changes"),
-        (sse({"candidates": [], "modelVersion": "m", "responseId": "r"}), "not one candidate"),
+        (sse({"candidates": [], "modelVersion": "m", "responseId": "r"}), "exactly one candidate"),
         (sse(chunk(SAID, index=1)), "no index 0"),
         (sse({"error": {"code": 1}}), "an error has no code"),
         (sse({"error": {"code": 500}}), "an error has no message or no status"),
-        (sse({"x": 1, "error": {}}), "an error does not begin so"),
+        (sse({"x": 1, "error": {}}), "`error` is not the first field"),
         (sse(chunk(SAID) | {"usageMetadata": {}}), "usage has no counts"),
     ],
 )  # fmt: skip
@@ -188,7 +188,7 @@ def test_the_checker_sees_what_a_client_would_stumble_over(data: bytes, complain
 def test_half_a_character_is_replaced_wherever_it_is_said() -> None:
     message = AssistantMessage("r\ud83d", "m\ud83d", [Text("Hi\ud83d")], "stop")
     encoder = API.encoder()
-    data = b"".join(map(encoder.encode, events_of(message))) + encoder.finish()
+    data = b"".join(map(encoder.encode, message_events(message))) + encoder.finish()
     assert API.check(data) == []
     assert "\\ud" not in json.dumps(API.write_response(message))
     assert API.write_error(ErrorInfo("no \ud83d", "provider"))[1]["error"]["message"] == "no "

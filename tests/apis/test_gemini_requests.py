@@ -416,7 +416,7 @@ def test_a_format_that_we_have_no_word_for_stays_the_clients() -> None:
 def test_no_choice_is_made_among_tools_that_are_not_there() -> None:
     request = Request("m", tool_choice=ToolChoice("tool", "web_search"), source="anthropic")
     assert API.write_request(request) == {"contents": []}
-    assert API.left_out(request) == ["tool_choice"]
+    assert API.omitted_fields(request) == ["tool_choice"]
     request.tools, request.tool_choice = [Tool("f")], ToolChoice("tool", "f")
     config = API.write_request(request)["toolConfig"]["functionCallingConfig"]
     assert config == {"mode": "ANY", "allowedFunctionNames": ["f"]}
@@ -433,8 +433,8 @@ def test_a_user_who_begins_without_a_word_still_begins() -> None:
 
 def test_what_the_api_has_no_word_for_is_named() -> None:
     request = Request("m", parallel_tool_calls=False, user="u", extra={"logit_bias": {}})
-    assert API.left_out(request) == ["parallel_tool_calls", "user", "logit_bias"]
-    assert API.left_out(API.read_request({"contents": [], "labels": {"a": "b"}})) == []
+    assert API.omitted_fields(request) == ["parallel_tool_calls", "user", "logit_bias"]
+    assert API.omitted_fields(API.read_request({"contents": [], "labels": {"a": "b"}})) == []
 
 
 @pytest.mark.parametrize(

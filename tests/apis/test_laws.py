@@ -6,13 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_never_raises, cut_at
+from laws import check_never_raises, cut_at, effort
 from laws.checks import check_honest_end, read
 from laws.sequences import sequences
 from laws.strategies import CUTS, event_sequences
-from penstock import MessageBuilder, apis
+from penstock import MessageBuilder, UsageError, apis
 from penstock.apis import Api
-from penstock.events import Event
+from penstock.events import (
+    Done,
+    Event,
+    MessageStart,
+    TextDelta,
+    TextStart,
+    ToolCallDelta,
+    ToolCallStart,
+)
 from penstock.messages import AssistantMessage
 
 APIS = pytest.mark.parametrize("api", apis.names(), indirect=True)
@@ -41,7 +49,7 @@ def message_of(events: list[Event]) -> AssistantMessage:
 
 @APIS
 def test_thousands_of_answers_are_written_lawfully_and_read_back(api: Api) -> None:
-    for events, message in sequences(seed=5, number=400):
+    for events, message in effort.some(sequences(seed=5, number=400)):
         data = written(api, events)
         assert api.check(data) == [], events
         assert_same(api, message_of(read(api.decoder(), [data])), message)
@@ -146,3 +154,19 @@ def test_no_bytes_make_a_decoder_raise(api: Api, data: bytes, cuts: list[int]) -
 def test_a_sequence_without_an_end_is_written_as_one_that_was_cut(api: Api) -> None:
     found = message_of(read(api.decoder(), [written(api, [])]))
     assert found.stop_reason == "error"
+
+
+OPEN_TEXT: list[Event] = [TextStart(0), TextDelta(0, "a")]
+OPEN_CALL: list[Event] = [ToolCallStart(0, "c1", "f"), ToolCallDelta(0, '{"a": ')]
+
+
+@APIS
+@pytest.mark.parametrize("events", [OPEN_TEXT, OPEN_CALL], ids=["text", "call"])
+def test_an_open_block_is_not_continued_after_the_end(api: Api, events: list[Event]) -> None:
+    encoder = api.encoder(model="m", id="id-1")
+    for event in [MessageStart(), *events, Done("length", AssistantMessage(stop_reason="length"))]:
+        encoder.encode(event)
+    assert encoder.encode(events[-1]) == b""
+    encoder.finish()
+    with pytest.raises(UsageError):
+        encoder.encode(events[-1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from laws.checks import read
 from laws.strategies import ARGUMENTS, NAMES, TEXT
 from penstock import MessageBuilder, UsageError, apis
-from penstock.apis.ollama.response import created_at
+from penstock.apis.ollama import format_time
 from penstock.events import Done, Event, TextDelta, TextEnd, TextStart, ToolCallEnd, ToolCallStart
 from penstock.messages import (
     AssistantMessage,
@@ -128,7 +128,7 @@ def test_a_whole_answer_is_one_line() -> None:
 
 
 def test_an_answer_that_failed_has_no_whole_form() -> None:
-    with pytest.raises(UsageError, match="no whole form"):
+    with pytest.raises(UsageError, match="failed response"):
         API.write_response(AssistantMessage(stop_reason="error", error=ErrorInfo("no")))
 
 
@@ -136,7 +136,7 @@ def test_an_answer_that_failed_has_no_whole_form() -> None:
 def test_the_time_is_that_of_the_calendar(seconds: int) -> None:
     expected = datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%SZ")
     moment = datetime.fromtimestamp(seconds, UTC)
-    assert created_at(seconds) == f"{moment.date().isoformat()}T{expected}"
+    assert format_time(seconds) == f"{moment.date().isoformat()}T{expected}"
 
 
 def test_a_call_goes_out_whole_when_it_ends() -> None:
@@ -226,7 +226,7 @@ def test_a_picture_that_is_elsewhere_is_named() -> None:
 
 def test_what_the_api_has_no_word_for_is_named() -> None:
     request = Request("m", tool_choice=ToolChoice("required"), user="u", extra={"logit_bias": {}})
-    assert API.left_out(request) == ["tool_choice", "user", "logit_bias"]
+    assert API.omitted_fields(request) == ["tool_choice", "user", "logit_bias"]
 
 
 @pytest.mark.parametrize("body", [{}, {"messages": [1]}, {"messages": [{"role": "x"}]}])
@@ -239,9 +239,9 @@ def test_what_is_no_request_is_refused(body: dict[str, Any]) -> None:
     ("data", "complaint"),
     [
         (line({"content": "a"}), "there is no last line"),
-        (b"[1]\n", "a frame is no JSON object"),
-        (line(call("f", "{}")), "arguments that are no object"),
-        (b'{"error": {}}\n', "an error is no text"),
+        (b"[1]\n", "a frame is not a JSON object"),
+        (line(call("f", "{}")), "arguments that are not an object"),
+        (b'{"error": {}}\n', "an error is not text"),
     ],
 )
 def test_the_checker_sees_what_a_client_would_stumble_over(data: bytes, complaint: str) -> None:
@@ -265,4 +265,4 @@ def test_pictures_that_a_tool_gave_back_are_shown_by_the_user() -> None:
 
 def test_a_document_of_another_api_is_named_as_left_out() -> None:
     request = Request(messages=[UserMessage([Opaque("anthropic", {"type": "document"})])])
-    assert API.left_out(request) == ["content: document"]
+    assert API.omitted_fields(request) == ["content: document"]

@@ -401,7 +401,7 @@ def test_an_incomplete_call_ends_in_an_error_and_never_as_calls() -> None:
     *_, error, done = encoded(
         ToolCallStart(0, "x", "f"), ToolCallEnd(0, call), Done("stop", message)
     )
-    assert "not complete" in error["error"]["message"]
+    assert "incomplete" in error["error"]["message"]
     assert done == "[DONE]"
 
 
@@ -494,7 +494,7 @@ def test_fields_that_nobody_knows_go_back_to_the_api_that_they_came_from() -> No
     assert API.write_request(request) == body
     request.source = "anthropic"
     assert API.write_request(request) == {"model": "m", "messages": []}
-    assert API.left_out(request) == ["tools: web_search", "logit_bias"]
+    assert API.omitted_fields(request) == ["tools: web_search", "logit_bias"]
 
 
 def test_a_call_without_a_result_is_sent_with_one() -> None:
@@ -555,7 +555,7 @@ def test_a_whole_answer_reads_back_as_it_was_written() -> None:
 
 def test_an_answer_that_failed_has_no_whole_form() -> None:
     failed = AssistantMessage(stop_reason="error", error=ErrorInfo("no"))
-    with pytest.raises(UsageError, match="no whole form"):
+    with pytest.raises(UsageError, match="failed response"):
         API.write_response(failed)
 
 
@@ -570,9 +570,9 @@ def test_an_answer_that_failed_has_no_whole_form() -> None:
         (lambda data: data.replace(b'"name":"f",', b""), "has no name"),
         (lambda data: data.replace(b'"id":"x"', b'"id":""'), "a call has no id"),
         (lambda data: data.replace(b'"tool_calls"}', b'"stop"}'), "calls end in stop"),
-        (lambda data: data.replace(b'{\\"a\\":1}', b"{"), "no JSON object"),
+        (lambda data: data.replace(b'{\\"a\\":1}', b"{"), "not a JSON object"),
         (lambda data: data.replace(b'"role":"assistant",', b""), "no role"),
-        (lambda data: data.replace(b"data: {", b"data: {{", 1), "no JSON object"),
+        (lambda data: data.replace(b"data: {", b"data: {{", 1), "not a JSON object"),
     ],
 )
 def test_the_checker_sees_what_a_client_would_stumble_over(change: Any, complaint: str) -> None:

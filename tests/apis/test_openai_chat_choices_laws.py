@@ -14,7 +14,7 @@ from penstock import apis
 from penstock.apis.openai_chat.encode import ChoicesEncoder
 from penstock.apis.openai_chat.tables import write_usage
 from penstock.events import Done, Event, Failed
-from penstock.messages import AssistantMessage, Usage, summed
+from penstock.messages import AssistantMessage, Usage, sum_usage
 
 API = apis.get("openai-chat")
 END = b"data: [DONE]\n\n"
@@ -88,5 +88,5 @@ def test_each_choice_is_read_as_if_it_stood_alone(
             assert told.error is not None
             assert alone(events).text.startswith(told.text)
     tokens = [frame["usage"] for frame in frames if frame.get("usage")]
-    usage = summed([message.usage for _, message in answers])
+    usage = sum_usage([message.usage for _, message in answers])
     assert tokens == ([] if failed >= 0 or usage == Usage() else [write_usage(usage)])

@@ -254,7 +254,7 @@ def test_a_refusal_in_parts_is_what_was_said() -> None:
 def test_nothing_is_chosen_where_there_is_nothing_to_choose() -> None:
     request = Request(tool_choice=ToolChoice("tool", "f"), parallel_tool_calls=False)
     assert not API.write_request(request).keys() & {"tool_choice", "parallel_tool_calls"}
-    assert API.left_out(request) == ["tool_choice", "parallel_tool_calls"]
+    assert API.omitted_fields(request) == ["tool_choice", "parallel_tool_calls"]
     own = Request(tool_choice=ToolChoice(), source="openai-chat", extra={"tools": [SEARCH]})
     assert API.write_request(own)["tool_choice"] == "auto"
 
@@ -270,7 +270,7 @@ def test_the_usage_is_asked_for_in_streams_alone() -> None:
 def test_a_budget_is_an_effort_to_an_api_that_has_words_for_it(budget: int, effort: str) -> None:
     request = Request(reasoning=ReasoningOptions(budget=budget))
     assert API.write_request(request)["reasoning_effort"] == effort
-    assert API.left_out(request) == []
+    assert API.omitted_fields(request) == []
 
 
 def test_pictures_that_a_tool_gave_back_are_shown_by_the_user_behind_all_results() -> None:
@@ -318,12 +318,12 @@ def test_files_of_other_apis_are_passed_on_where_there_is_a_form_for_them() -> N
     recording = Opaque("gemini", {"inlineData": {"mimeType": "audio/mpeg", "data": "aGk="}})
     [message] = API.write_request(by_user(recording))["messages"]
     assert message["content"][1]["input_audio"] == {"data": "aGk=", "format": "mp3"}
-    assert API.left_out(document) == API.left_out(by_user(recording)) == []
+    assert API.omitted_fields(document) == API.omitted_fields(by_user(recording)) == []
 
 
 def test_a_document_that_has_no_form_here_is_named_as_left_out() -> None:
     elsewhere = {"type": "document", "source": {"type": "url", "url": "https://e.test/a.pdf"}}
-    assert API.left_out(by_user(Opaque("anthropic", elsewhere))) == ["content: document"]
+    assert API.omitted_fields(by_user(Opaque("anthropic", elsewhere))) == ["content: document"]
 
 
 def test_the_type_of_a_picture_that_has_none_is_guessed() -> None:

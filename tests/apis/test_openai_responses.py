@@ -10,8 +10,9 @@ import pytest
 from laws import check_monotone
 from laws.checks import check_bytes_chunk_free, check_honest_end, read
 from penstock import MessageBuilder, apis
+from penstock.apis.openai_responses.client_tools import ClientTools
 from penstock.apis.openai_responses.response import write_response
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.errors import UsageError
 from penstock.events import (
     Done,
@@ -616,7 +617,7 @@ def types(events: list[dict[str, Any]]) -> list[str]:
 
 
 def answer(*blocks: Any, stop: Any = "stop", error: ErrorInfo | None = None) -> list[Event]:
-    return [*events_of(AssistantMessage("resp_1", "m", [*blocks], stop, error=error))]
+    return [*message_events(AssistantMessage("resp_1", "m", [*blocks], stop, error=error))]
 
 
 def test_a_text_has_its_whole_life_on_the_wire() -> None:
@@ -704,7 +705,10 @@ def test_the_last_brace_of_arguments_waits_until_the_call_is_complete() -> None:
 
 def test_a_call_of_a_tool_with_free_text_is_written_as_one() -> None:
     asked = ToolCall("call_a", "patch", {"input": "*** Begin"})
-    events = encoded(*answer(asked, ToolCall("c|ctc_1", "x", {"input": ""})), custom=["patch"])
+    events = encoded(
+        *answer(asked, ToolCall("c|ctc_1", "x", {"input": ""})),
+        tools=ClientTools(custom=frozenset({"patch"})),
+    )
     first, second = events[-1]["response"]["output"]
     assert (first["type"], first["input"]) == ("custom_tool_call", "*** Begin")
     assert (second["id"], second["input"]) == ("ctc_1", "")
@@ -712,7 +716,10 @@ def test_a_call_of_a_tool_with_free_text_is_written_as_one() -> None:
 
 def test_a_call_of_a_tool_with_free_text_is_written_as_one_in_a_whole_answer_too() -> None:
     asked = ToolCall("call_a", "patch", {"input": "*** Begin"})
-    written = write_response(AssistantMessage("r", "m", [asked], "tool_use"), custom=["patch"])
+    written = write_response(
+        AssistantMessage("r", "m", [asked], "tool_use"),
+        tools=ClientTools(custom=frozenset({"patch"})),
+    )
     (item,) = written["output"]
     assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin")
     assert item["id"].startswith("ctc_")
@@ -722,12 +729,12 @@ def test_a_call_of_a_tool_with_free_text_is_written_as_one_in_a_whole_answer_too
 def test_arguments_that_json_has_no_word_for_are_told_as_json_and_never_to_be_run() -> None:
     odd = ToolCall("c", "f", {"number": float("nan"), "text": "\ud800"})
     message = AssistantMessage("r", "m", [odd], "tool_use")
-    with pytest.raises(UsageError, match="not complete"):
+    with pytest.raises(UsageError, match="incomplete"):
         API.write_response(message)
     message.content.append(Text("Hi"))
     assert [item["type"] for item in API.write_response(message)["output"]] == ["message"]
     history = API.write_request(Request(model="m", messages=[message]))["input"][0]["arguments"]
-    streamed = next(e for e in events_of(message) if isinstance(e, ToolCallDelta)).arguments
+    streamed = next(e for e in message_events(message) if isinstance(e, ToolCallDelta)).arguments
     for told in (history, streamed):
         assert told == '{"number":null,"text":"\\ufffd"}'
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import apis
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall
 
 NAME = "openai-responses"
@@ -28,7 +28,7 @@ BLOCKS: list[Any] = [
 def stream(*blocks: Any, stop: Any = "tool_use", error: ErrorInfo | None = None) -> Events:
     message = AssistantMessage("resp_1", "m", [*(blocks or BLOCKS)], stop, error=error)
     encoder = API.encoder()
-    data = b"".join([encoder.encode(event) for event in events_of(message)]) + encoder.finish()
+    data = b"".join([encoder.encode(event) for event in message_events(message)]) + encoder.finish()
     return [json.loads(line[6:]) for line in data.decode().splitlines() if line[:6] == "data: "]
 
 
@@ -77,7 +77,7 @@ def twice(kind: str, at: int = 0) -> Callable[[Events], None]:
         (twice("completed"), "something follows the end"),
         (changed("completed", "response", "id", to="resp_2"), "id or model changes"),
         (changed("completed", "response", "status", to="failed"), "the status of"),
-        (changed("completed", "response", "output", to=[{}]), "output is not what was said"),
+        (changed("completed", "response", "output", to=[{}]), "output differs from the items"),
         (changed("completed", "response", "usage", to=None), "usage has no input_tokens"),
         (changed("completed", "response", "error", to={"code": "x"}), "did not fail"),
         (changed("created", "response", "created_at", to=None), "a response has no created_at"),
@@ -95,11 +95,11 @@ def twice(kind: str, at: int = 0) -> Callable[[Events], None]:
         (without("content_part.added"), "of a part that is not open"),
         (without("content_part.done"), "done before its part is"),
         (changed("content_part.added", "part", "text", to="x"), "a part begins with text"),
-        (changed("content_part.done", "part", "text", to="x"), "a part is not what was said"),
+        (changed("content_part.done", "part", "text", to="x"), "a part differs from its deltas"),
         (changed("content_part.done", "part", "annotations", to=[]), "a part changes"),
         (without("output_text.done"), "a part is done before its text is"),
-        (without("output_text.delta"), "output_text.done is not what was said"),
-        (changed("output_text.delta", "logprobs", to=None), "logprobs are no list"),
+        (without("output_text.delta"), "output_text.done differs from its deltas"),
+        (changed("output_text.delta", "logprobs", to=None), "logprobs are not a list"),
         (changed("output_text.delta", "delta", to=None), "output_text.delta has no text"),
         (changed("output_text.delta", "item_id", to="msg_9"), "of another item_id"),
         (changed("output_text.delta", "content_index", to=1), "of a part that is not open"),
@@ -107,7 +107,7 @@ def twice(kind: str, at: int = 0) -> Callable[[Events], None]:
         (changed("output_text.annotation.added", "annotation_index", to=1), "does not count"),
         (without("reasoning_summary_part.added"), "of a part that is not open"),
         (without("reasoning_summary_part.done"), "done before its part is"),
-        (changed("reasoning_summary_text.done", "text", to="x"), "is not what was said"),
+        (changed("reasoning_summary_text.done", "text", to="x"), "differs from its deltas"),
         (without("function_call_arguments.done"), "not those that were done"),
         (without_any("function_call_arguments.delta"), "a call's arguments have no deltas"),
         (changed("output_item.done", "item", "status", to="incomplete", at=2), "was cut is done"),
@@ -139,7 +139,7 @@ def test_arguments_of_a_completed_answer_are_objects() -> None:
     ):
         changed(kind, *path, to="[1")(events)
     events[-1]["response"]["output"][0]["arguments"] = "[1"
-    assert API.check(wire(events)) == ["the arguments of a call are no JSON object"]
+    assert API.check(wire(events)) == ["the arguments of a call are not a JSON object"]
 
 
 def test_other_ends_have_their_reasons() -> None:
@@ -155,7 +155,7 @@ def test_garbage_is_a_fault_and_a_mark_behind_the_end_is_none() -> None:
     good = wire(stream())
     assert API.check(good + b"data: [DONE]\n\n") == []
     assert API.check(b"data: [DONE]\n\n" + good) == ["[DONE] precedes the end"]
-    assert "a frame is no JSON object" in API.check(b"data: {oops\n\n" + good)
+    assert "a frame is not a JSON object" in API.check(b"data: {oops\n\n" + good)
     assert API.check(b"") == ["there is no terminal event"]
     error = b'event: error\ndata: {"type":"error","sequence_number":0,"message":"no"}\n\n'
     assert API.check(error) == []

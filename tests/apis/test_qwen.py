@@ -11,7 +11,7 @@ import pytest
 from laws import check_bytes_chunk_free, one_by_one
 from laws.checks import read
 from penstock import MessageBuilder, UsageError, apis, parse_events
-from penstock.apis.qwen.stream import Decoder
+from penstock.apis.qwen import Decoder
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, ToolResult
 from penstock.request import Image, Message, ReasoningOptions, Request, UserMessage
@@ -176,7 +176,7 @@ def test_an_error_in_the_middle_leaves_what_had_arrived() -> None:
 def test_a_whole_answer_reads_back() -> None:
     message = AssistantMessage("r", "", [Text("Hi")], "stop")
     assert API.read_response(API.write_response(message)) == message
-    with pytest.raises(UsageError, match="no whole form"):
+    with pytest.raises(UsageError, match="failed response"):
         API.write_response(AssistantMessage(stop_reason="error", error=ErrorInfo("no")))
     assert API.read_response(LIMIT).error is not None
 
@@ -236,7 +236,7 @@ def test_a_chat_that_goes_on_is_told_what_is_new() -> None:
 
 def test_what_the_api_has_no_word_for_is_named() -> None:
     request = Request("m", temperature=0.5, stop=["x"], extra={"chat_id": "c", "other": 1})
-    assert API.left_out(request) == ["temperature", "stop", "other"]
+    assert API.omitted_fields(request) == ["temperature", "stop", "other"]
 
 
 @pytest.mark.parametrize(
@@ -295,4 +295,4 @@ def test_a_budget_is_a_wish_to_think(budget: int, *, thinks: bool) -> None:
 
 def test_pictures_are_named_as_left_out() -> None:
     result = ToolResult("a", "f", [Image(data="aGk=")])
-    assert API.left_out(Request(messages=[result])) == ["content: image"]
+    assert API.omitted_fields(Request(messages=[result])) == ["content: image"]

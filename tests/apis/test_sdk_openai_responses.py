@@ -18,7 +18,7 @@ from openai.types.responses import ResponseStreamEvent  # noqa: E402
 
 from laws.sequences import sequences  # noqa: E402
 from penstock import apis  # noqa: E402
-from penstock.apis.replay import events_of  # noqa: E402
+from penstock.builder import message_events  # noqa: E402
 from penstock.events import Event, MessageStart  # noqa: E402
 from penstock.framing import sse  # noqa: E402
 from penstock.messages import (  # noqa: E402
@@ -68,7 +68,7 @@ class Server:
     def answer(self, *, stream: bool) -> tuple[int, str, bytes]:
         if stream:
             encoder = API.encoder(created=1)
-            data = b"".join([encoder.encode(event) for event in events_of(self.message)])
+            data = b"".join([encoder.encode(event) for event in message_events(self.message)])
             return 200, "text/event-stream", data + encoder.keep_alive() + encoder.finish()
         if self.message.error is not None and self.message.error.kind != "refusal":
             status, error = API.write_error(self.message.error)
@@ -225,7 +225,7 @@ def ended(reason: Any, *content: Any, error: ErrorInfo | None = None) -> Assista
 
 
 REFUSED = ErrorInfo("I cannot help.", "refusal")
-FILTERED = ErrorInfo("the provider ended the answer: SAFETY", "filter", "SAFETY")
+FILTERED = ErrorInfo("the provider ended the response: SAFETY", "filter", "SAFETY")
 ENDS = {
     "a stop": (ended("stop"), "completed"),
     "a call": (ended("tool_use", WHOLE_CALL), "completed"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import MessageBuilder
-from penstock.apis.transcript import Transcript, joined
+from penstock.apis.transcript import Transcript, split_half
 from penstock.events import Event, ToolCallEnd
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, Text, Thinking, ToolCall
 
@@ -177,4 +177,4 @@ def test_ids_that_are_missing_or_taken_are_made() -> None:
     ],
 )
 def test_halves_of_pairs_are_joined_held_or_lost(text: str, expected: tuple[str, str]) -> None:
-    assert joined(text) == expected
+    assert split_half(text) == expected

@@ -35,10 +35,14 @@ def said(script: Script, *args: str, **environ: str) -> Result:
 def test_every_finding_is_a_line_and_the_settings_can_be_pasted() -> None:
     result = said(Pretender(calls=HERMES, refuses_tools=True), "--name", "tides")
     assert result.exit_code == 0
-    findings, settings = result.stdout.split("\n\n")
-    assert findings.splitlines()[0] == "is it there        yes     there, and it speaks openai-chat"
-    assert "calls as text      yes     told of tools in words, it calls as hermes" in findings
+    findings, settings, command = result.stdout.split("\n\n")
+    assert findings.splitlines()[0] == "reachable          yes     the server supports openai-chat"
+    assert (
+        "calls as text      yes     with tools in the prompt, calls are text in hermes" in findings
+    )
     assert tomllib.loads(settings)["upstreams"]["tides"]["format"] == "hermes"
+    assert command.startswith("# run this next\npenstock serve --upstream http://127.0.0.1:")
+    assert command.endswith(" --tools prompt --format hermes\n")
 
 
 def test_json_says_the_same_to_machines() -> None:
@@ -49,16 +53,17 @@ def test_json_says_the_same_to_machines() -> None:
     assert found["findings"][0] == {
         "probe": "reach",
         "verdict": "yes",
-        "words": "there, and it speaks anthropic",
+        "words": "the server supports anthropic",
         "facts": {},
     }
     assert tomllib.loads(found["toml"])["upstreams"]["mine"] == found["settings"]
+    assert found["command"].startswith("penstock serve --upstream ")
 
 
 def test_a_server_that_cannot_be_asked_ends_with_exit_code_1() -> None:
     result = said(refusal(401, {"error": {"message": "who are you"}}))
     assert result.exit_code == 1
-    assert "it wants a key: 401: who are you" in result.stdout
+    assert "requires a key: 401: who are you" in result.stdout
     assert "[upstreams" not in result.stdout
 
 

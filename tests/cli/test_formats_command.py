@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from penstock import formats
 from penstock.cli.app import app
-from penstock.cli.formats import EXAMPLE, example
+from penstock.cli.parse import EXAMPLE, render_example
 from penstock.tools import Tool
 
 runner = CliRunner()
@@ -32,13 +32,13 @@ def test_formats_can_be_asked_for_by_name() -> None:
 def test_an_unknown_name_is_one_clear_line() -> None:
     result = runner.invoke(app, ["formats", "morse"])
     assert result.exit_code == 2
-    assert result.stderr.startswith("penstock: no format is called 'morse'")
+    assert result.stderr.startswith("penstock: unknown format 'morse'")
 
 
 @pytest.mark.parametrize("name", formats.names())
 def test_the_example_of_a_format_reads_back(name: str) -> None:
     format_ = formats.get(name)
-    text = example(format_)
+    text = render_example(format_)
     if not text:
         assert name == "none"
         return

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 from gateway.serving import DEADLINE, UPSTREAMS
 from models.loopback_servers import stream_of
 from penstock.cli.app import app
-from penstock.gateway.config.routes import ModelOptions
+from penstock.config.routes import ModelOptions
 from penstock.gateway.inspector.analysis import analyse, analyse_replay
 from penstock.gateway.inspector.recording import TEXT, detect_api, make_recording
 from penstock.gateway.replay import ReplayOptions
 from penstock.messages import AssistantMessage, Text
 from penstock.store import RequestDetail, RequestRow
-from penstock.store.compression import bodies_of, unpack
+from penstock.store.columns import encode_bodies, unpack
 from penstock.tools import read_tools
 
 CALL = '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
@@ -86,12 +86,12 @@ def test_a_pipe_is_shown_until_ctrl_c(tmp_path: Path) -> None:
     ("args", "words"),
     [
         (["nothing-here.txt"], "No such file"),
-        (["FILE", "--format", "hermez"], "no format is called 'hermez'"),
+        (["FILE", "--format", "hermez"], "unknown format 'hermez'"),
         (["FILE", "--arguments", "later"], "later"),
         (["FILE", "--tools", "nothing.json"], "nothing.json"),
         (["FILE", "--tools", "TOOLS"], "TOOLS: "),
         (["EMPTY"], "the file is empty"),
-        (["FILE", "--api", "nobody"], "no API is called 'nobody'"),
+        (["FILE", "--api", "nobody"], "unknown API 'nobody'"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_a_line(
@@ -163,7 +163,9 @@ def detail_of(data: bytes, **options: Any) -> RequestDetail:
         if name in blank
     }
     bodies = {
-        kind: unpack(coding, body) for one in (begun, done) for kind, coding, body in bodies_of(one)
+        kind: unpack(coding, body)
+        for one in (begun, done)
+        for kind, coding, body in encode_bodies(one)
     }
     row = RequestRow(**{**blank, **known})
     return RequestDetail(row=row, text=done.text, notes=done.notes, **bodies)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.serving import DEADLINE
-from penstock.cli.logs import Following
+from penstock.cli.logs import LogFollower
 from penstock.store import RequestEnded, RequestQuery, RequestStarted, Store
 
 News = list[tuple[str, str]]
@@ -23,7 +23,7 @@ class Newsreader:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.seen: News = []
-        self.following = Following(store, RequestQuery(limit=3))
+        self.following = LogFollower(store, RequestQuery(limit=3))
 
     def begin(self, model: str, seconds_ago: float = 0.0) -> str:
         now = time.time() - seconds_ago
@@ -34,7 +34,7 @@ class Newsreader:
     async def wait_for(self, number: int) -> None:
         async with asyncio.timeout(DEADLINE):
             while len(self.seen) < number:
-                self.seen += [(row.model, row.state) for row in await self.following.news()]
+                self.seen += [(row.model, row.state) for row in await self.following.poll()]
                 await asyncio.sleep(0.01)
 
 
@@ -45,38 +45,32 @@ async def reading(folder: Path) -> AsyncIterator[Newsreader]:
     try:
         assert await store.save(within=DEADLINE)  # so that the tables are there
         reader = Newsreader(store)
-        await reader.following.begin()
+        await reader.following.start()
         yield reader
     finally:
         await store.close()
 
 
-def test_a_request_is_shown_when_it_comes_and_when_it_ends(tmp_path: Path) -> None:
-    async def main() -> News:
-        async with reading(tmp_path) as reader:
-            id_ = reader.begin("slow")
-            await reader.wait_for(1)
-            reader.store.end(RequestEnded(id=id_, state="done", finish="stop"))
-            await reader.wait_for(2)
-            assert await reader.following.news() == []
-            return reader.seen
-
-    assert asyncio.run(main()) == [("slow", "started"), ("slow", "done")]
+async def test_a_request_is_shown_when_it_comes_and_when_it_ends(tmp_path: Path) -> None:
+    async with reading(tmp_path) as reader:
+        id_ = reader.begin("slow")
+        await reader.wait_for(1)
+        reader.store.end(RequestEnded(id=id_, state="done", finish="stop"))
+        await reader.wait_for(2)
+        assert await reader.following.poll() == []
+        assert reader.seen == [("slow", "started"), ("slow", "done")]
 
 
-def test_an_older_request_that_is_written_later_is_seen_too(tmp_path: Path) -> None:
-    async def main() -> News:
-        async with reading(tmp_path) as reader:
-            reader.begin("newer")
-            await reader.wait_for(1)
-            reader.begin("older", seconds_ago=5.0)
-            await reader.wait_for(2)
-            return reader.seen
-
-    assert asyncio.run(main()) == [("newer", "started"), ("older", "started")]
+async def test_an_older_request_that_is_written_later_is_seen_too(tmp_path: Path) -> None:
+    async with reading(tmp_path) as reader:
+        reader.begin("newer")
+        await reader.wait_for(1)
+        reader.begin("older", seconds_ago=5.0)
+        await reader.wait_for(2)
+        assert reader.seen == [("newer", "started"), ("older", "started")]
 
 
-def test_more_requests_than_fit_a_page_are_all_seen_oldest_first(tmp_path: Path) -> None:
+async def test_more_requests_than_fit_a_page_are_all_seen_oldest_first(tmp_path: Path) -> None:
     async def main() -> News:
         async with reading(tmp_path) as reader:
             for number in range(8):
@@ -84,21 +78,18 @@ def test_more_requests_than_fit_a_page_are_all_seen_oldest_first(tmp_path: Path)
             await reader.wait_for(8)
             return reader.seen
 
-    assert sorted(asyncio.run(main())) == [(f"m{number}", "started") for number in range(8)]
+    assert sorted(await main()) == [(f"m{number}", "started") for number in range(8)]
 
 
-def test_a_database_that_is_gone_for_a_while_is_said_once(
+async def test_a_database_that_is_gone_for_a_while_is_said_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def main() -> None:
-        async with reading(tmp_path) as reader:
-            reader.begin("first")
-            await reader.wait_for(1)
-            broken = Store(f"sqlite:///{tmp_path / 'absent.db'}", create=False)
-            lost = Following(broken, RequestQuery())
-            assert await lost.news() == []
-            assert await lost.news() == []
-            await broken.close()
-
-    asyncio.run(main())
+    async with reading(tmp_path) as reader:
+        reader.begin("first")
+        await reader.wait_for(1)
+        broken = Store(f"sqlite:///{tmp_path / 'absent.db'}", create=False)
+        lost = LogFollower(broken, RequestQuery())
+        assert await lost.poll() == []
+        assert await lost.poll() == []
+        await broken.close()
     assert capsys.readouterr().err.count("trying again") == 1

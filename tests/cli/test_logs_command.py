@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from cli.logged import HERMES, HOSTILE, Log, logging_to
 from gateway.serving import DEADLINE, until
 from penstock.cli import logs
-from penstock.cli.log_table import TimeColumn, moment
+from penstock.cli.output import TimeFormat, parse_time
 
 runner = CliRunner()
 
@@ -118,9 +118,9 @@ def test_show_tells_how_a_request_was_asked_answered_and_ended(log: Log) -> None
     id_ = str(rows(log, "list", "--session", "spring")[0]["id"])
     shown = said(log, "show", id_, "--utc").stdout
     for fact in (
-        "asked        /v1/chat/completions for tides-words (stream)",
-        "by           session spring",
-        "answered by  loopback (openai-chat)",
+        "request      /v1/chat/completions for tides-words (stream)",
+        "client       session spring",
+        "upstream     loopback (openai-chat)",
         "tools prompt",
         "arguments whole",
         "end          tool_use",
@@ -151,10 +151,10 @@ def test_show_gives_each_part_as_it_was_stored(log: Log) -> None:
     ("args", "why"),
     [
         (["show", "nobody"], "there is no request 'nobody'"),
-        (["show", "nobody", "--part", "soul"], "a request has no 'soul'; it has: request"),
-        (["list", "--state", "happy"], "no request is 'happy'; they are: started, done"),
-        (["list", "--since", "soon"], "no time: 'soon'; say 90s"),
-        (["search", "x", "--since", "99999999999999w"], "no time"),
+        (["show", "nobody", "--part", "soul"], "unknown part 'soul'; expected one of request"),
+        (["list", "--state", "happy"], "unknown state 'happy'; expected one of started, done"),
+        (["list", "--since", "soon"], "invalid time 'soon'; expected for example 90s"),
+        (["search", "x", "--since", "99999999999999w"], "invalid time"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(log: Log, args: list[str], why: str) -> None:
@@ -241,24 +241,33 @@ def test_follow_shows_what_comes_and_ends_quietly(log: Log) -> None:
 # --- times ---
 
 
+def test_text_that_is_not_a_call_is_listed_found_and_explained(log: Log) -> None:
+    id_ = log.add('<tool_call>{"name": "send_mail", "arguments": {"to": "Ada"}}</tool_call>')
+    for args in (["list", "--unread"], ["search", "ada", "--unread"]):
+        assert [row["id"] for row in rows(log, *args)] == [id_]
+    line = said(log, "list", "--unread").stdout.splitlines()[1]
+    assert line.endswith("(looks like a hermes call of `send_mail`, but the tool is not offered)")
+    assert "offer the tool `send_mail`" in said(log, "show", id_).stdout
+
+
 def test_spans_and_dates_are_read_as_times() -> None:
-    assert moment("") is None
-    assert moment("90s", now=100.0) == 10.0
-    assert moment(" 1.5H ", now=5400.0) == 0.0
-    assert moment("1970-01-02T00:00:00+00:00") == 86_400.0
-    assert moment("1w", now=604_800.0) == 0.0
+    assert parse_time("") is None
+    assert parse_time("90s", now=100.0) == 10.0
+    assert parse_time(" 1.5H ", now=5400.0) == 0.0
+    assert parse_time("1970-01-02T00:00:00+00:00") == 86_400.0
+    assert parse_time("1w", now=604_800.0) == 0.0
 
 
 def test_a_time_that_cannot_be_is_a_dash() -> None:
-    assert TimeColumn(utc=True).show(0.0) == "1970-01-01 00:00:00"
-    assert TimeColumn().show(1e300) == "-"
-    assert TimeColumn(utc=True).zone == "UTC"
+    assert TimeFormat(utc=True).format(0.0) == "1970-01-01 00:00:00"
+    assert TimeFormat().format(1e300) == "-"
+    assert TimeFormat(utc=True).zone == "UTC"
 
 
 @pytest.mark.parametrize(
     ("store", "named"),
     [
-        ("absent.db", "(sqlite:///absent.db)"),
+        ("absent.db", "absent.db is created by `penstock serve`"),
         ("postgresql://me:hush@127.0.0.1:1/log?sslkey=hush", "(postgresql://***@127.0.0.1:1/log?"),
     ],
 )

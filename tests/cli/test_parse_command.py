@@ -93,11 +93,31 @@ def test_a_cut_call_is_text_and_it_is_said_why() -> None:
     assert result.stderr.startswith("penstock: ")
 
 
-def test_with_repair_a_broken_call_is_mended(tools: str) -> None:
+def test_a_call_of_a_tool_that_is_not_offered_is_explained(tools: str) -> None:
+    text = "<tool_call>\n<function=write_file>\n<parameter=path>\na\n</parameter>\n</function>"
+    result = runner.invoke(app, ["parse", "--tools", tools], input=text)
+    assert result.stderr == (
+        "penstock: looks like a qwen3_coder call of `write_file`, but the tool is not offered; "
+        "pass its tool with --tools, or --format qwen3_coder\n"
+    )
+    assert calls_of(run("--tools", tools, "--format", "qwen3_coder", text=text))
+    assert calls_of(run(text=text)), "without tools, every marked call is read"
+
+
+def test_a_call_in_another_format_is_explained(tools: str) -> None:
+    result = runner.invoke(app, ["parse", "--tools", tools, "--format", "gemma"], input=TEXT)
+    assert "looks like a hermes call of `tide`" in result.stderr
+    assert "pass --format hermes, or --format auto" in result.stderr
+
+
+def test_a_broken_call_is_repaired_by_default(tools: str) -> None:
     text = '<tool_call>{"name": "tide", "arguments": {"hours": 6}'
-    (call,) = calls_of(run("--repair", "--tools", tools, text=text))
+    (call,) = calls_of(run("--tools", tools, text=text))
     assert call["arguments"] == {"hours": 6}
     assert call["repairs"]
+    assert calls_of(run("--no-repair", "--tools", tools, text=text)) == []
+    result = runner.invoke(app, ["parse", "--no-repair", "--tools", tools], input=text)
+    assert "drop --no-repair" in result.stderr
 
 
 def test_trim_drops_white_space_that_touches_a_call() -> None:
@@ -174,8 +194,8 @@ def test_the_output_is_utf_8_whatever_the_locale() -> None:
     [
         pytest.param(["not-there.txt"], "not-there.txt", id="no such file"),
         pytest.param(["."], ".: ", id="a directory"),
-        pytest.param(["--tools", "not-there.json"], "the tools", id="no such tools"),
-        pytest.param(["--tools", __file__], "the tools", id="tools that are no JSON"),
+        pytest.param(["--tools", "not-there.json"], "tools in", id="no such tools"),
+        pytest.param(["--tools", __file__], "tools in", id="tools that are no JSON"),
         pytest.param(["--format", "morse"], "hermes", id="no such format"),
         pytest.param(["--reasoning", "loud"], "reasoning", id="no such reasoning"),
     ],
@@ -203,7 +223,7 @@ def test_without_a_file_or_a_pipe_the_command_says_what_it_needs(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert "pipe a text in" in capsys.readouterr().err
+    assert "pipe text to stdin" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["hermes", "gemma"])
@@ -257,7 +277,7 @@ def test_without_it_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_on_a_terminal_a_line_has_the_colour_of_its_kind(item: dict[str, Any], style: str) -> None:
-    assert parse._style_of(item) == style
+    assert parse._find_style(item) == style
 
 
 def test_what_a_model_wrote_steers_no_terminal() -> None:

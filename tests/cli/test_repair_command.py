@@ -28,7 +28,7 @@ def test_a_pipe_is_mended_and_the_repairs_are_told_apart_from_the_value() -> Non
     result = runner.invoke(app, ["repair"], input=BROKEN)
     assert result.exit_code == 0
     assert json.loads(result.stdout) == VALUE
-    assert "mended: " in result.stderr
+    assert "repaired: " in result.stderr
 
 
 def test_a_file_is_mended(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_schema_that_is_a_number_is_refused(tmp_path: Path) -> None:
     schema.write_text("3")
     result = runner.invoke(app, ["repair", "--schema", str(schema)], input="{}")
     assert result.exit_code == 2
-    assert "a JSON Schema is an object" in result.stderr
+    assert "a JSON Schema must be an object" in result.stderr
 
 
 def test_half_an_emoji_can_be_printed() -> None:
@@ -149,7 +149,7 @@ def test_without_a_file_or_a_pipe_the_command_says_what_it_needs(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert "pipe a text in" in capsys.readouterr().err
+    assert "pipe text to stdin" in capsys.readouterr().err
 
 
 def test_the_package_is_the_command(
@@ -164,7 +164,7 @@ def test_the_package_is_the_command(
 def test_the_demo_shows_every_sample() -> None:
     result = runner.invoke(app, ["repair", "--demo"])
     assert result.exit_code == 0
-    assert "mended: " in result.stdout
+    assert "repaired: " in result.stdout
     assert "vector<int>" in result.stdout
 
 
@@ -173,7 +173,7 @@ def test_without_its_extra_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "penstock.cli.app")
-    with pytest.raises(SystemExit, match=r"pip install 'penstock\[cli\]'"):
+    with pytest.raises(SystemExit, match=r"pip install '\S*\[cli\]'"):
         main()
 
 

@@ -52,7 +52,7 @@ def said(log: Log, *args: str) -> Result:
 def test_what_is_the_same_is_said_to_be_the_same(log: Log, ids: dict[str, str], name: str) -> None:
     result = said(log, ids[name])
     assert result.exit_code == 0, result.stdout
-    assert result.stdout.startswith("the same as then: ")
+    assert result.stdout.startswith("no difference: ")
 
 
 def test_what_differs_is_shown_line_by_line_with_exit_code_1(log: Log, ids: dict[str, str]) -> None:
@@ -90,7 +90,7 @@ def test_events_go_to_stdout_and_words_beside_them(log: Log, ids: dict[str, str]
     assert kinds[0] == "start"
     assert kinds[-1] == "done"
     assert "toolcall_delta" in kinds
-    assert "the same as then" in result.stderr
+    assert "no difference" in result.stderr
 
 
 def test_a_difference_in_what_a_model_wrote_does_not_steer_the_terminal(
@@ -106,23 +106,23 @@ def test_several_are_summed_up(log: Log, ids: dict[str, str]) -> None:
     assert result.exit_code == 1
     first, *_, last = result.stdout.splitlines()
     assert first == f"{ids['call']}  tides"
-    assert last == "2 read again: 1 the same, 1 different, 1 that cannot be read again"
+    assert last == "2 replayed: 1 the same, 1 different, 1 that cannot be replayed"
 
 
 def test_a_whole_log_is_read_again(log: Log, ids: dict[str, str]) -> None:
     result = said(log, "--all", "--since", "1h")
     assert result.exit_code == 0
-    skipped = "1 that cannot be read again"
-    assert result.stdout == f"{len(ids) - 1} read again: 5 the same, 0 different, {skipped}\n"
-    assert said(log, "--all", "--since", "2100-01-01").stdout.startswith("0 read again")
-    assert said(log, "--all", "--model", "tides-words").stdout.startswith("1 read again")
+    skipped = "1 that cannot be replayed"
+    assert result.stdout == f"{len(ids) - 1} replayed: 5 the same, 0 different, {skipped}\n"
+    assert said(log, "--all", "--since", "2100-01-01").stdout.startswith("0 replayed")
+    assert said(log, "--all", "--model", "tides-words").stdout.startswith("1 replayed")
 
 
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ([], "say which requests"),
-        (["x", "--all"], "say which requests"),
+        ([], "pass either the ids"),
+        (["x", "--all"], "pass either the ids"),
         (["nobody"], "there is no request 'nobody'"),
         (["x", "--format", "hermez"], "hermez"),
         (["x", "--arguments", "later"], "later"),

@@ -18,17 +18,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.serving import DEADLINE, until
-from penstock.cli import serve
-from penstock.gateway.config import load
-from penstock.gateway.config.flags import FLAGS
+from penstock.cli import describe_install, serve
+from penstock.config.flags import FLAGS
 
 COMMAND = [sys.executable, "-m", "penstock", "serve"]
 
 
 def environ(**more: str) -> dict[str, str]:
-    """Give the environment without what somebody may have set for penstock."""
+    """Return the environment without the variables of penstock, and without discovery."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-    return {**kept, **more}
+    return {**kept, "PENSTOCK_NO_DISCOVER": "1", **more}
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +51,8 @@ class Process:
 
     def __init__(self, folder: Path, *args: str, **variables: str) -> None:
         self.child = subprocess.Popen(  # noqa: S603 - it is ours
-            [*COMMAND, *args], cwd=folder, env=environ(**variables), text=True,
-            stderr=subprocess.PIPE,
+            [*COMMAND, *args], cwd=folder, text=True, stderr=subprocess.PIPE,
+            env=environ(XDG_STATE_HOME=str(folder / "state"), **variables),
         )  # fmt: skip
         self.lines: list[str] = []
         self._reader = Thread(target=self._read)
@@ -70,8 +69,8 @@ class Process:
     @property
     def url(self) -> str:
         """Where it says that it serves."""
-        until(lambda: "opencode" in self.text or self.child.poll() is not None)
-        found = re.search(r"^penstock serves (http://127\.0\.0\.1:\d+) ", self.text, re.MULTILINE)
+        until(lambda: "Ctrl-C" in self.text or self.child.poll() is not None)
+        found = re.search(r"^penstock serves (http://127\.0\.0\.1:\d+)$", self.text, re.MULTILINE)
         assert found, self.text
         return found[1]
 
@@ -168,16 +167,19 @@ def test_the_line_that_it_prints_works_and_a_signal_ends_it_well(tmp_path: Path)
         assert body.endswith("data: [DONE]\n\n")
         assert asked(url, "/health/ready")[0] == 200
         assert running.end() == 0
-    assert (tmp_path / "penstock.db").exists()
+    assert (tmp_path / "state" / "penstock" / "penstock.db").exists()
     assert "Traceback" not in running.text
-    for client in ("Claude Code", "OpenAI SDK", "opencode"):
-        assert client in running.text
+    assert re.search(
+        r" INFO POST /v1/chat/completions demo → demo 200, 1 call: get_weather, \d+\.\d\d s$",
+        running.text,
+        re.MULTILINE,
+    )
 
 
 def test_an_interrupt_ends_it_well_and_others_find_the_port_taken(tmp_path: Path) -> None:
     with process(tmp_path, "--port", "0", "--no-store") as running:
         port = str(urlsplit(running.url).port)
-        assert "log: off" in running.text
+        assert "storage      off" in running.text
         with (
             process(tmp_path, "--port", port, "--no-store") as second,
             process(tmp_path, "--port", port, "--no-store", "--workers", "2") as third,
@@ -186,43 +188,49 @@ def test_an_interrupt_ends_it_well_and_others_find_the_port_taken(tmp_path: Path
                 assert one.child.wait(DEADLINE) == serve.USAGE
         for one in (second, third):
             assert one.text == (
-                f"penstock: 127.0.0.1:{port} is taken; "
+                f"penstock: cannot listen on 127.0.0.1:{port}: the port is in use; "
                 "choose another with --port, or --port 0 for a free one\n"
             )
         assert running.end(signal.SIGINT) == 0
-    assert not (tmp_path / "penstock.db").exists()
+    assert not [*tmp_path.iterdir()]
 
 
-# --- what it announces ---
+def test_without_its_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert code_of() == 2
+    message = "penstock: `penstock serve` needs uvicorn, which is not installed: "
+    assert capsys.readouterr().err == f"{message}{describe_install('cli,server')}\n"
 
 
 @pytest.mark.parametrize(
-    ("host", "url"),
+    ("flags", "expected"),
     [
-        ("127.0.0.1", "http://127.0.0.1:80"),
-        ("0.0.0.0", "http://127.0.0.1:80"),  # noqa: S104 - which is what is shown otherwise
-        ("::", "http://[::1]:80"),
-        ("::1", "http://[::1]:80"),
-        ("gate.example", "http://gate.example:80"),
+        (["--quiet"], r"penstock serves http://127.0.0.1:\d+\n$"),
+        (["--log-format", "json"], r'\{"time":".*","message":"penstock serves http:.*"\}\n$'),
     ],
 )
-def test_it_announces_a_url_that_can_be_tried(
-    capsys: pytest.CaptureFixture[str], host: str, url: str
+def test_a_quiet_gateway_and_one_that_logs_json_print_no_banner(
+    tmp_path: Path, flags: list[str], expected: str
 ) -> None:
-    serve._announce(load(None, {}, host=host, insecure=True), 80)
-    told = capsys.readouterr().err
-    assert told.startswith(f"penstock serves {url} ")
-    assert f"curl -N {url}/v1/chat/completions" in told
-    assert f"ANTHROPIC_BASE_URL={url} " in told
-
-
-def test_claude_code_is_told_the_same_model_as_curl(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    serve._announce(load(None, {}, upstream="http://127.0.0.1:1/v1", model="tide 7b"), 80)
-    told = capsys.readouterr().err
-    assert '"model":"tide 7b"' in told
-    assert "ANTHROPIC_API_KEY=none ANTHROPIC_MODEL='tide 7b' claude\n" in told
+    with process(tmp_path, "--port", "0", "--no-store", *flags) as running:
+        until(lambda: "penstock serves" in running.text)
+        assert re.match(expected, running.text)
+        found = re.search(r"http://127\.0\.0\.1:\d+", running.text)
+        assert found
+        body = '{"model": "demo", "messages": [{"role": "user", "content": "Hello"}]}'
+        assert asked(found[0], "/v1/chat/completions", body)[0] == 200
+        assert asked(found[0], "/v1/chat/completion", body)[0] == 404
+        until(lambda: "unknown path" in running.text)
+    if "--quiet" in flags:
+        assert " 200, " not in running.text
+        assert " WARNING POST /v1/chat/completion 404, unknown path" in running.text
+    else:
+        lines = [json.loads(line) for line in running.lines]
+        served = next(line for line in lines if line.get("status") == 200)
+        assert (served["method"], served["model"], served["upstream"]) == ("POST", "demo", "demo")
+        assert next(line for line in lines if line.get("status") == 404)["level"] == "warning"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

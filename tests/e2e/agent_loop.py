@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from agent.order import check_order
 from penstock import Agent, LocalModel, Request, Session
 from penstock.agent.events import ToolEnded, ToolStarted
-from penstock.agent.workspace import workspace_tools
 from penstock.messages import ToolResult
 from penstock.request import ToolChoice
+from penstock.workspace import workspace_tools
 
 RUNS = 2
 STEPS = ("write_file", "read_file", "")

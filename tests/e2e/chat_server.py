@@ -30,6 +30,11 @@ class ChatHandler(BaseHTTPRequestHandler):
     def answer(self, body: dict[str, Any]) -> None:
         """Answer the request *body* by `say` and `end`; without an end the line just breaks."""
 
+    def reject(self, body: dict[str, Any]) -> bool:
+        """Return whether *body* was rejected, with a response of its own; by default none is."""
+        del body
+        return False
+
     def say(self, delta: dict[str, Any], finish: str | None = None) -> None:
         """Send a chunk."""
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -46,6 +51,8 @@ class ChatHandler(BaseHTTPRequestHandler):
         """Answer; who asked may hang up."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         with suppress(ConnectionError):
+            if self.reject(body):
+                return
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.send_header("connection", "close")

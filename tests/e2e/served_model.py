@@ -2,8 +2,9 @@
 
 A model of this size writes a call of its own accord only where it has seen some: the conversation
 holds three. Over each API the same conversation goes on: the call that it writes is read, run, and
-its result answered. Where the API takes a grammar a call is forced as well. And what we take for
-the model's chat template is compared with what the server makes of it.
+its result answered. Where the API takes a grammar a call is forced as well. What we take for
+the model's chat template is compared with what the server makes of it. At the end the doctor
+examines the server.
 """
 
 from __future__ import annotations
@@ -22,12 +23,22 @@ from e2e.local_model import COUNT, count_letters, user
 from e2e.run import ASKED, WEATHER, check
 from e2e.upstream import Upstream
 from penstock import HTTPModel, Model, Request, ToolMiddleware
+from penstock.cli.admin import load_upstream
+from penstock.gateway.doctor import diagnose
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.local import render_prompt
 from penstock.request import Message, SystemMessage, ToolChoice
 
 APIS = {"openai-chat": "/v1", "openai-responses": "/v1", "anthropic": ""}
 """The APIs that the server serves, and where."""
+
+VERDICTS = {
+    **dict.fromkeys(("reach", "auth", "models", "stream", "end", "usage"), "yes"),
+    "json_schema": "yes",
+    "grammar": "yes",
+    "structural_tag": "no",
+}
+"""What is known about this server: it enforces grammars, and rejects structural tags."""
 
 SEEN = ("apple", "house", "mountain")
 QUESTION = "How many letters does the word {} have?"
@@ -38,6 +49,7 @@ def main() -> int:
     with Upstream() as upstream:
         compare_templates(upstream.address)
         asyncio.run(ask_all(upstream.address))
+        examine(upstream.address)
     print(f"served model: all is well, in {time.monotonic() - began:.0f} s")
     return 0
 
@@ -54,6 +66,21 @@ def compare_templates(address: str) -> None:
             theirs = json.load(answer)["prompt"]
         ours = render_prompt(Request(system=system, messages=[message(*turn) for turn in said]))
         assert ours == theirs, f"{ours!r} is not {theirs!r}"
+
+
+def examine(address: str) -> None:
+    """Let the doctor examine the server: what it says has to be true.
+
+    The server closes its socket after a streamed response, so no verdict may come from a connection
+    that was lost. Whether a model of this size makes a call is chance; the probe has to learn it.
+    """
+    upstream = load_upstream({"upstream": f"{address}/v1"}, {})
+    found = asyncio.run(diagnose(upstream))
+    verdicts = {one.probe: one.verdict for one in found.findings}
+    print(f"doctor            {verdicts}", flush=True)
+    assert verdicts.items() >= VERDICTS.items(), found.findings
+    assert "unknown" not in (verdicts["tools"], verdicts["format"]), found.findings
+    assert found.command.startswith("penstock serve "), found.command
 
 
 async def ask_all(address: str) -> None:

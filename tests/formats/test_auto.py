@@ -28,13 +28,13 @@ from laws.merging import merged, raw_by_block
 from laws.strategies import CUTS, soup
 from penstock import Parser
 from penstock.errors import UsageError
-from penstock.events import TextDelta, ToolCallDelta, ToolCallStart
-from penstock.formats.auto import AUTO
-from penstock.formats.auto.syntax import FORMATS, rows_for
-from penstock.formats.base import message_of
+from penstock.events import TextDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from penstock.formats.auto import AUTO, FORMATS, rows_for
+from penstock.formats.base import build_message
 from penstock.formats.reasoning import STYLES
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage, ToolCall
+from penstock.parsing import Arguments
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -79,7 +79,7 @@ def parse(text: str, *, cut: bool = False, **options: Any) -> AssistantMessage:
     """Read *text* in both modes, whole and one by one, and give what all of them say."""
     make = partial(Parser, "auto", TOOLS, ids=lambda: "c", **options)
     readings = [
-        message_of(read(Ending(make(arguments=mode), cut=cut), chunks))
+        build_message(read(Ending(make(arguments=mode), cut=cut), chunks))
         for mode in MODES
         for chunks in ([text], one_by_one(text))
     ]
@@ -132,7 +132,7 @@ def test_a_vector_of_any_format_reads_as_in_its_own(vector: dict[str, Any]) -> N
         found = merged(events), raw_by_block(events)
         whole = whole or found
         assert found == whole
-    assert is_as_expected(message_of(events), vector) is (vector["id"] not in EXCEPTIONS)
+    assert is_as_expected(build_message(events), vector) is (vector["id"] not in EXCEPTIONS)
 
 
 def test_every_exception_is_a_vector() -> None:
@@ -156,7 +156,7 @@ def test_what_any_format_writes_is_recognised(fmt: Any, mode: Mode) -> None:
             continue
         written += 1
         for chunks in ([text], one_by_one(text)):
-            message = message_of(read(Parser("auto", TOOLS, arguments=mode), chunks))
+            message = build_message(read(Parser("auto", TOOLS, arguments=mode), chunks))
             assert called(message) == [(call.name, call.arguments)]
             assert not message.text.strip()
     assert written
@@ -195,7 +195,7 @@ def test_no_call_of_an_unknown_tool_ever_starts_in_any_format(fmt: Any, mode: Mo
         assert not any(isinstance(event, ToolCallStart) for event in events)
     told: list[object] = []
     parser = Parser("auto", TOOLS, on_error=lambda *what: told.append(what))
-    message = message_of(read(parser, [text]))
+    message = build_message(read(parser, [text]))
     assert "nobody" in message.text
     assert told == [] or fmt.name == "sentinel"  # whose headers mean nothing else
 
@@ -311,7 +311,7 @@ def test_the_token_of_granite_counts_behind_text() -> None:
 
 
 def parse_whole(text: str) -> list[ToolCall]:
-    return message_of(read(Parser("auto", TOOLS, repair=True), [text])).tool_calls
+    return build_message(read(Parser("auto", TOOLS, repair=True), [text])).tool_calls
 
 
 def test_a_broken_call_is_mended_and_the_next_one_read() -> None:
@@ -483,3 +483,13 @@ def test_nobody_is_told_of_prose(text: str, *, repair: bool) -> None:
     parser.feed(text)
     parser.finish(cut=False)
     assert told == []
+
+
+@pytest.mark.parametrize("body", ['command= "ls"', 'command}: "ls"', 'command:" "ls"'])
+@pytest.mark.parametrize("arguments", ["whole", "live"])
+def test_damaged_yaml_is_not_the_command_itself(body: str, arguments: Arguments) -> None:
+    schema = {"type": "object", "properties": {"command": {"type": "string"}}}
+    parser = Parser("auto", [Tool("run_bash", "Run", schema)], arguments=arguments, repair=True)
+    text = f"<run_bash>\n{body}\n</run_bash>"
+    events = [*parser.feed(text), *parser.finish(cut=False)]
+    assert not [event for event in events if isinstance(event, ToolCallEnd) and event.call.complete]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from laws import check_chunk_free, check_linear, check_lossless, one_by_one
 from laws.checks import read
 from penstock import Parser
-from penstock.formats.auto.reader import TILDES
-from penstock.formats.auto.syntax import FORMATS, rows_for, with_starts
-from penstock.formats.auto.table import ALONE, NOT_MARKERS, SHARED, THOUGHTS, AutoRow
-from penstock.formats.base import message_of
+from penstock.formats.auto import FORMATS, rows_for, with_starts
+from penstock.formats.auto_reader import TILDES
+from penstock.formats.auto_table import ALONE, NOT_MARKERS, REASONING_STYLES, SHARED, AutoRow
+from penstock.formats.base import build_message
 from penstock.formats.reasoning import STYLES
 from penstock.parsing.scanner import MANY, WINDOW, scattered
 from penstock.tools import Tool
@@ -74,7 +74,7 @@ NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("".join)
 def test_the_rows_of_any_tools_are_those_of_the_plain_definition(names: tuple[str, ...]) -> None:
     tools = [Tool(name) for name in names]
     found = rows_for(names)
-    thoughts = [start for name in THOUGHTS for start in STYLES[name].starts]
+    thoughts = [start for name in REASONING_STYLES for start in STYLES[name].starts]
     files = FORMATS["file_tags"].calls.syntax(tools).starts
     first = dict.fromkeys([*SHARED, TILDES, *thoughts, *files])
     assert list(found)[: len(first)] == list(first)
@@ -117,8 +117,8 @@ def test_a_tag_among_many_is_read_as_it_is_among_few(arguments: Literal["whole",
     text = "<tool_5 or <tool_99x>:\n<tool_77/>\n<tool_777><a>x</a></tool_777> and <tool_7"
     make = partial(Parser, "auto", MANY_TOOLS, arguments=arguments)
     few = Parser("auto", [MANY_TOOLS[number] for number in (5, 77, 777)], arguments=arguments)
-    message = message_of(read(make(), [text]))
-    assert message == message_of(read(few, [text]))
+    message = build_message(read(make(), [text]))
+    assert message == build_message(read(few, [text]))
     assert [call.name for call in message.tool_calls] == ["tool_77", "tool_777"]
     check_lossless(make, one_by_one(text))
     check_chunk_free(make, one_by_one(text))

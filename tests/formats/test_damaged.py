@@ -16,10 +16,10 @@ from laws import Ending, check_readings
 from laws.damage import SETTINGS, TOOLS, Setting, damaged_texts, twice_damaged
 from penstock import Parser
 from penstock.formats import Format
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.formats.registry import BUILT_IN
 from penstock.parsing import Arguments
-from penstock.tools import read_tools
+from penstock.tools import Tool, read_tools
 
 HERE: Final = Path(__file__).parents[1] / "vectors"
 FORMATS: Final = {fmt.name: fmt for fmt in BUILT_IN}
@@ -44,7 +44,7 @@ def test_a_damaged_call_is_read_as_meant_or_not_at_all(
     # Both modes have the same readers: one of them is enough to try every cut.
     ways = None if mode == "live" else [[*text]]
     for repair in (False, True) if vector["repair"] is None else (vector["repair"],):
-        message = message_of(
+        message = build_message(
             check_readings(partial(parser_of, vector, mode, repair=repair), text, ways)
         )
         complete = [call for call in message.tool_calls if call.complete]
@@ -54,6 +54,32 @@ def test_a_damaged_call_is_read_as_meant_or_not_at_all(
         if len(complete) == len(message.tool_calls):  # What an incomplete one took is no text.
             content = expect["content"]
             assert message.text == content or (content is None and not message.text.strip())
+
+
+ENDED: Final = (
+    ("mistral_args", '[TOOL_CALLS]run_bash[ARGS]{"command": "ls -la}[/INST]'),
+    ("llama4_pythonic", '<|python_start|>[run_bash(command="ls -la<|end|>'),
+    ("glm45", "<tool_call>run_bash\n<arg_key>command</arg_key>\n<arg_value>ls -la<turn|>"),
+    (
+        "qwen3_coder",
+        "<tool_call>\n<function=run_bash>\n<parameter=command>\nls -la\n</pa<|eot_id|>",
+    ),
+)
+"""Calls that a token of some family of models ends."""
+
+
+@pytest.mark.parametrize(("name", "text"), ENDED, ids=[name for name, _ in ENDED])
+def test_a_token_that_ends_the_turn_is_no_part_of_an_argument(name: str, text: str) -> None:
+    tools = read_tools(TOOLSETS["files"])
+    meant: dict[Arguments, list[Any]] = {"whole": [{"command": "ls -la"}], "live": []}
+    for mode, arguments in meant.items():
+        events = check_readings(partial(ending_parser, name, tools, mode), text, [[*text]])
+        calls = [call for call in build_message(events).tool_calls if call.complete]
+        assert [call.arguments for call in calls] == arguments  # In `live` the token went out.
+
+
+def ending_parser(name: str, tools: list[Tool], mode: Arguments) -> Ending:
+    return Ending(Parser(name, tools, arguments=mode, repair=True), cut=False)
 
 
 RAW: Final = (

@@ -15,7 +15,7 @@ import pytest
 from laws import check_readings
 from penstock.events import Event
 from penstock.formats import Format
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import ToolCall
 from penstock.parsing import Arguments, Engine
@@ -83,7 +83,7 @@ class EndedParser:
 @pytest.mark.parametrize("vector", VECTORS)
 def test_a_damaged_call_is_what_was_meant_or_none(vector: dict[str, Any], mode: Arguments) -> None:
     fmt, tools = FORMATS[vector["format"]], read_tools(vector["tools"])
-    message = message_of(check_readings(lambda: EndedParser(fmt, tools, mode), vector["text"]))
+    message = build_message(check_readings(lambda: EndedParser(fmt, tools, mode), vector["text"]))
     complete = [call for call in message.tool_calls if call.complete]
     expect = vector["expect"]
     wanted = expect["calls"] if mode == "whole" else expect.get("live", expect["calls"])
@@ -100,7 +100,7 @@ def read_damaged(fmt: Format, text: str, mode: Arguments) -> list[ToolCall]:
     for chunks in ([text], [*text]):
         parser = EndedParser(fmt, [F], mode)
         events = [event for chunk in chunks for event in parser.feed(chunk)]
-        calls.append(message_of([*events, *parser.finish()]).tool_calls)
+        calls.append(build_message([*events, *parser.finish()]).tool_calls)
     assert [(call.arguments, call.complete) for call in calls[0]] == [
         (call.arguments, call.complete) for call in calls[1]
     ]
@@ -141,3 +141,71 @@ def test_a_scalar_for_an_array_is_a_list_and_coercion_is_noted(
     for call in read_damaged(fmt, written, mode):
         assert call.arguments == {"tags": ["x"], "n": 70707}
         assert "coerced n from string to integer" in call.repairs
+
+
+TWO: Final = [
+    F,
+    Tool("g", "Do another", {"type": "object", "properties": {"city": {"type": "string"}}}),
+    Tool(
+        "find",
+        "Find",
+        {
+            "type": "object",
+            "properties": {
+                "where": {"type": "object", "properties": {"glob": {"type": "string"}}},
+                "limit": {"type": "integer"},
+            },
+        },
+    ),
+]
+UNCLEAR: Final = {
+    "a call that is begun again inside a string": (
+        '{"name":"f","arguments":{"a":"two wor\n{"name":"f","arguments":{"a":"two words"}}'
+    ),
+    "a call that is begun again inside a key": (
+        '{"name":"find","arguments":{"where":{"gl{"name":"find","arguments":{"where":{}}}'
+    ),
+    "a closing quote of another kind": '{"name":"f","arguments":{"a":"Oslo\'}}',
+    "a quote of another kind before a value": '{"name":"f","arguments":{"a":\'"Oslo"}}',
+    "escapes without the opening quote": '{"name":"f","arguments":{"a":C:\\\\new\\\\x"}}',
+    "an unescaped quote at the end of a regular expression": (
+        r'{"name":"f","arguments":{"a":"\\"([^\\"]|\\.)*\\""}}'
+    ),
+    "a quote and a comma missing in a list": (
+        r'{"name":"f","arguments":{"tags":["x, "\\\"y\\\""]}}'
+    ),
+    "a word before an item": '{"name":"f","arguments":{"tags":[OK "x"]}}',
+    "backticks with a backslash": '{"name":"f","arguments":{"a":`\\d\\"`}}',
+    "arguments after the arguments": '{"name":"f","arguments":{"a":"x"},"n":3}}',
+    "two calls in one object": (
+        '{"name":"f","arguments":{"a":"x"},"name":"g","arguments":{"city":"Oslo"}}'
+    ),
+}
+
+
+@pytest.mark.parametrize("repair", [True, False], ids=["repair", "strict"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["hermes", "auto", "granite_20b_fc"])
+@pytest.mark.parametrize("why", UNCLEAR)
+def test_a_call_that_is_not_clear_is_not_complete(
+    why: str, name: str, mode: Arguments, *, repair: bool
+) -> None:
+    body = UNCLEAR[why]
+    start, end = ("<tool_call>", "</tool_call>")
+    if name == "granite_20b_fc":
+        start, end = ("<function_call> ", "")
+    parser = FORMATS[name].parser(TWO, arguments=mode, repair=repair)
+    events = [*parser.feed(f"{start}{body}{end}"), *parser.finish(cut=False)]
+    calls = build_message(events).tool_calls
+    meant: dict[str, Any] = {"a": "two words"} if "again inside a string" in why else {"where": {}}
+    assert [call for call in calls if call.complete and call.arguments != meant] == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("gap", ["", " "], ids=["glued", "apart"])
+def test_a_key_without_its_closing_quote_is_read(mode: Arguments, gap: str) -> None:
+    parser = FORMATS["hermes"].parser(TWO, arguments=mode, repair=True)
+    body = '{"name":"f","arguments":{"a:' + gap + '"Oslo","n":3}}'
+    events = [*parser.feed(f"<tool_call>{body}</tool_call>"), *parser.finish(cut=False)]
+    [call] = build_message(events).tool_calls
+    assert (call.complete, call.arguments) == (True, {"a": "Oslo", "n": 3})

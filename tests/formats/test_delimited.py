@@ -122,7 +122,7 @@ def test_the_prompt_shows_a_call_that_reads_back_and_the_mark(fmt: Format) -> No
     prompt = fmt.render_tools([tool])
     (call,) = fmt.parse(prompt, [tool]).tool_calls
     assert (call.name, call.arguments) == ("save", {"note": "some text"})
-    assert f"Put {quote_of(fmt)} right before" in prompt
+    assert f"Put {quote_of(fmt)} directly before" in prompt
     assert "QUOTE" not in prompt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
@@ -11,13 +12,13 @@ from hypothesis import strategies as st
 
 from laws import check_round_trip
 from laws.strategies import ARGUMENTS, NAMES
-from penstock import formats, parse
+from penstock import Parser, formats, parse
 from penstock.errors import UsageError
 from penstock.formats import Format
 from penstock.formats.json_calls import GEMMA, HERMES
 from penstock.formats.prompts import example_call
 from penstock.formats.registry import NONE
-from penstock.formats.round_trip import checked_round_trip, schema_of
+from penstock.formats.round_trip import infer_schema, require_round_trip
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.tools import Tool
 from penstock.values.schema import Schema
@@ -154,7 +155,7 @@ def test_reasoning_is_the_formats_own_unless_another_is_asked_for() -> None:
     assert parse(text).thinking == "hm"
     assert parse(text, reasoning="none").text == text
     assert parse(text, reasoning="think").thinking == "hm"
-    with pytest.raises(UsageError, match="think"):
+    with pytest.raises(UsageError, match="unknown reasoning style 'dream'"):
         parse(text, reasoning="dream")
 
 
@@ -208,21 +209,26 @@ def test_an_example_has_what_is_required_and_a_few_more() -> None:
 
 @given(arguments=ARGUMENTS)
 def test_a_schema_of_a_value_accepts_it(arguments: dict[str, Any]) -> None:
-    assert Schema(schema_of(arguments)).accepts(arguments)
+    assert Schema(infer_schema(arguments)).accepts(arguments)
 
 
 def test_a_schema_of_no_json_value_is_refused() -> None:
     with pytest.raises(UsageError):
-        schema_of({"a": object()})
+        infer_schema({"a": object()})
 
 
 def test_a_call_that_reads_as_another_is_refused() -> None:
     call = ToolCall("c", "f", {"a": 1})
     text = HERMES.calls.render_call(call)
-    assert checked_round_trip(HERMES.calls, call, text) == text
+    assert require_round_trip(HERMES.calls, call, text) == text
     with pytest.raises(UsageError, match="cannot express"):
-        checked_round_trip(HERMES.calls, call, text + text)
+        require_round_trip(HERMES.calls, call, text + text)
 
 
 def test_a_whole_answer_is_a_message() -> None:
     assert parse("hi") == AssistantMessage(content=[Text("hi")], stop_reason="stop")
+
+
+def test_a_parser_shows_its_options() -> None:
+    options = set(inspect.signature(Parser).parameters)
+    assert options >= {"format", "tools", "arguments", "reasoning", "repair", "fenced"}

@@ -102,7 +102,7 @@ def test_every_content_is_of_a_known_type(one: Format) -> None:
 def test_where_a_call_is_all_of_the_answer_nothing_else_can_be_asked_for(name: str) -> None:
     one = get(name)
     assert isinstance(one, Format)
-    with pytest.raises(UsageError, match="where the answer begins"):
+    with pytest.raises(UsageError, match="must begin the response"):
         one.structural_tag(TOOLS)
     assert one.structural_tag(TOOLS, at_least_one=True, stop_after_first=True)
 
@@ -113,5 +113,5 @@ def test_a_tool_without_a_schema_takes_any_object() -> None:
 
 
 def test_a_structural_tag_needs_a_tool() -> None:
-    with pytest.raises(UsageError, match="needs a tool"):
+    with pytest.raises(UsageError, match="at least one tool"):
         HERMES.structural_tag([])

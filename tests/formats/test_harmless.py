@@ -4,7 +4,8 @@ The texts stand in `harmless/`, one file for each kind, each text under a line `
 Many of them talk about calls, name the tools below, or end in half a marker. For `auto` all of them
 are text, whatever the options and the cut. Two kinds hold whole calls that only `auto` has to
 leave alone: those in fences and of tools that nobody has (`quoted_calls`), and JSON with the name
-of a tool in it (`tool_objects`), which some formats take as a call wherever it stands.
+of a tool in it (`tool_objects`), which some formats take as a call wherever it stands. All texts
+are read with tools whose names are common words, too (`run`, `read`, `list`), in every format.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.parsing import Arguments
 from penstock.tools import Tool
 
 CORPUS: Final = Path(__file__).parent / "harmless"
-FEWEST: Final = 220
+FEWEST: Final = 500
 MODES: Final[tuple[Arguments, ...]] = ("whole", "live")
 
 
@@ -39,7 +40,7 @@ def read_corpus(kind: str) -> dict[str, str]:
 
 
 KINDS = {path.stem: read_corpus(path.stem) for path in sorted(CORPUS.glob("*.txt"))}
-WITH_CALLS = ("quoted_calls", "tool_objects")
+WITH_CALLS = ("quoted_calls", "tool_objects", "common_names_in_calls")
 EVERY_TEXT = [
     pytest.param(text, id=f"{kind}: {name}")
     for kind, texts in KINDS.items()
@@ -65,8 +66,33 @@ TOOLS = [
 ]
 
 
-def read(fmt: Format, chunks: list[str], *, cut: bool = False, **options: Any) -> list[Event]:
-    parser = fmt.parser(TOOLS, **options)
+COMMON = [
+    tool("run", "command", command=TEXT),
+    tool("search", "query", query=TEXT),
+    tool("read", "path", path=TEXT),
+    tool("write", "text", text=TEXT),
+    tool("write_file", "path", "content", path=TEXT, content=TEXT),
+    tool("edit", "path", path=TEXT, old=TEXT, new=TEXT),
+    tool("open", "file", file=TEXT),
+    tool("get", key=TEXT),
+    tool("code", "code", code=TEXT),
+    tool("data", id=TEXT),
+    tool("answer", text=TEXT),
+    tool("list"),
+    tool("test"),
+]
+"""Tools whose names are words of prose, elements of HTML and functions of programs."""
+
+
+def read(
+    fmt: Format,
+    chunks: list[str],
+    *,
+    cut: bool = False,
+    tools: list[Tool] = TOOLS,
+    **options: Any,
+) -> list[Event]:
+    parser = fmt.parser(tools, **options)
     events = [event for chunk in chunks for event in parser.feed(chunk)]
     return events + parser.finish(cut=cut)
 
@@ -98,6 +124,17 @@ def test_auto_leaves_it_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", MODES)
+def test_auto_leaves_it_as_it_is_with_tools_that_are_common_words(
+    kind: str, mode: Arguments
+) -> None:
+    for text in KINDS[kind].values():
+        for chunks in ways_to_cut(text):
+            events = read(FORMATS["auto"], chunks, tools=COMMON, arguments=mode, repair=True)
+            assert_only_text(events, text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", MODES)
 def test_auto_leaves_it_as_it_is_with_other_line_ends(kind: str, mode: Arguments) -> None:
     for text in KINDS[kind].values():
         windows = text.replace("\n", "\r\n")
@@ -119,21 +156,22 @@ LAWFUL: Final = {
 """Texts that are lawful calls of a format after all."""
 
 
+@pytest.mark.parametrize("tools", [TOOLS, COMMON], ids=["own tools", "common words"])
 @pytest.mark.parametrize("fmt", BUILT_IN, ids=lambda fmt: fmt.name)
-def test_no_format_finds_a_call_in_it(fmt: Format) -> None:
+def test_no_format_finds_a_call_in_it(fmt: Format, tools: list[Tool]) -> None:
     found = {
         (fmt.name, name)
         for kind in KINDS.keys() - set(WITH_CALLS)
         for name, text in KINDS[kind].items()
-        if has_call(fmt, text)
+        if has_call(fmt, text, tools)
     }
     assert found == {known for known in LAWFUL if known[0] == fmt.name}
 
 
-def has_call(fmt: Format, text: str) -> bool:
-    """Tell whether a call begins in *text*: where much is mended, or where it is shown early."""
-    mended = read(fmt, [text], repair=True)
-    shown = read(fmt, [text], arguments="live")
+def has_call(fmt: Format, text: str, tools: list[Tool] = TOOLS) -> bool:
+    """Return whether a call begins in *text*: where much is repaired, or where it is early."""
+    mended = read(fmt, [text], tools=tools, repair=True)
+    shown = read(fmt, [text], tools=tools, arguments="live")
     return any(isinstance(event, ToolCallStart) for event in (*mended, *shown))
 
 

@@ -21,7 +21,7 @@ from laws import (
 from laws.checks import read
 from laws.strategies import ANY_TEXT, CUTS, JSON_VALUES, NAMES, soup
 from penstock.errors import UsageError
-from penstock.formats.base import Format, message_of
+from penstock.formats.base import Format, build_message
 from penstock.formats.json_models import FORMATS as MARKED
 from penstock.formats.json_models import LEADING_FORMATS as LEADING
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
@@ -45,7 +45,7 @@ any_format = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 def parse(name: str, text: str, **options: Any) -> AssistantMessage:
     """Read *text* in both modes, whole and one by one, and give what all of them say."""
     readings = [
-        message_of(read(BY_NAME[name].parser(TOOLS, arguments=mode, **options), chunks))
+        build_message(read(BY_NAME[name].parser(TOOLS, arguments=mode, **options), chunks))
         for mode in MODES
         for chunks in ([text], one_by_one(text))
     ]
@@ -248,7 +248,7 @@ def test_a_call_that_the_model_left_open_is_mended(fmt: Format, mode: Mode) -> N
     written = fmt.render_call(ToolCall("", "f", {"a": "x"}))
     parser = fmt.parser(TOOLS, arguments=mode, repair=True)
     events = [*parser.feed(written[: written.index('x"') + 1]), *parser.finish(cut=False)]
-    message = message_of(events)
+    message = build_message(events)
     assert called(message) == [("f", {"a": "x"})]
     assert message.tool_calls[0].repairs
 

@@ -1,8 +1,4 @@
-"""Floods of what may begin something, one character at a time, cost every format the same a piece.
-
-Time is compared with time of the same run, coarsely: eight times as much may cost three times as
-much again as it should, on a machine that does something else meanwhile.
-"""
+"""Floods of what may begin a marker cost every format the same per character."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from time import process_time
 
 import pytest
 
+from laws import check_linear
 from penstock import Parser, formats
 
 TOOLS = [
@@ -27,8 +24,8 @@ BLANK = 4_000
 """How much white space: nearly all that is held back, which is what could be read again."""
 
 
-def cost(format_: str, *units: str, size: int) -> float:
-    """Measure the seconds of a flood of *size* characters of each of *units*."""
+def flood(format_: str, *units: str, size: int) -> float:
+    """Read *size* characters of each of *units*; return the seconds it took."""
     parsers = [Parser(format_, TOOLS, trim=True, repair=True, arguments="live") for _ in units]
     began = process_time()
     for parser, unit in zip(parsers, units, strict=True):
@@ -40,21 +37,13 @@ def cost(format_: str, *units: str, size: int) -> float:
 
 @pytest.mark.parametrize("name", formats.names())
 def test_a_flood_costs_the_same_however_long_it_is(name: str) -> None:
-    cost(name, *FLOODS, "\r\n", size=10)  # what is made once
-    check_growth(name, *FLOODS, few=FEW, many=MANY)
-    check_growth(name, "\r\n", few=BLANK // 20, many=BLANK)
-
-
-def check_growth(name: str, *units: str, few: int, many: int) -> None:
-    for _ in range(4):
-        before, after = cost(name, *units, size=few), cost(name, *units, size=many)
-        if after < 3 * (many / few) * before:
-            return
-    pytest.fail(f"{few} of each take {before:.4f} s, {many} take {after:.4f} s")
+    flood(name, *FLOODS, "\r\n", size=10)  # Build the tables that are built once.
+    check_linear(lambda size: flood(name, *FLOODS, size=size), FEW, MANY, at_most=3)
+    check_linear(lambda size: flood(name, "\r\n", size=size), BLANK // 20, BLANK, at_most=3)
 
 
 @pytest.mark.parametrize("unit", ["[", "[{", '{"', "[[{"])
 def test_auto_opens_no_call_for_each_bracket_of_a_flood(unit: str) -> None:
-    cost("auto", "{", unit, size=10)
-    ratios = [cost("auto", unit, size=MANY) / cost("auto", "{", size=MANY) for _ in range(3)]
+    flood("auto", "{", unit, size=10)
+    ratios = [flood("auto", unit, size=MANY) / flood("auto", "{", size=MANY) for _ in range(3)]
     assert min(ratios) < 3  # a body for each made it seven

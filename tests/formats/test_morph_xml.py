@@ -21,7 +21,7 @@ from penstock.errors import UsageError
 from penstock.events import Event, ToolCallDelta
 from penstock.formats import Format
 from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB, ElementStyle
-from penstock.formats.round_trip import schema_of
+from penstock.formats.round_trip import infer_schema
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 
@@ -122,7 +122,7 @@ def test_what_elements_cannot_carry_is_refused(
 
 
 def read_back(format_: Format, call: ToolCall, text: str) -> list[tuple[str, dict[str, Any]]]:
-    tools = [Tool(call.name, parameters=schema_of(call.arguments))]
+    tools = [Tool(call.name, parameters=infer_schema(call.arguments))]
     return complete_calls(format_.parse(text, tools))
 
 

@@ -12,8 +12,9 @@ from laws import check_round_trip
 from laws.strategies import ARGUMENTS, NAMES
 from parsing.parameter_samples import DISTINCT, FORMATS, NS
 from penstock.errors import UsageError
+from penstock.events import ToolCallEnd
 from penstock.formats.registry import get
-from penstock.formats.round_trip import schema_of
+from penstock.formats.round_trip import infer_schema
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 
@@ -94,7 +95,7 @@ def test_a_rendered_call_reads_back_equal(
     name: str, call_name: str, arguments: dict[str, Any], around: str
 ) -> None:
     fmt = FORMATS[name]
-    tool = Tool(call_name, parameters=schema_of(arguments))
+    tool = Tool(call_name, parameters=infer_schema(arguments))
 
     def read_back(text: str) -> ToolCall:
         message = fmt.parse(around + text + around, [tool])
@@ -120,7 +121,7 @@ EXPRESSIBLE = {
 def test_what_might_be_mistaken_reads_back_equal(name: str, arguments: dict[str, Any]) -> None:
     fmt = FORMATS[name]
     text = fmt.render_call(ToolCall("c", "f", arguments))
-    (call,) = fmt.parse(text, [Tool("f", parameters=schema_of(arguments))]).tool_calls
+    (call,) = fmt.parse(text, [Tool("f", parameters=infer_schema(arguments))]).tool_calls
     assert (call.arguments, call.complete) == (arguments, True)
 
 
@@ -170,7 +171,7 @@ def test_a_text_that_would_begin_another_parameter_is_refused(name: str, key: st
 
 def test_a_parameter_that_holds_all_arguments_is_written_where_it_is_declared() -> None:
     arguments = {"input": {"a": 1}}
-    tool = Tool("f", parameters=schema_of(arguments))
+    tool = Tool("f", parameters=infer_schema(arguments))
     fmt = get("deepseek_v32")
     (call,) = fmt.parse(fmt.render_call(ToolCall("c", "f", arguments)), [tool]).tool_calls
     assert call.arguments == arguments
@@ -203,3 +204,18 @@ def test_the_prompt_shows_a_call_that_reads_back(name: str) -> None:
 def test_the_segments_of_calls_are_the_exact_pieces_of_the_text(name: str) -> None:
     written = FORMATS[name].render_call(ToolCall("c", "f", {"a": "x"}))
     assert FORMATS[name].call_segments(f"so {written} and {written}") == [written, written]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_a_blank_in_a_closing_tag_changes_nothing(blank: str) -> None:
+    tool = Tool("add", "", {"properties": {"n": {"type": "integer"}, "why": {"type": "string"}}})
+    end = f"</{blank}parameter>"
+    text = (
+        f"<tool_call>\n<function=add>\n<parameter=n>\n5\n{end}\n"
+        f"<parameter=why>\nsum\n{end}\n</function>\n</tool_call>"
+    )
+    for chunks in ([text], [*text]):
+        parser = get("qwen3_coder").parser([tool])
+        events = [event for chunk in chunks for event in parser.feed(chunk)]
+        calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
+        assert [call.arguments for call in calls] == [{"n": 5, "why": "sum"}]

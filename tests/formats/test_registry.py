@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import runpy
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +24,10 @@ from penstock.events import (
     ToolCallStart,
 )
 from penstock.formats import Format, JSONCalls
+from penstock.formats.reasoning import STYLES, find_reasoning
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
+from penstock.parsing import Arguments
 from penstock.tools import Tool
 
 SHOUTED = Format("shouted", JSONCalls("CALL!", "!LLAC"), prompt="{tools} like {example}")
@@ -155,7 +161,7 @@ def test_a_name_of_penstocks_own_cannot_be_taken_nor_taken_out() -> None:
 
 
 def test_a_format_without_a_name_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs a name"):
+    with pytest.raises(UsageError, match="non-empty name"):
         formats.register(Format("", JSONCalls("a", "b")))
 
 
@@ -171,3 +177,62 @@ def test_registering_again_replaces_and_unregistering_takes_out() -> None:
 
 def test_every_format_of_penstocks_own_has_a_name_of_its_own() -> None:
     assert len({own.name for own in BUILT_IN}) == len(BUILT_IN)
+
+
+PEERS = json.loads((Path(__file__).parents[1] / "vectors" / "peer_names.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("peer", PEERS["formats"])
+def test_every_parser_name_of_other_engines_resolves(peer: str) -> None:
+    for name in PEERS["formats"][peer]:
+        assert formats.get(name) is formats.get(name.upper().replace("_", "-"))
+
+
+@pytest.mark.parametrize("peer", PEERS["reasoning"])
+def test_every_reasoning_name_of_other_engines_resolves(peer: str) -> None:
+    usual = STYLES["think"]
+    for name in PEERS["reasoning"][peer]:
+        assert find_reasoning(usual, name) is find_reasoning(usual, name.upper().replace("_", "-"))
+
+
+@pytest.mark.parametrize("written", ["hy_v3", "hy_v4"])
+@pytest.mark.parametrize("name", ["hunyuan", "hy_v3", "hy_v4"])
+@pytest.mark.parametrize("arguments", ["whole", "live"])
+def test_the_formats_of_hunyuan_read_each_other(
+    written: str, name: str, arguments: Arguments
+) -> None:
+    text = formats.get(written).render_call(ToolCall("", "ping", {"a": "x\ny"}))
+    expected = ToolCall("call_1", "ping", {"a": "x\ny"})
+    assert formats.parse(text, name, arguments=arguments).tool_calls == [expected]
+    parser = formats.Parser(name, arguments=arguments)
+    events = [event for chunk in text for event in parser.feed(chunk)] + parser.finish(cut=False)
+    assert [event.call for event in events if isinstance(event, ToolCallEnd)] == [expected]
+
+
+def test_the_script_for_maintainers_reads_the_names_of_installed_engines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "vllm/tool_parsers/__init__.py": '_TOOL_PARSERS_TO_REGISTER = {"hermes": (1,), "news": 2}',
+        "vllm/reasoning/__init__.py": '_REASONING_PARSERS_TO_REGISTER = {"qwen3": (1,)}',
+        "sglang/srt/function_call/function_call_parser.py": (
+            'import torch\nclass A:\n    ToolCallParserEnum: dict = {"glm45": B}'
+        ),
+        "sglang/srt/parser/reasoning_parser.py": 'class A:\n    DetectorMap: dict = {"kimi": B}',
+    }
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for package in ("vllm", "sglang"):
+        (tmp_path / package / "__init__.py").write_text("raise ImportError('no GPU')")
+    script = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "registries.py"))
+    before = list(sys.path)
+    try:
+        status = script["main"](str(tmp_path))
+    finally:
+        sys.path[:] = before
+    out = capsys.readouterr().out
+    assert status == 1
+    assert "vllm: 3 names, 1 unknown\n    unknown, formats: news\n    new, formats: news\n" in out
+    assert "sglang: 2 names, 0 unknown\n" in out

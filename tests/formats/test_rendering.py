@@ -15,12 +15,12 @@ from laws.checks import read
 from laws.strategies import CUTS, soup
 from penstock.errors import UsageError
 from penstock.formats import Format
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.formats.combined import mixed
 from penstock.formats.json_calls import HERMES
 from penstock.formats.morph_xml import MORPH_XML
 from penstock.formats.registry import BUILT_IN, NONE
-from penstock.formats.round_trip import schema_of
+from penstock.formats.round_trip import infer_schema
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 
@@ -40,7 +40,7 @@ def said(calls: list[ToolCall]) -> list[tuple[str, dict[str, Any], bool]]:
 
 
 def tools_of(calls: list[ToolCall]) -> list[Tool]:
-    return [Tool(call.name, parameters=schema_of(call.arguments)) for call in calls]
+    return [Tool(call.name, parameters=infer_schema(call.arguments)) for call in calls]
 
 
 # --- several calls ---
@@ -70,7 +70,7 @@ def test_what_can_be_written_together_reads_back_equal(
         text = fmt.render_calls(calls)
     except UsageError:
         return
-    message = message_of(read(fmt.parser(tools_of(calls)), cut_at(text, cuts)))
+    message = build_message(read(fmt.parser(tools_of(calls)), cut_at(text, cuts)))
     assert said(message.tool_calls) == said(calls)
 
 

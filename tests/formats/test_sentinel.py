@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from laws import check_round_trip
 from laws.strategies import ANY_TEXT, ARGUMENTS
+from penstock import parse
 from penstock.errors import UsageError
-from penstock.formats.round_trip import schema_of
+from penstock.formats.round_trip import infer_schema
 from penstock.formats.sentinel import SENTINEL
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
@@ -23,7 +24,7 @@ def call(name: str, **arguments: Any) -> ToolCall:
 
 
 def read_back(text: str, name: str, arguments: dict[str, Any]) -> ToolCall:
-    tool = Tool(name, parameters=schema_of(arguments))
+    tool = Tool(name, parameters=infer_schema(arguments))
     (found,) = SENTINEL.parse(text, [tool]).tool_calls
     return found
 
@@ -166,3 +167,18 @@ def test_the_exact_text_of_a_call_is_told() -> None:
     assert SENTINEL.call_segments(text, [Tool("run_bash")]) == [
         '[[SEG_START {"type":"run_bash"}]]ls[[seg_end]]'
     ]
+
+
+@pytest.mark.parametrize("mode", ["whole", "live"])
+@pytest.mark.parametrize("broken", ["{", "{{}", "{I should wait here. }"])
+def test_the_header_of_the_next_segment_is_not_an_argument(mode: Any, broken: str) -> None:
+    text = (
+        f'[[SEG_START {{"type":"tool","tool_name":"ping"}}]]{broken}[[SEG_END]]\n'
+        '[[SEG_START {"type":"tool","tool_name":"pong"}]]{"city":"Oslo"}[[SEG_END]]'
+    )
+    tools = [Tool("ping", ""), Tool("pong", "")]
+    for name in ("sentinel", "auto"):
+        found = parse(text, name, tools, arguments=mode, repair=True).tool_calls
+        complete = {one.name: one.arguments for one in found if one.complete}
+        assert complete.get("ping", {}) == {}
+        assert complete.get("pong") == {"city": "Oslo"} or (mode, name) == ("live", "auto")

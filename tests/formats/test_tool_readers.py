@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 from msgspec.structs import replace
 
-from penstock.errors import ParseError, UsageError
+from penstock.errors import UsageError
 from penstock.formats.tool_tag import TOOL_TAG, register_tool, registered_tool, unregister_tool
-from penstock.parsing import BodyReader, CallSink, OpenString, Scanner, Verdict
-from penstock.parsing.readers.tagged.tool_tag_values import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
+from penstock.parsing import BodyReader, CallSink, Scanner, Verdict
+from penstock.readers.tagged.piped_tools import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
 from penstock.tools import Tool
 
 TOOLS = [Tool("my_tool"), Tool("write_file")]
@@ -64,11 +64,10 @@ def test_penstocks_own_reader_comes_back() -> None:
     assert registered_tool("write_file").reader == WRITE_FILE
 
 
-class Shout:
+class Shout(BodyReader):
     """Reads all text up to `</tool>` as one argument in upper case."""
 
     def __init__(self, name: str, attributes: Mapping[str, str]) -> None:
-        self.error: str | ParseError = ""
         self.end = "</tool>"
         self._name = name
         self._key = attributes.get("key", "text")
@@ -78,7 +77,7 @@ class Shout:
         if end == -1:
             return Verdict.MORE
         text = scanner.text[scanner.at : end]
-        scanner.at = end + len(self.end)
+        scanner.advance_to(end + len(self.end))
         calls.open(self._name).put(self._key, text.upper())
         calls.close()
         return Verdict.DONE
@@ -87,9 +86,6 @@ class Shout:
         del scanner, calls
         self.error = "cut"
         return Verdict.GIVE_UP
-
-    def run(self) -> OpenString | None:
-        return None
 
 
 def test_a_reader_may_be_a_body_of_ones_own() -> None:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from laws import check_round_trip
 from laws.strategies import ARGUMENTS, TEXT
 from penstock.errors import UsageError
-from penstock.formats.round_trip import schema_of
+from penstock.formats.round_trip import infer_schema
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 
 
 def read_back(text: str, arguments: dict[str, Any], name: str = "f") -> dict[str, Any]:
-    tool = Tool(name, parameters=schema_of(arguments))
+    tool = Tool(name, parameters=infer_schema(arguments))
     message = TOOL_TAG.parse(text, [tool])
     assert message.text == ""
     (call,) = message.tool_calls

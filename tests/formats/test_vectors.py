@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from laws import check_readings
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage
 from penstock.parsing import Arguments, Engine
@@ -26,9 +26,13 @@ TOOLSETS: Final = {
     name: read_tools(tools)
     for name, tools in json.loads((HERE / "toolsets.json").read_text("utf-8")).items()
 }
+LINES: Final = [
+    line
+    for name in ("formats", "formats_2026")
+    for line in (HERE / f"{name}.jsonl").read_text("utf-8").splitlines()
+]
 VECTORS: Final = [
-    pytest.param(vector, id=f"{vector['id']}: {vector['why']}")
-    for vector in map(json.loads, (HERE / "formats.jsonl").read_text("utf-8").splitlines())
+    pytest.param(vector, id=f"{vector['id']}: {vector['why']}") for vector in map(json.loads, LINES)
 ]
 
 
@@ -41,8 +45,7 @@ WITHOUT_VECTORS: Final = {
 
 
 def test_every_models_format_has_vectors_or_says_why_not() -> None:
-    lines = (HERE / "formats.jsonl").read_text("utf-8").splitlines()
-    tried = {json.loads(line)["format"] for line in lines}
+    tried = {json.loads(line)["format"] for line in LINES}
     assert {fmt.name for fmt in BUILT_IN if fmt.models} - tried == WITHOUT_VECTORS
 
 
@@ -56,7 +59,7 @@ def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Argu
         return FORMATS[vector["format"]].parser(known, arguments=mode, prompt_suffix=prompt)
 
     ways = None if mode == "live" else some_cuts(text)
-    check_expected(message_of(check_readings(make, text, ways)), vector, mode)
+    check_expected(build_message(check_readings(make, text, ways)), vector, mode)
 
 
 def some_cuts(text: str) -> list[list[str]]:

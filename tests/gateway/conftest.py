@@ -7,6 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.serving import Actor, Stage
+from penstock.store import writer
+
+# Hundreds of tests read the log after a request. A quarter of a second each, for a batch that
+# nothing else joins, would be a minute of the run.
+pytest.MonkeyPatch().setattr(writer, "BATCH_SECONDS", 0.02)
 
 
 @pytest.fixture(scope="module")

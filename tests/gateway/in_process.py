@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from gateway.rich_requests import PRINTED
 from models.loopback_servers import stream_of
+from penstock.config import load
 from penstock.gateway.app import Gateway
-from penstock.gateway.config import load
 from penstock.gateway.factory import build
 from penstock.gateway.model_router import ModelRouter
 from penstock.messages import AssistantMessage, Text, Thinking, Usage
@@ -107,7 +107,7 @@ def make_gateway(folder: Path, *, store: bool = False) -> Gateway:
         api = settings.upstreams[name].api
         transport = Memory(stream_of(api, RESPONSE))
         models[name] = HTTPModel(api, "http://m.test", api_key="k", transport=transport)
-    gateway.directory = ModelRouter(settings, models)
+    gateway.router = ModelRouter(settings, models)
     return gateway
 
 

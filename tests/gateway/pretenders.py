@@ -1,4 +1,4 @@
-"""Servers that pretend to be models of all kinds, for those who find out what they are.
+"""Servers that pretend to be models of all kinds, for the doctor.
 
 A `Pretender` speaks one API at its usual path. What it does with tools, thoughts and forms is what
 a test says; everything else is refused as real servers refuse it.
@@ -35,7 +35,7 @@ LISTS: dict[str, Any] = {
 
 @dataclass
 class Pretender:
-    """A server of *api*; give the instance to `serving`.
+    """A server of *api*; return the instance to `serving`.
 
     *calls* is ``native``, or the text that a call is written as; *refuses_tools* answers 400 to
     them and *ignores_tools* as if there were none, so that only words in the prompt are heard.

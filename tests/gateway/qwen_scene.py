@@ -57,13 +57,13 @@ def gateway(stage: Stage, scene: Scene, folder: Path, more: str = "") -> Served:
 
 
 def asks(*messages: Any, stream: bool = True, **more: Any) -> dict[str, Any]:
-    """Give a request; a plain text is what the user says."""
+    """Return a request; a plain text is what the user says."""
     said = [{"role": "user", "content": m} if isinstance(m, str) else m for m in messages]
     return {"model": MODEL, "messages": said, "tools": TOOLS, "stream": stream, **more}
 
 
 def record_of(served: Served, answer: Answer, **headers: str) -> dict[str, Any]:
-    """Give the record of an answer, once it is there."""
+    """Return the record of an answer, once it is there."""
     path = f"/v1/requests/{answer.headers['x-request-id']}"
     until(lambda: ask(served, path, **headers).json.get("state") not in (None, "started"))
     found: dict[str, Any] = ask(served, path, **headers).json
@@ -79,7 +79,7 @@ class Talk:
         self.messages: list[dict[str, Any]] = []
 
     def say(self, text: str, at: int = 0) -> str:
-        """Say *text* to one of the gateways; give the answer, which is kept for the next time."""
+        """Send *text* to one of the gateways; return the response and keep it for the next turn."""
         self.messages.append({"role": "user", "content": text})
         body = asks(*self.messages, stream=False)
         answer = ask(self.served[at], CHAT, body, **self.headers)

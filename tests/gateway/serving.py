@@ -1,4 +1,4 @@
-"""A gateway and the servers behind it, on this machine, for tests that come from outside.
+"""A gateway and its upstreams on this machine, for tests over HTTP.
 
 They run in a thread with a loop of its own, as they are processes of their own in real life; a test
 is a client, with whatever library it likes. An `Actor` is an upstream of one API that answers as
@@ -23,11 +23,11 @@ import uvloop
 
 from models.loopback_servers import Reply, Script, Seen, Upstream, script_for, serving, streamed
 from penstock import apis
+from penstock.config import load
 from penstock.events import Done, Failed
 from penstock.gateway.app import Gateway
-from penstock.gateway.config import load
 from penstock.gateway.factory import build
-from penstock.gateway.server.server import GatewayServer
+from penstock.gateway.server import GatewayServer
 from penstock.messages import AssistantMessage
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ UPSTREAMS = apis.names()
 
 
 class Actor:
-    """An upstream of *api*: it answers as it was last told to, each time with the next reply."""
+    """An upstream of *api*: each request gets the next of the replies that were set last."""
 
     def __init__(self, api: str) -> None:
         self.api = api
@@ -62,7 +62,7 @@ class Actor:
         self.play(*(streamed(self.api, message) for message in messages))
 
     def next_reply(self, seen: Seen) -> Reply:
-        """Give the reply to what was *seen*."""
+        """Return the reply to what was *seen*."""
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         return reply if isinstance(reply, Reply) else reply(seen)
 
@@ -90,10 +90,13 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         try:
             self.do(self._open.aclose())
-        finally:
+        except TimeoutError:
+            # uvloop waits without end in `close` for a handle that something still uses.
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            raise
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run *work* in the loop, and go on."""
@@ -160,7 +163,7 @@ class Served:
 
     async def _until_the_store_is_up(self) -> None:
         store = self.gateway.store
-        while store is not None and not store.health.is_up:  # noqa: ASYNC110 - it tells nobody
+        while store is not None and not store.health.is_up:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.002)
 
     async def __aexit__(self, *_: object) -> None:
@@ -174,7 +177,7 @@ class Served:
         return f"{scheme}://127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Tell the gateway to end, as the signal does."""
+        """Stop the gateway, as SIGTERM does."""
 
         async def tell() -> None:
             self.server.stop()
@@ -213,7 +216,7 @@ def ask(served: Served, path: str, body: object = None, method: str = "", **head
 def asking(
     served: Served, path: str, body: object = None, method: str = "", **headers: str
 ) -> Iterator[http.client.HTTPResponse]:
-    """Ask, and give the answer as it begins."""
+    """Ask, and return the answer as it begins."""
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if data is not None:
@@ -231,7 +234,7 @@ def asking(
 
 
 def request_of(api: str, model: str, *, stream: bool = True, **more: Any) -> dict[str, Any]:
-    """Give a request of a client of *api* who says hello."""
+    """Return a request of a client of *api* who says hello."""
     said = [{"role": "user", "content": "How is the weather in Paris?"}]
     common = {"model": model, "stream": stream, **more}
     if api == "openai-responses":
@@ -243,7 +246,7 @@ def request_of(api: str, model: str, *, stream: bool = True, **more: Any) -> dic
 
 
 def tools_of(api: str) -> list[dict[str, Any]]:
-    """Give the tool of most tests, as clients of *api* write it."""
+    """Return the tool of most tests, as clients of *api* write it."""
     schema = {
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -258,7 +261,7 @@ def tools_of(api: str) -> list[dict[str, Any]]:
 
 
 def said(api: str, data: bytes) -> AssistantMessage:
-    """Read a stream of *api*, which must be a lawful one, as the message that it tells."""
+    """Return the message of a stream of *api*, which must be valid."""
     assert apis.check(api, data) == []
     decoder = apis.get(api).decoder()
     events = [*decoder.feed(data), *decoder.finish()]
@@ -290,7 +293,7 @@ def until(is_so: Callable[[], object], seconds: float = DEADLINE) -> None:
 
 
 def upstream_table(actor: Actor, name: str = "", **options: object) -> str:
-    """Give the settings of the upstream that *actor* is."""
+    """Return the settings of the upstream that *actor* is."""
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in options.items())
     head = f'[upstreams.{name or actor.api}]\napi = "{actor.api}"\nbase_url = "{actor.url}"\n'
     return f"{head}{lines}\n"

@@ -22,7 +22,7 @@ _FIRST = b'"content":"'
 
 
 def spoken(*end: Step) -> Reply:
-    """Give an answer of an upstream that takes its time; *end* is in place of its last piece."""
+    """Return an answer of an upstream that takes its time; *end* is in place of its last piece."""
     data = stream_of("openai-chat")
     size = -(-len(data) // PIECES)
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -106,7 +106,7 @@ async def load(port: int, model: str, *, streams: int, rounds: int) -> Load:
     found = Load()
     for _ in range(rounds):
         asked = (_answered(port, model) for _ in range(streams))
-        answered = await asyncio.gather(*asked, return_exceptions=True)  # nobody is left behind
+        answered = await asyncio.gather(*asked, return_exceptions=True)  # no client is left waiting
         for one in answered:
             if isinstance(one, BaseException):
                 raise one

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.serving import Served, ask, until
 
-ANNOUNCED = re.compile(r"penstock serves http://[^ ]+:(\d+) ")
+ANNOUNCED = re.compile(r"penstock serves http://[^ ]+:(\d+)\n")
 """What a gateway says once it is up."""
 
 _FIGURE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([0-9.e+-]+)$", re.MULTILINE)
@@ -68,7 +68,7 @@ class Process(Served):
         self._process.wait()
 
     def end(self) -> None:
-        """Tell it to end, and wait for that."""
+        """Send SIGTERM and wait for the end."""
         if self.has_ended:
             return
         self._process.send_signal(signal.SIGTERM)

@@ -54,13 +54,13 @@ async def read_rest(streams: list[Stream]) -> None:
 
 
 def settled(process: Process) -> float:
-    """Wait until all is written; give how many records that are."""
+    """Wait until all is written; return how many records that are."""
     until(lambda: process.figures()["penstock_log_queue"] == 0)
     return process.figures()["penstock_log_written_total"]
 
 
 def kill_amid(stage: Stage, process: Process, known: float) -> float:
-    """Kill *process* while it answers others; give how many records it had acknowledged."""
+    """Kill *process* while it answers others; return how many records it had acknowledged."""
     others = stage.begin(load(process.port, "m", streams=20, rounds=50))
     until(lambda: process.figures()["penstock_log_written_total"] > known + 30)
     acknowledged = process.figures()["penstock_log_written_total"]

@@ -21,12 +21,12 @@ import pytest
 
 from gateway.qwen_scene import CHAT, MODEL, Scene, Talk
 from gateway.serving import Answer, Stage, ask, request_of, said, until, upstream_table
-from gateway.streaming import Load, load, spoken
+from gateway.streaming import load, spoken
 from gateway.subprocesses import Process, running
-from penstock.gateway.qwen_sessions import IMPATIENCE, PATIENCE, StoredSessions
-from penstock.models.qwen_web import QwenSession
+from penstock.gateway.qwen_sessions import LOOKUP_SECONDS, SHORT_LOOKUP_SECONDS, StoredSessions
+from penstock.models.qwen_sessions import QwenSession
 from penstock.store import Store
-from store.databases import Postgres, postgres_server, run, run_name, with_store
+from store.databases import Postgres, postgres_server, run_name, with_store
 from store.databases import until as store_until
 
 STREAMS, ROUNDS = 30, 2
@@ -50,35 +50,31 @@ def postgres() -> Iterator[Postgres]:
 
 
 class Loaded:
-    """A gateway whose database is a file or a server, and what load it bears without a fault."""
+    """A gateway under load, whose database is a file or a server."""
 
     def __init__(self, stage: Stage, process: Process) -> None:
         self.process = process
         self._stage = stage
-        self.usual = self.load()
 
-    def load(self) -> Load:
-        """Ask for many answers; all of them come."""
+    def load(self) -> None:
+        """Request many responses; all of them arrive."""
         work = load(self.process.port, "m", streams=STREAMS, rounds=ROUNDS)
         found = self._stage.do(work)
         assert all(stream.is_whole for stream in found.streams)
-        return found
 
     def bear(self, fault: Callable[[], Any], *, drops: bool) -> None:
-        """Bear the load while *fault* lasts, and see that nobody notices and that it passes."""
+        """Run the load during *fault*, and check that clients notice nothing and it ends."""
         before = self.process.figures()["penstock_log_dropped_total"]
         with fault():
-            faulty = self.load()
+            self.load()
             assert self.process.is_ready
             if drops:
                 until(lambda: self.process.figures()["penstock_log_up"] == 0)
                 assert self.process.figures()["penstock_log_dropped_total"] > before
-        assert faulty.first < 3 * self.usual.first + 2
-        assert faulty.duration < 3 * self.usual.duration + 2
         self.wait_until_written()
 
     def wait_until_written(self) -> None:
-        """Wait until what is asked now is in the log: it recovers by itself."""
+        """Wait until a new request is in the log: the store recovers without help."""
 
         def is_written() -> bool:
             answer = ask(self.process, CHAT, request_of("openai-chat", "m"))
@@ -90,7 +86,7 @@ class Loaded:
 
 
 def _is_logged(process: Process, answer: Answer) -> bool:
-    """Tell whether the end of a request is in the log within a second."""
+    """Return whether the end of a request is in the log within a second."""
     deadline = time.monotonic() + 1
     while time.monotonic() < deadline:
         found = ask(process, f"/v1/requests/{answer.headers['x-request-id']}")
@@ -233,10 +229,9 @@ def go_on_with_responses(scene: Scene, gateways: list[Process]) -> None:
 # --- a database that hangs ---
 
 
-def test_a_session_is_waited_for_a_little_and_then_hardly(postgres: Postgres) -> None:
+async def test_a_hanging_database_shortens_the_next_lookup(postgres: Postgres) -> None:
     url = postgres.make_database()
-
-    async def work(store: Store) -> None:
+    async with with_store(Store(url)) as store:
         await store_until(lambda: store.health.is_up)
         sessions = StoredSessions(store, "qwen")
         now = time.time()
@@ -245,13 +240,8 @@ def test_a_session_is_waited_for_a_little_and_then_hardly(postgres: Postgres) ->
         assert await sessions.find("key", "s", "") == kept
         with psycopg.connect(url) as other:
             other.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
-            waited = []
-            for _ in range(2):
-                began = time.monotonic()
-                assert await sessions.find("key", "s", "") == kept, "remembered"
-                waited.append(time.monotonic() - began)
-        assert waited[0] >= PATIENCE
-        assert IMPATIENCE <= waited[1] < PATIENCE
+            assert sessions._lookup_seconds == LOOKUP_SECONDS
+            assert await sessions.find("key", "s", "") == kept, "remembered"
+            assert sessions._lookup_seconds == SHORT_LOOKUP_SECONDS
+            assert await sessions.find("key", "s", "") == kept, "remembered"
         assert await StoredSessions(store, "qwen").find("key", "s", "") == kept, "in the store"
-
-    run(with_store(Store(url), work))

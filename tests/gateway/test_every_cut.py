@@ -17,12 +17,12 @@ import pytest
 from gateway.serving import CLIENTS, request_of, said, tools_of
 from models.loopback_servers import stream_of
 from penstock import HTTPModel, _json, apis
+from penstock.config import load
 from penstock.events import TextDelta, ThinkingDelta
 from penstock.gateway.app import Gateway
-from penstock.gateway.config import load
 from penstock.gateway.model_router import ModelRouter
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
-from penstock.models.http.retry import RetryPolicy
+from penstock.models.http.policy import RetryPolicy
 from penstock.models.http.transport import HTTPCall
 
 PARIS = {"city": "Paris 🌊"}
@@ -68,7 +68,7 @@ EVERY_BYTE = dict(zip(STREAMS, CLIENTS, strict=True))
 
 
 class Cut:
-    """Stands for the network: gives the first *size* bytes of *data*, then the line is dead."""
+    """Replaces the network: returns the first *size* bytes of *data*, then fails."""
 
     status = 200
     headers: Mapping[str, str] = {"content-type": "text/event-stream"}
@@ -95,7 +95,7 @@ class Cut:
 
 
 async def answered(gateway: Gateway, client: str) -> tuple[int, bytes]:
-    """Call the application once; give the status and the body."""
+    """Call the application once; return the status and the body."""
     body = request_of(client, "m", tools=tools_of(client))
     scope = {"type": "http", "method": "POST", "path": CLIENTS[client], "headers": HOST}
     asked = [{"type": "http.request", "body": _json.encode(body)}]
@@ -123,7 +123,7 @@ def gateway_of(folder: Path, api: str, network: Cut) -> Gateway:
 
 
 def heard(api: str, data: bytes) -> tuple[str, str]:
-    """Give the text and the thoughts that *data* holds."""
+    """Return the text and the reasoning in *data*."""
     decoder = apis.get(api).decoder()
     events = [*decoder.feed(data), *decoder.finish()]
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
@@ -133,26 +133,22 @@ def heard(api: str, data: bytes) -> tuple[str, str]:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_that_is_cut_anywhere_ends_in_one_error_and_no_complete_answer(
+async def test_a_stream_that_is_cut_anywhere_ends_in_one_error_and_no_complete_answer(
     tmp_path: Path, name: str, client: str
 ) -> None:
     api, data = STREAMS[name]
     network = Cut(data)
     gateway = gateway_of(tmp_path, api, network)
-
-    async def every_cut() -> None:
-        network.size = len(data)
-        status, whole = await answered(gateway, client)
-        assert status == 200
-        message = said(client, whole)
-        assert message.error is None
-        assert [call.arguments for call in message.tool_calls] == [PARIS]
-        for size in range(0, len(data), 1 if client == EVERY_BYTE[name] else 17):
-            network.size = size
-            status, body = await answered(gateway, client)
-            check(client, status, body, whole, *heard(api, data[:size]))
-
-    asyncio.run(every_cut())
+    network.size = len(data)
+    status, whole = await answered(gateway, client)
+    assert status == 200
+    message = said(client, whole)
+    assert message.error is None
+    assert [call.arguments for call in message.tool_calls] == [PARIS]
+    for size in range(0, len(data), 1 if client == EVERY_BYTE[name] else 17):
+        network.size = size
+        status, body = await answered(gateway, client)
+        check(client, status, body, whole, *heard(api, data[:size]))
 
 
 def check(client: str, status: int, body: bytes, whole: bytes, text: str, thoughts: str) -> None:

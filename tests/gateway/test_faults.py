@@ -1,4 +1,4 @@
-"""Upstreams that fail: a status before the first byte, one error in the stream behind it.
+"""Upstreams that fail: a status before the first byte, one error in the stream after it.
 
 Whatever went wrong, what the upstream had said is delivered, and nothing that was cut is ever
 called complete.
@@ -37,7 +37,7 @@ from penstock.messages import AssistantMessage
 STREAM = stream_of("openai-chat")
 CALLED = stream_of("openai-chat", call_of("get_weather", city="Paris"))
 HALF = CALLED.index(b"Paris") + 3  # within the arguments
-FIRST = STREAM.index(b"\n\n", STREAM.index(b"High water")) + 9  # behind the first text
+FIRST = STREAM.index(b"\n\n", STREAM.index(b"High water")) + 9  # after the first text
 
 clients = pytest.mark.parametrize("client", CLIENTS)
 both = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -55,7 +55,7 @@ def served(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory)
 def patient(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
     """A gateway that waits for its upstream, and lets its clients hear that it does."""
     served = stage.gateway(tmp_path_factory.mktemp("patient"), upstream_table(actor, retries=0))
-    served.gateway.patience = 0.05
+    served.gateway.keepalive_seconds = 0.05
     return served
 
 
@@ -124,7 +124,7 @@ def test_an_upstream_that_is_not_there_is_a_status(
         assert asked(served, "openai-chat").status in (502, 503)
 
 
-# --- behind the first byte ---
+# --- after the first byte ---
 
 BEHIND: dict[str, list[Any]] = {
     "it hangs up": [STREAM[:FIRST], CUT],
@@ -174,7 +174,7 @@ def test_a_call_in_text_that_is_cut_is_never_complete(
 ) -> None:
     text = '<tool_call>{"name": "get_weather", "arguments": {"city": "Par'
     data = stream_of("openai-chat").replace(b"High water at ", text.replace('"', '\\"').encode())
-    actor.play(Reply([data[: data.index(b"Par") + 40], CUT]))
+    actor.play(Reply([data[: data.index(b"\n\n", data.index(b"Par")) + 2], CUT]))
     message = said(client, asked(served, client).body)
     assert message.error is not None
     assert not any(call.complete for call in message.tool_calls)
@@ -260,8 +260,8 @@ def post(body: object) -> bytes:
     return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
 
 
-def gone_after(served: Served, actor: Actor, reply: Reply, *, stream: bool, wait: bool) -> float:
-    """Hang up in the middle; give after how many seconds the upstream knows."""
+def disconnect(served: Served, actor: Actor, reply: Reply, *, stream: bool, wait: bool) -> None:
+    """Disconnect in the middle of a response, and wait until the upstream is disconnected."""
     actor.play(reply)
     seen, left = len(actor.seen), len(actor.upstream.hung_up)
     body = request_of("openai-chat", "m", stream=stream)
@@ -270,9 +270,7 @@ def gone_after(served: Served, actor: Actor, reply: Reply, *, stream: bool, wait
         until(lambda: len(actor.seen) > seen)
         if wait:
             assert client.recv(65_536)
-    began = time.monotonic()
     until(lambda: len(actor.upstream.hung_up) > left)
-    return time.monotonic() - began
 
 
 @pytest.mark.parametrize(
@@ -288,8 +286,7 @@ def gone_after(served: Served, actor: Actor, reply: Reply, *, stream: bool, wait
 def test_a_client_that_hangs_up_closes_the_upstream(
     patient: Served, actor: Actor, reply: Reply, *, stream: bool, wait: bool
 ) -> None:
-    times = [gone_after(patient, actor, reply, stream=stream, wait=wait) for _ in range(5)]
-    assert min(times) < 1, times  # one run by hand took 4 ms
+    disconnect(patient, actor, reply, stream=stream, wait=wait)
     until(lambda: patient.gateway.streams == 0)
 
 
@@ -312,11 +309,11 @@ def test_a_client_that_does_not_read_slows_the_upstream_down(served: Served, act
 
 def _chunks(served: Served) -> int:
     (answering,) = served.gateway._open
-    return int(answering._journal.chunks)
+    return int(answering._log.chunks)
 
 
 def _settled(figure: Any) -> int:
-    """Give the figure when it has not changed for a while."""
+    """Return the figure when it has not changed for a while."""
     last, since = -1, time.monotonic()
     while time.monotonic() - since < 0.3:
         now = figure()

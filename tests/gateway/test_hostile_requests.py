@@ -84,7 +84,7 @@ Steps = tuple[str | int, ...]
 
 
 def steps_in(value: Any, before: Steps = ()) -> Iterator[Steps]:
-    """Give the way to every value in *value*."""
+    """Return the way to every value in *value*."""
     items: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
         items = value.items()
@@ -133,7 +133,7 @@ def write(body: Any) -> bytes:
 
 
 def problem_in(api: str, received: Received) -> str:
-    """Say what is wrong with a response; nothing where it is valid."""
+    """Return what is wrong with a response; empty if it is valid."""
     if 400 <= received.status < 500:
         return _problem_in_refusal(api, json.loads(received.body))
     if received.status != 200:
@@ -314,7 +314,7 @@ OTHERS: Final = [name for name in VALUES if name not in TYPES]
 
 
 def variants(body: dict[str, Any]) -> Iterator[tuple[str, Steps, Any]]:
-    """Give every field of *body* with other values: with three types and one other, by turns.
+    """Return every field of *body* with other values: with three types and one other, by turns.
 
     An exchange takes some 2 ms: with all values the tests would take a minute.
     """
@@ -331,85 +331,73 @@ def set_up(body: dict[str, Any], number: int) -> None:
 
 
 @all_of(ENDPOINTS)
-def test_every_field_may_be_of_any_type(endpoint: Endpoint, tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path), Problems()
-        numbers = itertools.count()
-        for part in endpoint.parts():
-            base = await conversation(gateway, part)
-            for what, steps, value in variants(base):
-                first = next(numbers)
-                for number in range(first, first + (len(UPSTREAMS) if SAMPLES else 1)):
-                    body = twin_of(base)
-                    set_up(body, number)
-                    replace(body, steps, value)
-                    told = f"{what} ({UPSTREAMS[number % len(UPSTREAMS)]})"
-                    await problems.ask(gateway, endpoint, write(body), what=told)
-        problems.check()
-        assert problems.statuses[200]
-        await gateway.close()
-
-    asyncio.run(main())
+async def test_every_field_may_be_of_any_type(endpoint: Endpoint, tmp_path: Path) -> None:
+    gateway, problems = make_gateway(tmp_path), Problems()
+    numbers = itertools.count()
+    for part in endpoint.parts():
+        base = await conversation(gateway, part)
+        for what, steps, value in variants(base):
+            first = next(numbers)
+            for number in range(first, first + (len(UPSTREAMS) if SAMPLES else 1)):
+                body = twin_of(base)
+                set_up(body, number)
+                replace(body, steps, value)
+                told = f"{what} ({UPSTREAMS[number % len(UPSTREAMS)]})"
+                await problems.ask(gateway, endpoint, write(body), what=told)
+    problems.check()
+    assert problems.statuses[200]
+    await gateway.close()
 
 
 @all_of(COUNTS)
-def test_every_field_of_a_request_to_count_may_be_of_any_type(
+async def test_every_field_of_a_request_to_count_may_be_of_any_type(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path), Problems()
-        base = await conversation(gateway, endpoint.body)
-        for what, steps, value in variants(base):
-            if len(steps) <= 3:
-                body = twin_of(base)
-                replace(body, steps, value)
-                await problems.ask(gateway, endpoint, write(body), what=what)
-        problems.check()
-        await gateway.close()
-
-    asyncio.run(main())
+    gateway, problems = make_gateway(tmp_path), Problems()
+    base = await conversation(gateway, endpoint.body)
+    for what, steps, value in variants(base):
+        if len(steps) <= 3:
+            body = twin_of(base)
+            replace(body, steps, value)
+            await problems.ask(gateway, endpoint, write(body), what=what)
+    problems.check()
+    await gateway.close()
 
 
 @all_of([*ENDPOINTS, *COUNTS])
-def test_two_fields_at_once_may_be_of_any_type(endpoint: Endpoint, tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path), Problems()
-        base = await conversation(gateway, endpoint.body)
-        ways, values = [*steps_in(base)], [*VALUES.items()]
-        chosen = random.Random(endpoint.path)
-        for number in range(SAMPLES or 60):
-            body = twin_of(base)
-            set_up(body, number)
-            told = []
-            for _ in range(2):
-                steps, (name, value) = chosen.choice(ways), chosen.choice(values)
-                is_value = value is not REMOVED and value is not DOUBLED
-                replace(body, steps, twin_of(value) if is_value else value)
-                told.append(f"{'.'.join(map(str, steps))} = {name}")
-            told.append(UPSTREAMS[number % len(UPSTREAMS)])
-            await problems.ask(gateway, endpoint, write(body), what=", ".join(told))
-        problems.check()
-        await gateway.close()
-
-    asyncio.run(main())
+async def test_two_fields_at_once_may_be_of_any_type(endpoint: Endpoint, tmp_path: Path) -> None:
+    gateway, problems = make_gateway(tmp_path), Problems()
+    base = await conversation(gateway, endpoint.body)
+    ways, values = [*steps_in(base)], [*VALUES.items()]
+    chosen = random.Random(endpoint.path)
+    for number in range(SAMPLES or 60):
+        body = twin_of(base)
+        set_up(body, number)
+        told = []
+        for _ in range(2):
+            steps, (name, value) = chosen.choice(ways), chosen.choice(values)
+            is_value = value is not REMOVED and value is not DOUBLED
+            replace(body, steps, twin_of(value) if is_value else value)
+            told.append(f"{'.'.join(map(str, steps))} = {name}")
+        told.append(UPSTREAMS[number % len(UPSTREAMS)])
+        await problems.ask(gateway, endpoint, write(body), what=", ".join(told))
+    problems.check()
+    await gateway.close()
 
 
 @all_of([*ENDPOINTS, *COUNTS])
-def test_the_request_that_all_start_from_is_served_by_every_upstream(
+async def test_the_request_that_all_start_from_is_served_by_every_upstream(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        gateway = make_gateway(tmp_path)
-        base = await conversation(gateway, endpoint.body)
-        for number in range(2 * len(UPSTREAMS)):
-            body = twin_of(base)
-            set_up(body, number)
-            received = await post(gateway, endpoint.path, write(body))
-            assert received.status == 200, received.body
-            assert problem_in(endpoint.api, received) == ""
-        await gateway.close()
-
-    asyncio.run(main())
+    gateway = make_gateway(tmp_path)
+    base = await conversation(gateway, endpoint.body)
+    for number in range(2 * len(UPSTREAMS)):
+        body = twin_of(base)
+        set_up(body, number)
+        received = await post(gateway, endpoint.path, write(body))
+        assert received.status == 200, received.body
+        assert problem_in(endpoint.api, received) == ""
+    await gateway.close()
 
 
 # --- what a refusal says ---
@@ -438,30 +426,27 @@ SAID: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
     "an item without a name": (
         "responses",
         {"input": [{"type": "function_call", "call_id": "c", "arguments": "{}"}]},
-        "a function_call needs a `name`",
+        "a `function_call` needs a `name`",
     ),
     "tools": ("chat/completions", {**CHATTED, "tools": {}}, "`tools` must be a list"),
     "input": ("responses", {"input": 5}, "`input` must be text or a list of items"),
     "a model": (
         "chat/completions",
         {**CHATTED, "model": LONG},
-        "`model` is too long: names have at most 1,024 characters here.",
+        "`model` is longer than 1,024 characters",
     ),
 }
 
 
 @pytest.mark.parametrize(("path", "body", "message"), SAID.values(), ids=SAID)
-def test_a_refusal_names_the_field(
+async def test_a_refusal_names_the_field(
     path: str, body: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        gateway = make_gateway(tmp_path)
-        received = await post(gateway, f"/v1/{path}", write({"model": "openai-chat", **body}))
-        assert received.status == 400
-        assert json.loads(received.body)["error"]["message"] == message
-        await gateway.close()
-
-    asyncio.run(main())
+    gateway = make_gateway(tmp_path)
+    received = await post(gateway, f"/v1/{path}", write({"model": "openai-chat", **body}))
+    assert received.status == 400
+    assert json.loads(received.body)["error"]["message"] == message
+    await gateway.close()
 
 
 # --- bodies that are not requests ---
@@ -502,28 +487,21 @@ BODIES: Final[dict[str, tuple[bytes, ...]]] = {
 
 
 @all_of([*ENDPOINTS, *COUNTS])
-def test_a_body_that_is_not_a_request_is_refused(endpoint: Endpoint, tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path), Problems()
-        for name, pieces in BODIES.items():
-            await problems.ask(gateway, endpoint, *pieces, what=name)
-        problems.check()
-        await gateway.close()
-
-    asyncio.run(main())
+async def test_a_body_that_is_not_a_request_is_refused(endpoint: Endpoint, tmp_path: Path) -> None:
+    gateway, problems = make_gateway(tmp_path), Problems()
+    for name, pieces in BODIES.items():
+        await problems.ask(gateway, endpoint, *pieces, what=name)
+    problems.check()
+    await gateway.close()
 
 
-def test_a_body_that_is_not_json_is_never_served(tmp_path: Path) -> None:
+async def test_a_body_that_is_not_json_is_never_served(tmp_path: Path) -> None:
     readable = {"infinity", "an empty key", "a lone surrogate as a key"}
-
-    async def main() -> None:
-        gateway = make_gateway(tmp_path)
-        for name in BODIES.keys() - readable:
-            received = await post(gateway, "/v1/chat/completions", *BODIES[name])
-            assert received.status == (413 if name.startswith("huge") else 400), name
-        await gateway.close()
-
-    asyncio.run(main())
+    gateway = make_gateway(tmp_path)
+    for name in BODIES.keys() - readable:
+        received = await post(gateway, "/v1/chat/completions", *BODIES[name])
+        assert received.status == (413 if name.startswith("huge") else 400), name
+    await gateway.close()
 
 
 HEADERS: Final[list[dict[str, str]]] = [
@@ -555,64 +533,57 @@ HEADERS: Final[list[dict[str, str]]] = [
 
 
 @all_of([*ENDPOINTS, *COUNTS])
-def test_headers_may_say_anything(endpoint: Endpoint, tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path), Problems()
-        base = {**await conversation(gateway, endpoint.body)}
-        for number, headers in enumerate(HEADERS):
-            set_up(base, number)
-            told = f"{headers!r:.80} ({base['model']})"
-            await problems.ask(gateway, endpoint, write(base), what=told, headers=headers)
-        problems.check()
-        await gateway.close()
-
-    asyncio.run(main())
+async def test_headers_may_say_anything(endpoint: Endpoint, tmp_path: Path) -> None:
+    gateway, problems = make_gateway(tmp_path), Problems()
+    base = {**await conversation(gateway, endpoint.body)}
+    for number, headers in enumerate(HEADERS):
+        set_up(base, number)
+        told = f"{headers!r:.80} ({base['model']})"
+        await problems.ask(gateway, endpoint, write(base), what=told, headers=headers)
+    problems.check()
+    await gateway.close()
 
 
 # --- the inspector ---
 
 
-def test_every_field_of_the_playground_may_be_of_any_type(tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path), Problems()
-        for path in ("/inspector/api/parse", "/inspector/api/formats"):
-            endpoint = Endpoint(path, "inspector", PLAY, {})
-            for number, (what, steps, value) in enumerate(variants(PLAY)):
-                if SAMPLES or len(steps) == 1 or number % 5 == 0:
-                    body = twin_of(PLAY)
-                    replace(body, steps, value)
-                    await problems.ask(gateway, endpoint, write(body), what=f"{path} {what}")
-            for name, pieces in BODIES.items():
-                await problems.ask(gateway, endpoint, *pieces, what=f"{path} {name}")
-        problems.check()
-        assert problems.statuses[200]
-        await gateway.close()
-
-    asyncio.run(main())
-
-
-def test_every_option_of_a_replay_may_be_of_any_type(tmp_path: Path) -> None:
-    async def main() -> None:
-        gateway, problems = make_gateway(tmp_path, store=True), Problems()
-        assert gateway.store is not None
-        gateway.store.start()
-        async with asyncio.timeout(DEADLINE):
-            while not gateway.store.health.is_up:  # noqa: ASYNC110 - it notifies nobody
-                await asyncio.sleep(0.002)
-        await post(gateway, "/v1/chat/completions", write({**CHATTED, "model": "openai-chat"}))
-        async with asyncio.timeout(DEADLINE):
-            while not (page := await gateway.store.requests(RequestQuery())).items:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        path = f"/inspector/api/streams/{page.items[0].id}/replay"
-        endpoint = Endpoint(path, "inspector", CHANGES, {})
-        for steps, (name, value) in itertools.product(steps_in(CHANGES), VALUES.items()):
-            body = twin_of(CHANGES)
-            replace(body, steps, value)
-            await problems.ask(gateway, endpoint, write(body), what=f"{steps} = {name}")
+@pytest.mark.leaves_files
+async def test_every_field_of_the_playground_may_be_of_any_type(tmp_path: Path) -> None:
+    gateway, problems = make_gateway(tmp_path), Problems()
+    for path in ("/inspector/api/parse", "/inspector/api/formats"):
+        endpoint = Endpoint(path, "inspector", PLAY, {})
+        for number, (what, steps, value) in enumerate(variants(PLAY)):
+            if SAMPLES or len(steps) == 1 or number % 5 == 0:
+                body = twin_of(PLAY)
+                replace(body, steps, value)
+                await problems.ask(gateway, endpoint, write(body), what=f"{path} {what}")
         for name, pieces in BODIES.items():
-            await problems.ask(gateway, endpoint, *pieces, what=name)
-        problems.check()
-        assert problems.statuses[200]
-        await gateway.close()
+            await problems.ask(gateway, endpoint, *pieces, what=f"{path} {name}")
+    problems.check()
+    assert problems.statuses[200]
+    await gateway.close()
 
-    asyncio.run(main())
+
+@pytest.mark.leaves_files
+async def test_every_option_of_a_replay_may_be_of_any_type(tmp_path: Path) -> None:
+    gateway, problems = make_gateway(tmp_path, store=True), Problems()
+    assert gateway.store is not None
+    gateway.store.start()
+    async with asyncio.timeout(DEADLINE):
+        while not gateway.store.health.is_up:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.002)
+    await post(gateway, "/v1/chat/completions", write({**CHATTED, "model": "openai-chat"}))
+    async with asyncio.timeout(DEADLINE):
+        while not (page := await gateway.store.requests(RequestQuery())).items:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    path = f"/inspector/api/streams/{page.items[0].id}/replay"
+    endpoint = Endpoint(path, "inspector", CHANGES, {})
+    for steps, (name, value) in itertools.product(steps_in(CHANGES), VALUES.items()):
+        body = twin_of(CHANGES)
+        replace(body, steps, value)
+        await problems.ask(gateway, endpoint, write(body), what=f"{steps} = {name}")
+    for name, pieces in BODIES.items():
+        await problems.ask(gateway, endpoint, *pieces, what=name)
+    problems.check()
+    assert problems.statuses[200]
+    await gateway.close()

@@ -103,12 +103,12 @@ def converse(claude: Any, *content: Any, model: str = "m", **more: Any) -> Any:
 
 
 def omitted(headers: Any) -> list[str]:
-    """Give what the answer's header says that the model did not get."""
+    """Return what the answer's header says that the model did not get."""
     return [one for one in headers["x-penstock"].split("; ") if one.endswith("omitted")]
 
 
 def notes_of(served: Served, headers: Any) -> dict[str, Any]:
-    """Give what the log notes of an answer, once it has been written."""
+    """Return what the log notes of an answer, once it has been written."""
     path = f"/v1/requests/{headers['x-request-id']}"
     until(lambda: ask(served, path).json.get("notes"))
     notes: dict[str, Any] = ask(served, path).json["notes"]
@@ -250,7 +250,7 @@ def test_what_cannot_be_said_is_named_in_the_header_and_to_the_model(
             "content: document omitted",
         ]
         assert "[document omitted]" in json.dumps(sent(actor))
-        assert "tools: web_search" in notes_of(served, answer.headers)["left_out"]
+        assert "tools: web_search" in notes_of(served, answer.headers)["omitted_fields"]
 
 
 def test_a_file_of_text_from_a_responses_client_is_written_as_text(gpt: Any, actor: Actor) -> None:
@@ -355,7 +355,7 @@ def test_references_to_items_are_resolved(gpt: Any, actor: Actor, *, stream: boo
     call = first.output[-1]
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
     references = [{"type": "item_reference", "id": item.id} for item in first.output]
-    references[1].pop("type")  # which may be left out
+    references[1].pop("type")  # which may be omitted
     again = [asked, *references, result]
     assert gpt.responses.create(input=again, **fields).output_text == "Fine."
     _, made, back = sent(actor)

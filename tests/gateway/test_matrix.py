@@ -1,7 +1,7 @@
-"""Every client API to every upstream API: the same answer comes out, in lawful words.
+"""Every client API to every upstream API: the same response comes out, in a valid form.
 
 The upstream says one message; what the client reads, by penstock's own decoder of its API, must be
-the same message: text, thoughts, calls of the upstream's own and calls that it printed as text.
+the same message: text, reasoning, native calls and calls that it printed as text.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from gateway.serving import (
 )
 from models.loopback_servers import Reply, stream_of
 from penstock.gateway.errors import HTTPError
-from penstock.gateway.http_exchange import read_object
+from penstock.gateway.http_exchange import MAX_CONTAINERS, parse_object
 
 STREAM = stream_of("openai-chat")
 CHAT = CLIENTS["openai-chat"]
@@ -166,7 +166,8 @@ def test_a_body_nests_two_hundred_levels(served: Served) -> None:
 def test_a_body_that_nests_deeper_than_python_can_is_refused(served: Served, depth: int) -> None:
     answer = ask(served, CHAT, nested(depth))
     assert answer.status == 400
-    assert "200 levels" in answer.json["error"]["message"]
+    expected = "200 levels" if depth < MAX_CONTAINERS else "brackets"
+    assert expected in answer.json["error"]["message"]
 
 
 def flat(size: int) -> bytes:
@@ -179,14 +180,14 @@ def test_deep_bodies_are_refused_in_no_more_time_than_flat_ones_are_read(depth: 
     def seconds(data: bytes) -> float:
         began = time.process_time()
         with suppress(HTTPError):
-            read_object(data, 200)
+            parse_object(data, 200)
         return time.process_time() - began
 
     deep = nested(depth)
     with pytest.raises(HTTPError):
-        read_object(deep, 200)
+        parse_object(deep, 200)
     level = flat(len(deep))
-    assert read_object(level, 200)["odd"]
+    assert parse_object(level, 200)["odd"]
     refused, read = (min(seconds(data) for _ in range(5)) for data in (deep, level))
     assert refused < 5 * read
 
@@ -202,8 +203,23 @@ def test_a_name_of_a_tool_or_property_has_256_characters_at_most(served: Served,
         answer = ask(served, CHAT, {**HELLO, "tools": [{**tool, "function": named}]})
         assert answer.status == status
         if status == 400:
-            assert b"at most 256 characters" in answer.body
+            assert b"longer than 256 characters" in answer.body
             assert len(answer.body) < 1_000
+
+
+@pytest.mark.parametrize("api", CLIENTS)
+def test_a_chosen_tool_has_a_name_of_256_characters_at_most(served: Served, api: str) -> None:
+    for size, status in ((256, 200), (257, 400), (1_500_000, 400)):
+        choice: dict[str, Any] = {"type": "function", "name": "n" * size}
+        if api == "anthropic":
+            choice["type"] = "tool"
+        elif api == "openai-chat":
+            choice = {"type": "function", "function": {"name": "n" * size}}
+        answer = ask(
+            served, CLIENTS[api], request_of(api, "m", tools=tools_of(api), tool_choice=choice)
+        )
+        assert answer.status == status
+        assert status == 200 or b"longer than 256 characters" in answer.body
 
 
 def test_a_request_has_1024_tools_at_most(served: Served) -> None:

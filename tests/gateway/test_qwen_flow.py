@@ -97,7 +97,7 @@ def streamed(served: Served, **more: Any) -> Answer:
 
 
 def chunks_of(answer: Answer) -> list[dict[str, Any]]:
-    """Give the chunks of a lawful stream, with neighbouring text made one."""
+    """Return the chunks of a valid stream, with neighbouring text joined."""
     assert apis.check("openai-chat", answer.body) == []
     *frames, done, rest = answer.body.decode().split("\n\n")
     assert (done, rest) == ("data: [DONE]", "")
@@ -118,7 +118,7 @@ def _is_text(chunk: dict[str, Any]) -> bool:
 
 
 def as_told(answer: Answer, *choices: tuple[dict[str, Any], str | None]) -> list[dict[str, Any]]:
-    """Give the chunks that the document shows: deltas, and why it ended."""
+    """Return the chunks that the document shows: deltas, and why it ended."""
     (created,) = {chunk["created"] for chunk in chunks_of(answer)}
     head = {
         "id": f"chatcmpl-{answer.headers['x-request-id']}",
@@ -133,7 +133,7 @@ def as_told(answer: Answer, *choices: tuple[dict[str, Any], str | None]) -> list
 
 
 def whole_of(answer: Answer, message: dict[str, Any], finish: str) -> dict[str, Any]:
-    """Give the complete answer that the document stores, without its tokens."""
+    """Return the complete answer that the document stores, without its tokens."""
     stream = chunks_of(answer)[0]
     return {
         **{name: stream[name] for name in ("id", "created", "model")},
@@ -176,7 +176,7 @@ def test_the_example_comes_out_as_its_chunks_and_its_record(scene: Scene, served
     assert (record["state"], record["finish"], record["calls"]) == ("done", "tool_use", 1)
     assert (record["input_tokens"], record["output_tokens"]) == (25, 15)
     assert record["request"] == asks(QUESTION)
-    assert record["raw"][record["notes"]["answers"][-1] :] == COUNTED
+    assert record["raw"][record["notes"]["response_starts"][-1] :] == COUNTED
     session = ask(served, f"/v1/sessions/{record['session']}").json
     assert (session["chat_id"], session["parent_id"]) == ("chat-123", "parent-456")
     assert session["data"]["response_id"] == "resp-789"

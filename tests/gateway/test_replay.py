@@ -23,9 +23,9 @@ from gateway.serving import (
     until,
     upstream_table,
 )
-from models.loopback_servers import STALL, Reply, refusal, run, stream_of, streamed
+from models.loopback_servers import STALL, Reply, refusal, stream_of, streamed
 from penstock.errors import UsageError
-from penstock.gateway.replay import Replay, replay, split_raw
+from penstock.gateway.replay import replay, split_raw
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from penstock.store import RequestDetail, StoreError
 
@@ -100,12 +100,8 @@ def logged(served: Served, actors: dict[str, Actor]) -> RequestDetail:
     return asked(served, "openai-chat")
 
 
-def read(detail: RequestDetail, **changes: Any) -> Replay:
-    return run(replay(detail, **changes))
-
-
 @pytest.mark.parametrize("upstream", UPSTREAMS)
-def test_a_stream_of_every_api_is_read_again_as_it_was(
+async def test_a_stream_of_every_api_is_read_again_as_it_was(
     served: Served, actors: dict[str, Actor], upstream: str
 ) -> None:
     call = WEB if upstream == "qwen" else HERMES
@@ -114,7 +110,8 @@ def test_a_stream_of_every_api_is_read_again_as_it_was(
         (model, stream) for model in (upstream, f"{upstream}-words") for stream in (True, False)
     ]
     ids = [asked_id(served, model, stream=stream) for model, stream in ways]
-    for again in [read(detail_of(served, id_)) for id_ in ids]:
+    for id_ in ids:
+        again = await replay(detail_of(served, id_))
         assert again.differences == []
         assert [call.name for call in again.then.tool_calls] == ["get_weather"]
         assert again.now.tool_calls[0].arguments == PARIS
@@ -122,24 +119,24 @@ def test_a_stream_of_every_api_is_read_again_as_it_was(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_thoughts_and_native_calls_are_the_same_for_clients_of_every_api(
+async def test_thoughts_and_native_calls_are_the_same_for_clients_of_every_api(
     served: Served, actors: dict[str, Actor], client: str
 ) -> None:
     actors["openai-chat"].say(
         answer_of(Thinking("Two cities."), Text("Both."), ToolCall("c1", "get_weather", PARIS))
     )
-    again = read(asked(served, "openai-chat", client))
+    again = await replay(asked(served, "openai-chat", client))
     assert again.differences == []
     assert again.now.thinking == "Two cities."
     assert len(again.now.tool_calls) == 1
 
 
-def test_another_format_shows_the_call_as_the_text_that_it_is_then(
+async def test_another_format_shows_the_call_as_the_text_that_it_is_then(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["openai-chat"].say(answer_of(Text(f"Now.\nLook: {HERMES}")))
     detail = asked(served, "openai-chat")
-    again = read(detail, format="pythonic")
+    again = await replay(detail, format="pythonic")
     assert [one.what for one in again.differences] == ["text", "call 1", "end"]
     text, call, end = (one.lines() for one in again.differences)
     assert text == ["  Now.", "- Look:", f"+ Look: {HERMES}"]
@@ -147,111 +144,112 @@ def test_another_format_shows_the_call_as_the_text_that_it_is_then(
     assert end == ["- tool_use", "+ stop"]
 
 
-def test_options_that_held_then_hold_again(served: Served, actors: dict[str, Actor]) -> None:
+async def test_options_that_held_then_hold_again(served: Served, actors: dict[str, Actor]) -> None:
     actors["openai-chat"].say(answer_of(Text(HERMES)))
-    whole = read(asked(served, "openai-chat-words"))
-    live = read(asked(served, "openai-chat"))
+    whole = await replay(asked(served, "openai-chat-words"))
+    live = await replay(asked(served, "openai-chat"))
     assert whole.differences == live.differences == []
     assert len(live.events) > len(whole.events) or live.events != whole.events
 
 
-def test_what_was_mended_is_the_same_and_shown_where_it_is_not(
+async def test_what_was_mended_is_the_same_and_shown_where_it_is_not(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["openai-chat"].say(answer_of(Text(BROKEN)))
     detail = asked(served, "openai-chat-words")
     assert detail.row.repairs
-    assert read(detail).differences == []
-    unmended = read(detail, repair=False)
+    assert (await replay(detail)).differences == []
+    unmended = await replay(detail, repair=False)
     assert "call 1" in [one.what for one in unmended.differences]
     assert unmended.complaints
 
 
-def test_calls_of_qwen_are_mended_no_more_than_they_were(
+async def test_calls_of_qwen_are_mended_no_more_than_they_were(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["qwen"].say(answer_of(Text("<get_weather>\n<city>Paris</city>\n<days>3")))
-    again = read(asked(served, "qwen"))
+    again = await replay(asked(served, "qwen"))
     assert again.differences == []
     assert again.then.tool_calls == []
 
 
-def test_tools_none_leaves_text_as_text(served: Served, actors: dict[str, Actor]) -> None:
+async def test_tools_none_leaves_text_as_text(served: Served, actors: dict[str, Actor]) -> None:
     actors["openai-chat"].say(answer_of(Text(HERMES)))
-    again = read(asked(served, "openai-chat"), parse=False)
+    again = await replay(asked(served, "openai-chat"), parse=False)
     assert again.now.text == HERMES
 
 
-def test_reasoning_none_leaves_thoughts_in_the_text(
+async def test_reasoning_none_leaves_thoughts_in_the_text(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["openai-chat"].say(answer_of(Text("<think>Tides.</think>At six.")))
     detail = asked(served, "openai-chat")
-    assert read(detail).now.thinking == "Tides."
-    assert [one.what for one in read(detail, reasoning="none").differences] == ["thinking", "text"]
+    assert (await replay(detail)).now.thinking == "Tides."
+    plain = await replay(detail, reasoning="none")
+    assert [one.what for one in plain.differences] == ["thinking", "text"]
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
-def test_an_answer_that_came_with_the_second_try_is_the_one_that_is_read(
+async def test_an_answer_that_came_with_the_second_try_is_the_one_that_is_read(
     served: Served, actors: dict[str, Actor], upstream: str
 ) -> None:
     busy = refusal(503, {"error": {"message": "busy"}}, retry_after="0")
     actors[upstream].play(busy, streamed(upstream, answer_of(Text("At six."))))
     detail = asked(served, upstream)
     assert b"busy" in detail.raw
-    again = read(detail)
+    again = await replay(detail)
     assert again.differences == []
     assert again.now.text == "At six."
 
 
-def test_a_call_that_was_sent_back_is_sent_back_again(
+async def test_a_call_that_was_sent_back_is_sent_back_again(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     wrong = '<tool_call>{"name": "get_weather", "arguments": {"days": "many"}}</tool_call>'
     answers = [streamed("openai-chat", answer_of(Text(text))) for text in (wrong, HERMES)]
     actors["openai-chat"].play(*answers)
     detail = asked(served, "strict")
-    again = read(detail)
+    again = await replay(detail)
     assert again.differences == []
     assert [call.arguments for call in again.now.tool_calls] == [PARIS]
-    one = structs.replace(detail, notes={**detail.notes, "answers": []})
-    assert read(one).now.error is not None  # no second answer is known
+    one = structs.replace(detail, notes={**detail.notes, "response_starts": []})
+    assert (await replay(one)).now.error is not None  # no second answer is known
 
 
-def test_a_refusal_of_the_upstream_is_the_same_refusal(
+async def test_a_refusal_of_the_upstream_is_the_same_refusal(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["openai-chat"].play(refusal(400, {"error": {"message": "no such thing"}}))
     detail = asked(served, "openai-chat")
     assert detail.row.state == "failed"
-    assert read(detail).differences == []
+    assert (await replay(detail)).differences == []
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "ollama"])
-def test_a_refusal_in_no_words_of_the_api_is_the_same_refusal(
+async def test_a_refusal_in_no_words_of_the_api_is_the_same_refusal(
     served: Served, actors: dict[str, Actor], api: str
 ) -> None:
     page = b"<html><body><h1>502 Bad Gateway</h1>\n{nginx}</body></html>"
     actors[api].play(Reply([], 502, {"content-type": "text/html"}, page))
     detail = asked(served, api)
     assert (detail.row.state, detail.row.status) == ("failed", 502)
-    again = read(detail)
+    again = await replay(detail)
     assert again.differences == []
     assert again.now.error is not None
     assert "Bad Gateway" in again.now.error.message
 
 
-def test_a_stream_that_was_cut_ends_in_the_same_way(
+async def test_a_stream_that_was_cut_ends_in_the_same_way(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     data = stream_of("openai-chat", answer_of(Text("At six, they say.")))
     actors["openai-chat"].play(Reply([data[: len(data) // 2], "cut"]))
     detail = asked(served, "openai-chat")
     assert detail.row.state == "failed"
-    assert read(detail).differences == []
+    assert (await replay(detail)).differences == []
 
 
-def test_of_an_answer_whose_client_left_only_what_it_was_told_counts(
+async def test_of_an_answer_whose_client_left_only_what_it_was_told_counts(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     data = stream_of("openai-chat", answer_of(Text("At six, they say.")))
@@ -262,29 +260,31 @@ def test_of_an_answer_whose_client_left_only_what_it_was_told_counts(
         assert response.read(10)
     detail = detail_of(served, id_)
     assert detail.row.state == "aborted"
-    assert read(detail).differences == []
+    assert (await replay(detail)).differences == []
 
 
-def test_a_request_of_the_older_endpoint_is_read_again(
+async def test_a_request_of_the_older_endpoint_is_read_again(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["openai-chat"].say(answer_of(Text("At six.")))
     answer = ask(served, "/v1/completions", {"model": "openai-chat", "prompt": "When?"})
-    assert read(detail_of(served, answer.headers["x-request-id"])).differences == []
+    assert (await replay(detail_of(served, answer.headers["x-request-id"]))).differences == []
 
 
-def test_each_of_several_choices_is_read_again(served: Served, actors: dict[str, Actor]) -> None:
+async def test_each_of_several_choices_is_read_again(
+    served: Served, actors: dict[str, Actor]
+) -> None:
     actors["openai-chat"].say(answer_of(Text(f"One. {HERMES}")))
     first = asked(served, "openai-chat", n=2)
-    assert read(first).differences == []
-    assert read(detail_of(served, f"{first.row.id}.1")).differences == []
+    assert (await replay(first)).differences == []
+    assert (await replay(detail_of(served, f"{first.row.id}.1"))).differences == []
 
 
 # --- what cannot be read again ---
 
 
-def test_the_scripted_model_is_read_again_as_what_it_would_have_sent(served: Served) -> None:
-    assert read(asked(served, "demo")).differences == []
+async def test_the_scripted_model_is_read_again_as_what_it_would_have_sent(served: Served) -> None:
+    assert (await replay(asked(served, "demo"))).differences == []
 
 
 @pytest.mark.parametrize(
@@ -299,49 +299,49 @@ def test_the_scripted_model_is_read_again_as_what_it_would_have_sent(served: Ser
         ({"upstream_api": "local"}, "answered by 'local': a model in the process"),
     ],
 )
-def test_why_a_request_cannot_be_read_again_is_said(
+async def test_why_a_request_cannot_be_read_again_is_said(
     logged: RequestDetail, changes: dict[str, Any], why: str
 ) -> None:
     of_row = {name: value for name, value in changes.items() if hasattr(logged.row, name)}
     rest = {name: value for name, value in changes.items() if name not in of_row}
     changed = structs.replace(logged, row=structs.replace(logged.row, **of_row), **rest)
     with pytest.raises(UsageError, match=why):
-        read(changed)
+        await replay(changed)
 
 
 @pytest.mark.parametrize(
     "changes", [{"format": "hermez"}, {"arguments": "later"}, {"tools": "x"}, {"reasoning": "?"}]
 )
-def test_an_option_that_cannot_be_is_refused(
+async def test_an_option_that_cannot_be_is_refused(
     logged: RequestDetail, changes: dict[str, str]
 ) -> None:
     with pytest.raises(UsageError):
-        read(logged, **changes)
+        await replay(logged, **changes)
 
 
-def test_a_log_whose_bytes_were_spoiled_is_read_without_a_fall(logged: RequestDetail) -> None:
+async def test_a_log_whose_bytes_were_spoiled_is_read_without_a_fall(logged: RequestDetail) -> None:
     spoiled = structs.replace(
         logged,
         raw=b"\xff\x00 no stream",
         events=b'{"type":"text_delta"}\n{nonsense',
         timeline=b"\x01\x02\x03",
         request=b"[",
-        notes={"options": {"unknown": 1}, "answers": ["x"]},
+        notes={"options": {"unknown": 1}, "response_starts": ["x"]},
     )
-    assert read(spoiled).now.error is not None
+    assert (await replay(spoiled)).now.error is not None
 
 
-def test_a_stream_that_is_cut_anywhere_is_read_without_a_fall(
+async def test_a_stream_that_is_cut_anywhere_is_read_without_a_fall(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["openai-chat"].say(answer_of(Text(f"Let me look. {HERMES}")))
     detail = asked(served, "openai-chat")
     for end in range(1, len(detail.raw), 97):
-        again = read(structs.replace(detail, raw=detail.raw[:end], timeline=b""))
+        again = await replay(structs.replace(detail, raw=detail.raw[:end], timeline=b""))
         assert all(call.arguments == PARIS for call in again.now.tool_calls if call.complete)
 
 
-def test_where_the_log_says_how_answers_begin_each_is_read_for_itself(
+async def test_where_the_log_says_how_answers_begin_each_is_read_for_itself(
     served: Served, actors: dict[str, Actor]
 ) -> None:
     actors["ollama"].say(answer_of(Text("At six.")))
@@ -351,11 +351,13 @@ def test_where_the_log_says_how_answers_begin_each_is_read_for_itself(
         detail,
         raw=refused + detail.raw,
         timeline=array("I", [0, len(refused)]).tobytes() + detail.timeline,
-        notes={**detail.notes, "answers": [0, 0, len(refused)]},
+        notes={**detail.notes, "response_starts": [0, 0, len(refused)]},
     )
-    assert read(twice).differences == []
-    assert read(structs.replace(twice, timeline=b"")).differences == []
-    assert read(structs.replace(twice, notes={**detail.notes, "answers": [0]})).differences
+    assert (await replay(twice)).differences == []
+    assert (await replay(structs.replace(twice, timeline=b""))).differences == []
+    assert (
+        await replay(structs.replace(twice, notes={**detail.notes, "response_starts": [0]}))
+    ).differences
 
 
 def test_pieces_are_those_of_the_timeline_where_it_fits() -> None:

@@ -1,4 +1,4 @@
-"""Two readings of one answer are told apart, line by line."""
+"""Differences between two results for one response, line by line."""
 
 from __future__ import annotations
 

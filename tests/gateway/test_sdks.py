@@ -221,6 +221,41 @@ def test_a_stream_that_breaks_is_an_exception_and_no_answer(
         respond(gpt, SAID, stream=True)
 
 
+def ending(finish: str = "") -> Reply:
+    """Say hello, and end with *finish*; without one, in the middle."""
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"content": "Hello"}}]}]
+    if finish:
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    frames = [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks]
+    return Reply([*frames, b"data: [DONE]\n\n"] if finish else [*frames, CUT])
+
+
+ENDINGS = {
+    "stop": ("response.completed", "completed"),
+    "length": ("response.incomplete", "max_output_tokens"),
+    "content_filter": ("response.incomplete", "content_filter"),
+    "": ("response.failed", "server_error"),
+}
+
+
+@pytest.mark.parametrize(("finish", "expected"), ENDINGS.items(), ids=[*[*ENDINGS][:-1], "cut"])
+def test_every_end_of_a_response_can_be_read_from_its_last_event(
+    gpt: Any, actor: Actor, finish: str, expected: tuple[str, str]
+) -> None:
+    actor.play(ending(finish))
+    with gpt.responses.stream(model="m", input=SAID) as stream:
+        last = [*stream][-1]
+        if finish == "stop":
+            assert stream.get_final_response().output_text == "Hello"
+        else:  # The library knows no other end than a completed response.
+            with pytest.raises(RuntimeError, match=r"response\.completed"):
+                stream.get_final_response()
+    found = last.response
+    reason = found.incomplete_details.reason if found.incomplete_details else found.status
+    assert (last.type, found.error.code if found.error else reason) == expected
+    assert found.output_text == "Hello"
+
+
 def test_a_body_that_is_too_long_is_told_so(gpt: Any) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
         chat(gpt, [{"role": "user", "content": "x" * 11_000_000}], stream=False)
@@ -231,7 +266,7 @@ def test_a_body_that_is_too_long_is_told_so(gpt: Any) -> None:
 
 
 def native(*arguments: str, text: str = "I look.") -> Reply:
-    """Say *text* and call `get_weather` natively with each of *arguments*."""
+    """Respond with *text* and call `get_weather` natively with each of *arguments*."""
     calls = [
         {"index": n, "id": f"call_{n}", "function": {"name": "get_weather", "arguments": said}}
         for n, said in enumerate(arguments)
@@ -300,7 +335,7 @@ def test_a_printed_call_that_is_broken_stays_text_in_a_whole_answer(gpt: Any, ac
     assert choice.message.content == f"I look. {printed}"
 
 
-# --- tokens that nobody counted ---
+# --- tokens that were not counted ---
 
 
 @both

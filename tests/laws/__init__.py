@@ -1,8 +1,8 @@
 """The eleven laws of penstock as property checks that any parser, decoder or encoder plugs into.
 
 A check takes a way to make a fresh subject and what to feed it, and fails with the law's name.
-`strategies` has the inputs: cuts, markup soup, lawful event sequences. A new format, decoder or
-encoder is lawful when it passes all the checks that apply to its kind:
+`strategies` has the inputs: cuts, markup soup, valid event sequences. A new format, decoder or
+encoder is correct when it passes all the checks that apply to its kind:
 
 ====  ===========  =========================================================  ==================
 law   name         check                                                      applies to
@@ -16,7 +16,7 @@ law   name         check                                                      ap
 7     honest ends  `check_honest_end`                                         decoders
 8     round trip   `check_round_trip`                                         formats, encoders
 9     bounded      `check_bounded`, `check_bounded_holdback`                  decoders, readers
-10    lawful out   `check_lawful_out`                                         encoders
+10    valid out    `check_lawful_out`                                         encoders
 11    exact        `damage.outcome` is never "corrupted"                      formats
 ====  ===========  =========================================================  ==================
 

@@ -123,7 +123,7 @@ class Damaged(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of a rendered call, with the white space that follows it left out."""
+    """A piece of a rendered call, without the white space that follows it."""
 
     start: int
     end: int
@@ -191,7 +191,7 @@ def pieces_of(text: str) -> list[Piece]:
 
 
 def read_damaged(fmt: Format, text: str, setting: Setting) -> list[ToolCall]:
-    """Return the calls that are read out of *text*, complete or not; the model ended by itself."""
+    """Return the calls that are read out of *text*, complete or not; the response ended."""
     parser = Parser(
         setting.reader or fmt,
         TOOLS,

@@ -25,7 +25,7 @@ _SAID: Final[dict[type[Event], Callable[[Any], str]]] = {
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
-    """Join neighbouring deltas of one block, without `raw`; empty deltas are left out."""
+    """Join neighbouring deltas of one block, without `raw`; empty deltas are dropped."""
     result: list[Event] = []
     for (kind, index), run in groupby(events, _kind_and_block):
         if kind not in _SAID:
@@ -41,7 +41,7 @@ def without_raw(events: Iterable[Event]) -> list[Event]:
 
 
 def raw_by_block(events: Iterable[Event]) -> dict[int, str]:
-    """Join `raw` per block; an event without an index counts for what stands between blocks."""
+    """Join `raw` per block; an event without an index counts as text between blocks."""
     pieces: dict[int, list[str]] = {}
     for event in events:
         if event.raw:
@@ -50,7 +50,7 @@ def raw_by_block(events: Iterable[Event]) -> dict[int, str]:
 
 
 def has_empty_delta(events: Iterable[Event]) -> bool:
-    """Tell whether a delta among *events* adds nothing, so that `merged` leaves it out."""
+    """Return whether a delta among *events* adds nothing, so that `merged` drops it."""
     return any(type(event) in _SAID and not _SAID[type(event)](event) for event in events)
 
 

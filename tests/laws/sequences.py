@@ -48,7 +48,7 @@ _KINDS = ["provider", "transport", "truncated", "malformed", "refusal", "filter"
 
 
 def sequences(seed: int, number: int) -> Iterator[tuple[list[Event], AssistantMessage]]:
-    """Give *number* lawful sequences, each with the message that it folds into."""
+    """Yield *number* valid sequences, each with the message that it folds into."""
     random = Random(seed)
     for _ in range(number):
         message = _message(random)
@@ -107,7 +107,7 @@ def _events(random: Random, message: AssistantMessage) -> list[Event]:
 
 
 def _go_on(random: Random, waiting: list[list[Event]], events: list[Event]) -> None:
-    """Let one of the open blocks go on by a while."""
+    """Continue one of the open blocks."""
     block = random.choice(waiting)
     steps = random.randrange(1, 6)
     events += block[:steps]

@@ -1,4 +1,4 @@
-"""What the laws are tried on: JSON values, cuts, markup soup, lawful event sequences."""
+"""What the laws are tried on: JSON values, cuts, markup soup, valid event sequences."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def damaged(draw: DrawFn, texts: Sequence[str], markers: Sequence[str]) -> str:
 
 @st.composite
 def event_sequences(draw: DrawFn) -> tuple[list[Event], AssistantMessage]:
-    """A whole lawful sequence and the message that it must fold into."""
+    """A whole valid sequence and the message that it must fold into."""
     message = draw(_messages())
     events: list[Event] = [MessageStart(message.id, message.model)]
     for group in draw(_groups(message.content)):

@@ -55,7 +55,7 @@ class Scenario:
         return [f"{n};" for n in range(self.pieces)]
 
     def said(self) -> list[str]:
-        """Give the pieces of text."""
+        """Return the pieces of text."""
         if self.words:
             return cut(self.words, self.pieces)
         if self.mode == "think":
@@ -72,11 +72,11 @@ class Scenario:
         return cut(f"Reading now.\n<read_file>\n{inner}\n</read_file>", self.pieces)
 
     def thought(self) -> list[str]:
-        """Give the pieces of thinking."""
+        """Return the pieces of thinking."""
         return self.numbers[: self.pieces // 2] if self.mode == "think" else []
 
     def calls(self) -> Iterator[tuple[int, list[str]]]:
-        """Give the number of each native call, and its arguments in pieces."""
+        """Return the number of each native call, and its arguments in pieces."""
         for number, arguments in enumerate(self.arguments):
             if self.mode in ("native", "par"):
                 yield number, cut(json.dumps(arguments, ensure_ascii=False), self.pieces)
@@ -103,7 +103,7 @@ def cut(text: str, pieces: int) -> list[str]:
 
 
 def script(api: str, words: str = "") -> Callable[[Seen], Reply]:
-    """Give a server of *api* that answers by the name of the model, or says *words*."""
+    """Return a server of *api* that answers by the name of the model, or says *words*."""
 
     def answer(seen: Seen) -> Reply:
         if seen.path == "/api/v2/chats/new":
@@ -117,7 +117,7 @@ def script(api: str, words: str = "") -> Callable[[Seen], Reply]:
 
 
 def reply(api: str, asked: Scenario) -> Reply:
-    """Give the answer of a server of *api*."""
+    """Return the answer of a server of *api*."""
     if asked.fault.startswith("http"):
         planned = {"error": {"message": "planned", "type": "server_error"}}
         return refusal(int(asked.fault[4:]), planned, retry_after="1")

@@ -7,19 +7,17 @@ see when the client hangs up. `run` runs a test and counts what it leaves behind
 from __future__ import annotations
 
 import asyncio
-import gc
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from penstock import _json, apis
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.messages import AssistantMessage, Text, ToolCall, Usage
 
 T = TypeVar("T")
@@ -73,17 +71,21 @@ Script = Reply | Callable[[Seen], Reply]
 class Upstream:
     """A server; `seen` is what arrived, `hung_up` says when clients left before the end.
 
-    It answers by *script*, one after the other, and by the last of them from then on.
+    It answers by *script*, one after the other, and by the last of them from then on. With
+    *forgets*, it closes a connection on which a second request arrives, without a response, as
+    llama.cpp does after a streamed response.
     """
 
-    def __init__(self, *script: Script) -> None:
+    def __init__(self, *script: Script, forgets: bool = False) -> None:
+        self.forgotten = 0
+        self._forgets = forgets
         self.url = ""
         self.seen: list[Seen] = []
         self.hung_up: list[float] = []
         self.connections = 0
         self.open = 0
         self.arrived = asyncio.Event()  # a request
-        self.stalls = asyncio.Event()  # what stands before a stall has been sent
+        self.stalls = asyncio.Event()  # what precedes a stall has been sent
         self.left = asyncio.Event()  # a client has hung up
         self.alone = asyncio.Event()  # no connection is open any more
         self._script = list(script)
@@ -99,7 +101,10 @@ class Upstream:
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 while await self._answer(reader, writer):
-                    pass
+                    if self._forgets:
+                        await read_request(reader)
+                        self.forgotten += 1
+                        break
         finally:
             self.open -= 1
             if not self.open:
@@ -123,7 +128,7 @@ class Upstream:
     async def _take(
         self, step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        """Take a step; tell whether the answer goes on."""
+        """Take a step; return whether the response continues."""
         if isinstance(step, bytes):
             writer.write(b"%x\r\n%s\r\n" % (len(step), step))
             await writer.drain()
@@ -139,7 +144,7 @@ class Upstream:
         return False
 
     async def _sees_close(self, reader: asyncio.StreamReader, seconds: float | None) -> bool:
-        """Wait for the client to close, for *seconds* at most; tell whether it did."""
+        """Wait for the client to close, for *seconds* at most; return whether it did."""
         try:
             async with asyncio.timeout(seconds):
                 while await reader.read(1024):
@@ -172,9 +177,11 @@ def _head(reply: Reply) -> bytes:
 
 
 @asynccontextmanager
-async def serving(*script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Upstream]:
+async def serving(
+    *script: Script, tls: ssl.SSLContext | None = None, forgets: bool = False
+) -> AsyncIterator[Upstream]:
     """Run a server that answers by *script*."""
-    upstream = Upstream(*script)
+    upstream = Upstream(*script, forgets=forgets)
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     upstream.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
@@ -191,22 +198,22 @@ async def serving(*script: Script, tls: ssl.SSLContext | None = None) -> AsyncIt
 
 
 def stream_of(api: str, message: AssistantMessage = ANSWER) -> bytes:
-    """Give *message* as a stream of *api*."""
+    """Return *message* as a stream of *api*."""
     encoder = apis.get(api).encoder(model="m", id="msg_1")
-    data = b"".join(encoder.encode(event) for event in events_of(message)) + encoder.finish()
+    data = b"".join(encoder.encode(event) for event in message_events(message)) + encoder.finish()
     assert apis.check(api, data) == []
     return data
 
 
 def streamed(api: str, message: AssistantMessage = ANSWER) -> Reply:
-    """Give *message* in a few pieces."""
+    """Return *message* in a few pieces."""
     data = stream_of(api, message)
     size = max(1, len(data) // 5)
     return Reply([data[at : at + size] for at in range(0, len(data), size)])
 
 
 def whole(api: str, message: AssistantMessage = ANSWER) -> Reply:
-    """Give *message* in one piece, as JSON."""
+    """Return *message* in one piece, as JSON."""
     body = _json.encode(apis.get(api).write_response(message))
     return Reply(whole=body, headers={"content-type": "application/json"})
 
@@ -225,7 +232,7 @@ NEW_CHAT = Reply(
 
 
 def script_for(api: str, *script: Script) -> list[Script]:
-    """Give *script*; a server of chat.qwen.ai begins a chat besides, whenever it is asked to."""
+    """Return *script*; a server of chat.qwen.ai begins a chat besides, whenever it is asked to."""
     rest = Upstream(*script)
 
     def choose(seen: Seen) -> Reply:
@@ -243,36 +250,3 @@ def call_of(name: str, **arguments: Any) -> AssistantMessage:
         stop_reason="tool_use",
         usage=Usage(input=20, output=9, total=29),
     )
-
-
-# --- how a test is run ---
-
-
-Loops = Callable[[], asyncio.AbstractEventLoop]
-"""Makes an event loop."""
-
-
-def run(main: Coroutine[Any, Any, T], loops: Loops | None = None) -> T:
-    """Run *main*; fail if it leaves a task or a file descriptor."""
-    before = descriptors()
-    with asyncio.Runner(loop_factory=loops) as runner:
-        result = runner.run(_counted(main))
-    if descriptors() > before:
-        gc.collect()  # What is only garbage is no leak: a warning would tell if it were.
-    assert descriptors() <= before, "a socket was left open"
-    return result
-
-
-def descriptors() -> int:
-    """Count the files and sockets that are open in this process."""
-    return sum(1 for _ in Path("/dev/fd").iterdir())
-
-
-async def _counted(main: Coroutine[Any, Any, T]) -> T:
-    async with asyncio.timeout(10):
-        result = await main
-    for _ in range(3):
-        await asyncio.sleep(0)
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    assert not left, f"a task was left behind: {left}"
-    return result

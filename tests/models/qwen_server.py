@@ -8,13 +8,14 @@ behaves so: nobody here has an account.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
-from models.loopback_servers import Reply, Seen, Upstream, run, serving
+from async_runner import run
+from models.loopback_servers import Reply, Seen, Upstream, serving
 from penstock import Request, _json
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, Text, ToolResult
@@ -91,7 +92,7 @@ Answer = str | bytes | list[Any] | Reply | Callable[[Told], Reply]
 
 
 class QwenServer:
-    """Answers by *answers*, one after the other; the last goes on for ever.
+    """Responds with *answers* in turn; the last one is repeated.
 
     *parent* is the id by which it knows an answer; *guards* turns away what is no browser.
     *creations* are what it says to those who begin a chat, until they are used up.
@@ -135,11 +136,11 @@ class QwenServer:
         self._answers.pop(0)
 
     def told(self, at: int = -1) -> str:
-        """Give what a message said."""
+        """Return what a message said."""
         return self.messages[at].content
 
     def history(self, at: int = -1) -> list[str]:
-        """Give all that the chat was told up to a message, by the chain of its parents."""
+        """Return the conversation up to a message, by the chain of its parents."""
         message = self.messages[at]
         before = [
             index
@@ -248,7 +249,7 @@ def message_of(events: list[Event]) -> AssistantMessage:
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """A clock that advances only on request."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -286,14 +287,10 @@ class Talk:
         return answer
 
 
-def talking(
-    server: QwenServer, script: Callable[[Talk], Coroutine[Any, Any, T]], **options: Any
-) -> T:
-    async def main() -> T:
-        async with asking(server, **options) as (model, _upstream):
-            return await script(Talk(model))
-
-    return run(main())
+@asynccontextmanager
+async def talking(server: QwenServer, **options: Any) -> AsyncIterator[Talk]:
+    async with asking(server, **options) as (model, _upstream):
+        yield Talk(model)
 
 
 def chats(server: QwenServer) -> list[str]:

@@ -22,7 +22,7 @@ class Wire:
     """A transport whose answer says *pieces*, and then does what *then* says."""
 
     status = 200
-    headers = {"content-type": "text/event-stream"}  # noqa: RUF012 - nobody changes it
+    headers = {"content-type": "text/event-stream"}  # noqa: RUF012 - it is not changed
 
     def __init__(self, *pieces: bytes, then: str) -> None:
         self._pieces = pieces
@@ -53,18 +53,15 @@ def model(wire: Wire) -> HTTPModel:
     return HTTPModel("openai-chat", "http://h", transport=wire, retry=NO_RETRY, api_key="")
 
 
-def test_a_connection_that_broke_is_let_go_before_anybody_is_told() -> None:
-    async def read() -> None:
-        wire = Wire(TEXT, then="break")
-        async with aclosing(model(wire).batches(REQUEST)) as batches:
-            async for batch in batches:
-                assert wire.closed == isinstance(batch[-1], Failed)
-        assert wire.closed == 1
-
-    asyncio.run(read())
+async def test_a_connection_that_broke_is_let_go_before_anybody_is_told() -> None:
+    wire = Wire(TEXT, then="break")
+    async with aclosing(model(wire).batches(REQUEST)) as batches:
+        async for batch in batches:
+            assert wire.closed == isinstance(batch[-1], Failed)
+    assert wire.closed == 1
 
 
-def test_who_is_cancelled_behind_the_last_word_lets_the_connection_go() -> None:
+async def test_who_is_cancelled_behind_the_last_word_lets_the_connection_go() -> None:
     async def read(wire: Wire) -> None:
         async with aclosing(model(wire).batches(REQUEST)) as batches:
             async for batch in batches:
@@ -74,9 +71,9 @@ def test_who_is_cancelled_behind_the_last_word_lets_the_connection_go() -> None:
     async def cancel() -> None:
         wire = Wire(TEXT, END, then="wait")
         reading = asyncio.create_task(read(wire))
-        await wire.is_waiting.wait()  # for what may come behind the last word
+        await wire.is_waiting.wait()  # for what may follow the terminal event
         reading.cancel()
         await asyncio.wait([reading])
         assert wire.closed == 1
 
-    asyncio.run(cancel())
+    await cancel()

@@ -13,17 +13,16 @@ from itertools import repeat
 import brotli
 import pytest
 
-from models.loopback_servers import ANSWER, Reply, run, serving, stream_of
+from models.loopback_servers import ANSWER, Reply, serving, stream_of
 from penstock import HTTPModel, Request
 from penstock.apis import decoder
 from penstock.errors import LimitError
 from penstock.events import Event, Failed, TextDelta, ThinkingDelta, ToolCallDelta
-from penstock.framing import sse
-from penstock.framing.base import MAX_LINE
+from penstock.framing import MAX_LINE, sse
 from penstock.messages import Text
-from penstock.models.http import HTTPCall, decompression
-from penstock.models.http.attempt import MAX_PART, MAX_TURN, split_events
-from penstock.models.http.decompression import decompressor_for
+from penstock.models.http import HTTPCall, aiohttp_transport
+from penstock.models.http.aiohttp_transport import decompressor_for
+from penstock.models.http.attempt import DENSE_PART, MAX_PART, MAX_TURN, split_events
 from penstock.models.http.transport import UnreadableBodyError
 from penstock.request import UserMessage
 
@@ -70,7 +69,7 @@ def cut(data: bytes) -> list[bytes]:
 
 
 async def turns_of(flood: Flood) -> tuple[list[list[Event]], int]:
-    """Read *flood* to its end; give the batches, and how many turns somebody else had."""
+    """Read *flood* to its end; return the batches, and how many turns another task had."""
     turns = 0
 
     async def count() -> None:
@@ -99,13 +98,13 @@ FLOODS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("unit", "why"), FLOODS.values(), ids=FLOODS)
-def test_an_endless_answer_is_ended_and_leaves_others_their_turns(
+async def test_an_endless_answer_is_ended_and_leaves_others_their_turns(
     unit: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoder, "MAX_SILENT", MAX_LINE + PIECE)
     monkeypatch.setattr(decoder, "MAX_SILENT_FRAMES", 5_000)
     flood = Flood(pieces(unit))
-    batches, turns = asyncio.run(turns_of(flood))
+    batches, turns = await turns_of(flood)
     end = batches[-1][-1]
     assert isinstance(end, Failed)
     assert end.error.kind == "malformed"
@@ -113,13 +112,20 @@ def test_an_endless_answer_is_ended_and_leaves_others_their_turns(
     assert turns >= flood.read // (2 * MAX_TURN)
 
 
-def test_calls_without_end_are_ended() -> None:
+async def test_a_read_of_very_many_frames_takes_several_turns() -> None:
+    frames = b"data: x\n\n" * 1_800 + b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+    batches, turns = await turns_of(Flood([frames]))
+    assert turns >= len(frames) // DENSE_PART
+    assert batches[-1][-1].message.text == "a"  # type: ignore[union-attr]
+
+
+async def test_calls_without_end_are_ended() -> None:
     def calls() -> Iterable[bytes]:
         for index in range(100_000):
             call = {"index": index, "id": f"c{index}", "function": {"name": "f"}}
             yield chunk(tool_calls=[call])
 
-    batches, _ = asyncio.run(turns_of(Flood(calls())))
+    batches, _ = await turns_of(Flood(calls()))
     end = batches[-1][-1]
     assert isinstance(end, Failed)
     assert "blocks" in end.error.message
@@ -127,20 +133,20 @@ def test_calls_without_end_are_ended() -> None:
 
 
 @pytest.mark.parametrize("unit", [b"[],", b"{},", b"1,", b'{"delta":{"content":"a"}},', b"["])
-def test_a_frame_of_very_many_values_is_refused_before_it_is_read(unit: bytes) -> None:
+async def test_a_frame_of_very_many_values_is_refused_before_it_is_read(unit: bytes) -> None:
     size = decoder.MAX_VALUES + 1
     data = b'data: {"choices":[' + unit * size + b"0]}\n\n"
-    batches, _ = asyncio.run(turns_of(Flood(cut(data))))
+    batches, _ = await turns_of(Flood(cut(data)))
     end = batches[-1][-1]
     assert isinstance(end, Failed)
     assert (end.error.kind, "JSON values" in end.error.message) == ("malformed", True)
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
-def test_a_giant_delta_comes_in_pieces_that_say_the_same(field: str) -> None:
+async def test_a_giant_delta_comes_in_pieces_that_say_the_same(field: str) -> None:
     text = "giant " * 100_000
     data = chunk(**{field: text}) + b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
-    batches, turns = asyncio.run(turns_of(Flood(cut(data))))
+    batches, turns = await turns_of(Flood(cut(data)))
     deltas = [event for batch in batches for event in batch if hasattr(event, "text")]
     said = [event.text for event in deltas if isinstance(event, TextDelta | ThinkingDelta)]
     assert "".join(said) == text
@@ -148,12 +154,12 @@ def test_a_giant_delta_comes_in_pieces_that_say_the_same(field: str) -> None:
     assert turns >= len(text) // MAX_PART
 
 
-def test_a_whole_body_of_one_long_line_is_read() -> None:
+async def test_a_whole_body_of_one_long_line_is_read() -> None:
     text = "long " * 500_000
     body = json.dumps(
         {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
     )
-    batches, turns = asyncio.run(turns_of(Flood(cut(body.encode()))))
+    batches, turns = await turns_of(Flood(cut(body.encode())))
     assert batches[-1][-1].message.text == text  # type: ignore[union-attr]
     assert turns >= len(text) // MAX_PART
 
@@ -212,7 +218,7 @@ def test_a_bomb_is_unpacked_piece_by_piece_and_refused(
     with pytest.raises(UnreadableBodyError, match="unpacks to more than"):
         sizes.extend(map(len, iter(partial(unpacker.take, PIECE), b"")))
     assert max(sizes) <= 4 * PIECE
-    assert sum(sizes) <= decompression.MIN_BOMB
+    assert sum(sizes) <= aiohttp_transport.MIN_BOMB
 
 
 @packed
@@ -239,19 +245,14 @@ def test_a_compression_that_nobody_asked_for_is_named() -> None:
         decompressor_for("zstd")
 
 
-def test_the_server_is_told_what_can_be_unpacked() -> None:
-    async def main() -> None:
-        reply = Reply(
-            [gzip.compress(stream_of("openai-chat"))], headers={"content-encoding": "gzip"}
-        )
-        async with (
-            serving(reply) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m") as model,
-        ):
-            assert (await model.complete(ASKED)).text == ANSWER.text
-            assert upstream.seen[0].headers["accept-encoding"] == "gzip, deflate, br"
-
-    run(main())
+async def test_the_server_is_told_what_can_be_unpacked() -> None:
+    reply = Reply([gzip.compress(stream_of("openai-chat"))], headers={"content-encoding": "gzip"})
+    async with (
+        serving(reply) as upstream,
+        HTTPModel("openai-chat", upstream.url, "m") as model,
+    ):
+        assert (await model.complete(ASKED)).text == ANSWER.text
+        assert upstream.seen[0].headers["accept-encoding"] == "gzip, deflate, br"
 
 
 # --- the framing's own limit ---

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import STALL, Reply, Seen, Upstream, refusal, run, serving
+from models.loopback_servers import STALL, Reply, Seen, Upstream, refusal, serving
 from penstock import _json, apis
 from penstock.errors import ProviderError, UsageError
 from penstock.models.http import list_models as module
@@ -21,21 +21,18 @@ def json_reply(value: object) -> Reply:
     return Reply(whole=_json.encode(value), headers={"content-type": "application/json"})
 
 
-def listed(
+async def listed(
     api: str, *script: Any, path: str = "", key: str = "", **options: Any
 ) -> tuple[list[str], Upstream]:
-    """Give the models that a server which follows *script* lists, and the server."""
+    """Return the models that a server which follows *script* lists, and the server."""
 
-    async def main() -> tuple[list[str], Upstream]:
-        async with serving(*script) as server:
-            transport = AiohttpTransport()
-            try:
-                url = server.url + path
-                return await list_models(api, url, key, transport=transport, **options), server
-            finally:
-                await transport.close()
-
-    return run(main())
+    async with serving(*script) as server:
+        transport = AiohttpTransport()
+        try:
+            url = server.url + path
+            return await list_models(api, url, key, transport=transport, **options), server
+        finally:
+            await transport.close()
 
 
 @pytest.mark.parametrize(
@@ -51,8 +48,8 @@ def listed(
         ("openai-chat", [{"id": "a"}, {"id": "b"}], "/v1/models"),
     ],
 )
-def test_every_api_lists_its_models(api: str, page: object, path: str) -> None:
-    names, server = listed(api, json_reply(page))
+async def test_every_api_lists_its_models(api: str, page: object, path: str) -> None:
+    names, server = await listed(api, json_reply(page))
     assert names == ["a", "b"]
     assert [seen.path for seen in server.seen] == [path]
 
@@ -76,43 +73,43 @@ def test_every_api_has_a_listing() -> None:
         ("qwen", "/api/v2", "/api/models"),
     ],
 )
-def test_a_base_url_may_have_some_of_the_path_or_all(api: str, path: str, asked: str) -> None:
+async def test_a_base_url_may_have_some_of_the_path_or_all(api: str, path: str, asked: str) -> None:
     key = module.LIST_ENDPOINTS[api].key
-    _, server = listed(api, json_reply({key: []}), path=path)
+    _, server = await listed(api, json_reply({key: []}), path=path)
     assert server.seen[0].path == asked
 
 
-def test_pages_are_read_to_their_end_and_names_are_given_once() -> None:
+async def test_pages_are_read_to_their_end_and_names_are_given_once() -> None:
     def page(seen: Seen) -> Reply:
         if seen.query.get("pageToken") == "two":
             return json_reply({"models": [{"name": "models/b"}, {"name": "models/c"}]})
         names = [{"name": "models/a"}, {"name": "models/b"}]
         return json_reply({"models": names, "nextPageToken": "two"})
 
-    assert listed("gemini", page)[0] == ["a", "b", "c"]
+    assert (await listed("gemini", page))[0] == ["a", "b", "c"]
 
 
-def test_pages_without_end_are_left() -> None:
+async def test_pages_without_end_are_left() -> None:
     endless = json_reply({"data": [{"id": "a"}], "has_more": True, "last_id": "a"})
-    names, server = listed("anthropic", endless)
+    names, server = await listed("anthropic", endless)
     assert names == ["a"]
     assert len(server.seen) == module.MAX_PAGES
 
 
-def test_the_key_and_the_headers_go_along_as_the_api_wants_them() -> None:
+async def test_the_key_and_the_headers_go_along_as_the_api_wants_them() -> None:
     headers = {"X-Team": "tides"}
-    _, server = listed("anthropic", json_reply({"data": []}), key=CANARY, headers=headers)
+    _, server = await listed("anthropic", json_reply({"data": []}), key=CANARY, headers=headers)
     sent = server.seen[0].headers
     assert (sent["x-api-key"], sent["x-team"]) == (CANARY, "tides")
     assert sent["anthropic-version"]
-    _, server = listed("openai-chat", json_reply({"data": []}), key=CANARY)
+    _, server = await listed("openai-chat", json_reply({"data": []}), key=CANARY)
     assert server.seen[0].headers["authorization"] == f"Bearer {CANARY}"
 
 
-def test_a_refusal_has_its_status_and_not_the_key() -> None:
+async def test_a_refusal_has_its_status_and_not_the_key() -> None:
     refused = refusal(401, {"error": {"message": f"bad key {CANARY}"}})
     with pytest.raises(ProviderError, match="bad key") as raised:
-        listed("openai-chat", refused, key=CANARY)
+        await listed("openai-chat", refused, key=CANARY)
     assert raised.value.status == 401
     assert CANARY not in str(raised.value)
 
@@ -120,27 +117,29 @@ def test_a_refusal_has_its_status_and_not_the_key() -> None:
 @pytest.mark.parametrize(
     "body", [b"<html>", b"", b"3", b'{"data": 3}', b'{"models": []}', b"[" * 100_000]
 )
-def test_what_is_no_list_is_refused(body: bytes) -> None:
+async def test_what_is_no_list_is_refused(body: bytes) -> None:
     with pytest.raises(ProviderError):
-        listed("openai-chat", Reply(whole=body))
+        await listed("openai-chat", Reply(whole=body))
 
 
-def test_entries_that_name_nothing_are_left_out() -> None:
+async def test_entries_that_name_nothing_are_left_out() -> None:
     page = {"data": [{"id": "a"}, {"id": ""}, {"id": 3}, "b", None, {"name": "c"}]}
-    assert listed("openai-chat", json_reply(page))[0] == ["a"]
+    assert (await listed("openai-chat", json_reply(page)))[0] == ["a"]
 
 
-def test_a_list_that_is_too_long_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_is_too_long_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MAX_LIST", 1000)
     with pytest.raises(TransportError, match="1000 bytes"):
-        listed("openai-chat", Reply([b" " * 600, b" " * 600, STALL]))
+        await listed("openai-chat", Reply([b" " * 600, b" " * 600, STALL]))
 
 
-def test_a_server_that_hangs_is_left_in_time() -> None:
+async def test_a_server_that_hangs_is_left_in_time() -> None:
     with pytest.raises(TimeoutError):
-        listed("openai-chat", Reply([STALL], 0), seconds=0.2)
+        await listed("openai-chat", Reply([STALL], 0), seconds=0.2)
 
 
-def test_an_api_that_nobody_has_is_the_callers_fault() -> None:
+async def test_an_api_that_nobody_has_is_the_callers_fault() -> None:
     with pytest.raises(UsageError, match="soap"):
-        listed("soap", Reply())
+        await listed("soap", Reply())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import Seen, refusal, run, script_for, serving, streamed
+from models.loopback_servers import Seen, refusal, script_for, serving, streamed
 from models.upstreams import NOTE
 from penstock import HTTPModel, Request, apis
 from penstock.messages import Text
@@ -21,8 +21,8 @@ LACKS = ""
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
-# Each option with its value, and for each API in the order above where it stands in the body. What
-# follows a colon is what stands there, where that is another word for it.
+# Each option with its value, and for each API in the order above its place in the body. What
+# follows a colon is the value there, if it differs.
 TABLE: list[tuple[str, Any, tuple[str, str, str, str, str, str]]] = [
     (
         "max_tokens",
@@ -162,24 +162,20 @@ TABLE: list[tuple[str, Any, tuple[str, str, str, str, str, str]]] = [
 ]
 
 
-def asked(api: str, **options: Any) -> tuple[Seen, Report]:
-    """Ask with *options*; give what the server saw, and what was said about it."""
-
-    async def main() -> tuple[Seen, Report]:
-        async with (
-            serving(*script_for(api, streamed(api))) as upstream,
-            HTTPModel(api, upstream.url, "m", environ={}) as model,
-        ):
-            words = UserMessage([Text("When is high water?")])
-            stream = model.stream(Request(messages=[words], tools=[NOTE], **options))
-            assert (await stream.result()).error is None
-        return upstream.seen[-1], stream.report
-
-    return run(main())
+async def asked(api: str, **options: Any) -> tuple[Seen, Report]:
+    """Ask with *options*; return what the server saw, and what was said about it."""
+    async with (
+        serving(*script_for(api, streamed(api))) as upstream,
+        HTTPModel(api, upstream.url, "m", environ={}) as model,
+    ):
+        words = UserMessage([Text("When is high water?")])
+        stream = model.stream(Request(messages=[words], tools=[NOTE], **options))
+        assert (await stream.result()).error is None
+    return upstream.seen[-1], stream.report
 
 
 def find(body: Any, path: str) -> Any:
-    """Give what stands at *path* of *body*; None where nothing does."""
+    """Return the value at *path* of *body*; None if there is none."""
     for key in path.split("."):
         if isinstance(body, list):
             body = body[int(key)] if int(key) < len(body) else None
@@ -198,37 +194,39 @@ def test_the_table_has_every_api() -> None:
     TABLE,
     ids=[f"{name}={value.mode}" if name == "tool_choice" else name for name, value, _ in TABLE],
 )
-def test_an_option_stands_where_the_api_has_it_or_is_said_to_be_left_out(
+async def test_an_option_stands_where_the_api_has_it_or_is_said_to_be_left_out(
     name: str, value: Any, places: tuple[str, ...], at: int
 ) -> None:
-    seen, report = asked(APIS[at], **{name: value})
+    seen, report = await asked(APIS[at], **{name: value})
     place, _, word = places[at].partition(":")
     if places[at] == LACKS:
-        plain, _ = asked(APIS[at])
-        assert name in report.left_out
+        plain, _ = await asked(APIS[at])
+        assert name in report.omitted_fields
         assert without_names(seen.json) == without_names(plain.json), "it is in there all the same"
     else:
-        assert name not in report.left_out
+        assert name not in report.omitted_fields
         found = find(seen.json, place)
         assert (str(found) == word) if word else (found == value)
 
 
 def without_names(body: Any) -> Any:
-    """Give *body* without what is new in each request to chat.qwen.ai."""
+    """Return *body* without what is new in each request to chat.qwen.ai."""
     if isinstance(body, dict):
         return {k: without_names(v) for k, v in body.items() if k not in ("fid", "timestamp")}
     return [without_names(each) for each in body] if isinstance(body, list) else body
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_headers_and_the_session_go_along_to_every_api(api: str) -> None:
-    seen, report = asked(api, headers={"X-Team": "tides"}, session="s-1")
+async def test_headers_and_the_session_go_along_to_every_api(api: str) -> None:
+    seen, report = await asked(api, headers={"X-Team": "tides"}, session="s-1")
     assert (seen.headers["x-team"], seen.headers["x-session-id"]) == ("tides", "s-1")
-    assert not {"headers", "session"} & set(report.left_out)
+    assert not {"headers", "session"} & set(report.omitted_fields)
 
 
-def test_what_is_left_out_is_logged_once_for_each_word(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_what_is_left_out_is_logged_once_for_each_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "penstock.models"):
         async with (
             serving(*script_for("qwen", streamed("qwen"))) as upstream,
             HTTPModel("qwen", upstream.url, "m", environ={}) as model,
@@ -238,21 +236,18 @@ def test_what_is_left_out_is_logged_once_for_each_word(caplog: pytest.LogCapture
             request.stop = ["END"]
             await model.complete(request)
             await model.complete(request)
-
-    with caplog.at_level(logging.WARNING, "penstock.models"):
-        run(main())
     assert [record.getMessage() for record in caplog.records] == [
         "qwen cannot express 'seed': omitted",
         "qwen cannot express 'stop': omitted",
     ]
 
 
-def test_names_that_clients_choose_forge_no_line_and_fill_no_memory(
+async def test_names_that_clients_choose_forge_no_line_and_fill_no_memory(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     forged = "evil\nWARNING all is lost" + "z" * 1000
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING, "penstock.models"):
         async with (
             serving(streamed("anthropic")) as upstream,
             HTTPModel("anthropic", upstream.url, "m", environ={}) as model,
@@ -265,22 +260,19 @@ def test_names_that_clients_choose_forge_no_line_and_fill_no_memory(
                 extra = dict.fromkeys(names, 1)
                 asked = Request(messages=[UserMessage([Text("Hi")])], extra=extra)
                 await model.complete(asked)
-
-    with caplog.at_level(logging.WARNING, "penstock.models"):
-        run(main())
     first, second = (record.getMessage() for record in caplog.records)
     assert first == f"anthropic cannot express {forged[:64]!r}: omitted"
     assert "\n" not in first
     assert second.count("'field") == MAX_LOGGED_FIELDS - 1
 
 
-def test_of_a_system_prompt_with_marks_only_the_marks_are_left_out() -> None:
+async def test_of_a_system_prompt_with_marks_only_the_marks_are_left_out() -> None:
     block = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
     said = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
     request = apis.get("anthropic").read_request({**said, "system": [block]})
-    seen, report = asked("openai-chat", source="anthropic", extra=request.extra)
+    seen, report = await asked("openai-chat", source="anthropic", extra=request.extra)
     assert seen.json["messages"]
-    assert report.left_out == ["system.cache_control"]
+    assert report.omitted_fields == ["system.cache_control"]
 
 
 # --- the key by which a server knows a request again ---
@@ -288,34 +280,30 @@ def test_of_a_system_prompt_with_marks_only_the_marks_are_left_out() -> None:
 KEYED = ["openai-chat", "openai-responses", "anthropic"]
 
 
-def keys_sent(api: str, *, headers: dict[str, str] | None = None) -> list[str]:
-    """Ask twice, the first time with a refusal before the answer, and give the keys of all."""
-
-    async def main() -> list[str]:
-        script = [refusal(503, {"error": {"message": "busy"}}), streamed(api), streamed(api)]
-        async with (
-            serving(*script) as upstream,
-            HTTPModel(api, upstream.url, "m", retry=RetryPolicy(base=0.0), environ={}) as model,
-        ):
-            request = Request(messages=[UserMessage([Text("Hi")])], headers=headers or {})
-            for _ in range(2):
-                assert (await model.complete(request)).error is None
-        return [seen.headers.get("idempotency-key", "") for seen in upstream.seen]
-
-    return run(main())
+async def keys_sent(api: str, *, headers: dict[str, str] | None = None) -> list[str]:
+    """Ask twice, the first time with a refusal before the answer, and return the keys of all."""
+    script = [refusal(503, {"error": {"message": "busy"}}), streamed(api), streamed(api)]
+    async with (
+        serving(*script) as upstream,
+        HTTPModel(api, upstream.url, "m", retry=RetryPolicy(base=0.0), environ={}) as model,
+    ):
+        request = Request(messages=[UserMessage([Text("Hi")])], headers=headers or {})
+        for _ in range(2):
+            assert (await model.complete(request)).error is None
+    return [seen.headers.get("idempotency-key", "") for seen in upstream.seen]
 
 
 @pytest.mark.parametrize("api", KEYED)
-def test_all_tries_of_an_answer_have_one_key_and_the_next_answer_another(api: str) -> None:
-    first, again, other = keys_sent(api)
+async def test_all_tries_of_an_answer_have_one_key_and_the_next_answer_another(api: str) -> None:
+    first, again, other = await keys_sent(api)
     assert first == again != other
     assert len(first) == len(other) == 32
 
 
 @pytest.mark.parametrize("api", ["gemini", "ollama"])
-def test_servers_that_know_no_such_key_get_none(api: str) -> None:
-    assert keys_sent(api) == ["", "", ""]
+async def test_servers_that_know_no_such_key_get_none(api: str) -> None:
+    assert await keys_sent(api) == ["", "", ""]
 
 
-def test_a_key_of_the_callers_own_stays() -> None:
-    assert keys_sent("openai-chat", headers={"Idempotency-Key": "mine"}) == ["mine"] * 3
+async def test_a_key_of_the_callers_own_stays() -> None:
+    assert await keys_sent("openai-chat", headers={"Idempotency-Key": "mine"}) == ["mine"] * 3

@@ -15,7 +15,6 @@ from models.loopback_servers import (
     Script,
     call_of,
     refusal,
-    run,
     script_for,
     serving,
     stream_of,
@@ -27,7 +26,7 @@ from penstock.debug import Settings, Summary
 from penstock.events import Done, Event, TextDelta
 from penstock.messages import AssistantMessage, Text
 from penstock.models.http import RetryPolicy
-from penstock.models.http.redaction import Redactor, StreamRedactor
+from penstock.redaction import Redactor, StreamRedactor
 from penstock.request import UserMessage
 
 APIS = apis.names()
@@ -35,32 +34,26 @@ ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
 KEY = "sk-canary-0123456789-abc"
 
 
-def traced(api: str, *script: Script, debug: Any = "stream", **options: Any) -> list[str]:
-    """Ask a server that answers by *script*; give the lines of the trace."""
+async def traced(api: str, *script: Script, debug: Any = "stream", **options: Any) -> list[str]:
+    """Ask a server that answers by *script*; return the lines of the trace."""
     lines: list[str] = []
-
-    async def main() -> None:
-        async with (
-            serving(*script_for(api, *script)) as upstream,
-            HTTPModel(
-                api, upstream.url, "m", KEY, debug=debug, write=lines.append, **options
-            ) as model,
-        ):
-            await model.complete(ASKED)
-
-    run(main())
+    async with (
+        serving(*script_for(api, *script)) as upstream,
+        HTTPModel(api, upstream.url, "m", KEY, debug=debug, write=lines.append, **options) as model,
+    ):
+        await model.complete(ASKED)
     return lines
 
 
 def told(lines: list[str], tag: str) -> list[str]:
-    """Give what the lines of *tag* say."""
+    """Return what the lines of *tag* say."""
     mark = f"[penstock:{tag}] "
     return [line.partition(mark)[2] for line in lines if mark in line]
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_bytes_and_events_are_shown_as_they_flow(api: str) -> None:
-    lines = traced(api, streamed(api))
+async def test_bytes_and_events_are_shown_as_they_flow(api: str) -> None:
+    lines = await traced(api, streamed(api))
     assert all(line.startswith(f"{api} [penstock:") for line in lines)
     shown = "".join(json.loads(line) for line in told(lines, "raw"))
     assert shown.endswith(stream_of(api).decode())
@@ -69,102 +62,89 @@ def test_bytes_and_events_are_shown_as_they_flow(api: str) -> None:
     assert not told(lines, "summary")
 
 
-def test_a_line_is_written_when_its_bytes_come_and_not_at_the_end() -> None:
+async def test_a_line_is_written_when_its_bytes_come_and_not_at_the_end() -> None:
     data = stream_of("openai-chat")
     begun = data[: data.index(b"\n\n", data.index(b"High water")) + 2]
     lines: list[str] = []
-
-    async def main() -> None:
-        async with (
-            serving(Reply([begun, STALL])) as upstream,
-            HTTPModel(
-                "openai-chat", upstream.url, "m", debug="stream", write=lines.append
-            ) as model,
-        ):
-            async for event in model.stream(ASKED):
-                if isinstance(event, TextDelta):
-                    break
-            assert "".join(json.loads(line) for line in told(lines, "raw")) == begun.decode()
-            assert json.loads(told(lines, "out")[-1])["text"] == "High water at "
-
-    run(main())
+    async with (
+        serving(Reply([begun, STALL])) as upstream,
+        HTTPModel("openai-chat", upstream.url, "m", debug="stream", write=lines.append) as model,
+    ):
+        async for event in model.stream(ASKED):
+            if isinstance(event, TextDelta):
+                break
+        assert "".join(json.loads(line) for line in told(lines, "raw")) == begun.decode()
+        assert json.loads(told(lines, "out")[-1])["text"] == "High water at "
 
 
-def test_a_trace_changes_no_event() -> None:
-    async def main() -> None:
-        async with serving(streamed("anthropic", call_of("tide_at", port="Leith"))) as upstream:
-            seen: list[list[Event]] = []
-            for debug in ("off", "parse"):
-                options: dict[str, Any] = {"debug": debug, "write": lambda _: 1 / 0, "interval": 0}
-                async with HTTPModel("anthropic", upstream.url, "m", **options) as model:
-                    seen.append([event async for event in model.stream(ASKED)])
-                    seen.append([e async for batch in model.batches(ASKED) for e in batch])
-            assert seen[0] == seen[1] == seen[2] == seen[3]
-            assert isinstance(seen[0][-1], Done)
-
-    run(main())
+async def test_a_trace_changes_no_event() -> None:
+    async with serving(streamed("anthropic", call_of("tide_at", port="Leith"))) as upstream:
+        seen: list[list[Event]] = []
+        for debug in ("off", "parse"):
+            options: dict[str, Any] = {"debug": debug, "write": lambda _: 1 / 0, "interval": 0}
+            async with HTTPModel("anthropic", upstream.url, "m", **options) as model:
+                seen.append([event async for event in model.stream(ASKED)])
+                seen.append([e async for batch in model.batches(ASKED) for e in batch])
+        assert seen[0] == seen[1] == seen[2] == seen[3]
+        assert isinstance(seen[0][-1], Done)
 
 
-def test_the_summary_comes_at_the_end() -> None:
-    lines = traced("openai-chat", streamed("openai-chat", call_of("tide_at", a=1)), debug="parse")
+async def test_the_summary_comes_at_the_end() -> None:
+    lines = await traced(
+        "openai-chat", streamed("openai-chat", call_of("tide_at", a=1)), debug="parse"
+    )
     assert told(lines[-1:], "summary") == ['[{"name":"tide_at","arguments":{"a":1}}]']
     (origin,) = told(lines, "origin")
     assert origin.startswith("data: {")
 
 
-def test_a_program_gets_the_summary_as_a_value() -> None:
+async def test_a_program_gets_the_summary_as_a_value() -> None:
     summaries: list[Summary] = []
     answer = streamed("ollama", call_of("tide_at", port="Leith"))
-    lines = traced("ollama", answer, debug="off", on_summary=summaries.append)
+    lines = await traced("ollama", answer, debug="off", on_summary=summaries.append)
     (summary,) = summaries
     assert lines == []
     assert summary.text == stream_of("ollama", call_of("tide_at", port="Leith")).decode()
     assert [call.name for call in summary.calls] == ["tide_at"]
 
 
-def test_refusals_cuts_and_tries_are_shown() -> None:
+async def test_refusals_cuts_and_tries_are_shown() -> None:
     busy = refusal(503, {"error": {"message": "busy"}})
     cut = Reply([b": nothing yet\n\n", CUT])
     script = (busy, cut, streamed("openai-chat"))
-    lines = traced("openai-chat", *script, retry=RetryPolicy(base=0.001))
+    lines = await traced("openai-chat", *script, retry=RetryPolicy(base=0.001))
     raw = [json.loads(line) for line in told(lines, "raw")]
     assert raw[:2] == ['{"error":{"message":"busy"}}', ": nothing yet\n\n"]
     assert "".join(raw[2:]) == stream_of("openai-chat").decode()
 
 
-def test_a_request_that_makes_no_sense_is_shown_as_a_failure() -> None:
+async def test_a_request_that_makes_no_sense_is_shown_as_a_failure() -> None:
     lines: list[str] = []
-
-    async def main() -> AssistantMessage:
-        options: dict[str, Any] = {"debug": Settings("stream"), "write": lines.append}
-        async with HTTPModel("gemini", "http://127.0.0.1:9", "..", **options) as model:
-            return await model.complete(ASKED)
-
-    assert run(main()).error is not None
+    options: dict[str, Any] = {"debug": Settings("stream"), "write": lines.append}
+    async with HTTPModel("gemini", "http://127.0.0.1:9", "..", **options) as model:
+        assert (await model.complete(ASKED)).error is not None
     (line,) = lines
     assert '"type":"error"' in line
 
 
-def test_who_stops_reading_gets_the_summary_of_what_came() -> None:
+async def test_who_stops_reading_gets_the_summary_of_what_came() -> None:
     summaries: list[Summary] = []
-
-    async def main() -> None:
-        async with (
-            serving(streamed("openai-chat")) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m", on_summary=summaries.append) as model,
-        ):
-            answer = model.batches(ASKED)
-            await anext(answer)
-            await answer.aclose()
-
-    run(main())
+    async with (
+        serving(streamed("openai-chat")) as upstream,
+        HTTPModel("openai-chat", upstream.url, "m", on_summary=summaries.append) as model,
+    ):
+        answer = model.batches(ASKED)
+        await anext(answer)
+        await answer.aclose()
     (summary,) = summaries
     assert stream_of("openai-chat").decode().startswith(summary.text)
     assert summary.text
 
 
 @pytest.mark.parametrize("name", ["PENSTOCK_DEBUG", "DEBUG_PARSER_MW"])
-def test_the_environment_switches_it_too(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_environment_switches_it_too(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def main(environ: dict[str, str], debug: str | None = None) -> None:
         async with (
             serving(streamed("openai-chat")) as upstream,
@@ -172,26 +152,22 @@ def test_the_environment_switches_it_too(name: str, capsys: pytest.CaptureFixtur
         ):
             await model.complete(ASKED)
 
-    run(main({}))
-    run(main({name: "stream"}, "off"))
+    await main({})
+    await main({name: "stream"}, "off")
     assert capsys.readouterr().err == ""
-    run(main({name: "stream"}))
+    await main({name: "stream"})
     assert "openai-chat [penstock:raw]" in capsys.readouterr().err
 
 
-def test_under_a_middleware_both_are_shown_and_told_apart(
+async def test_under_a_middleware_both_are_shown_and_told_apart(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PENSTOCK_DEBUG", "parse")
-
-    async def main() -> None:
-        async with (
-            serving(streamed("openai-chat")) as upstream,
-            HTTPModel("openai-chat", upstream.url, "m") as http,
-        ):
-            await ToolMiddleware(http, "hermes").complete(asking())
-
-    run(main())
+    async with (
+        serving(streamed("openai-chat")) as upstream,
+        HTTPModel("openai-chat", upstream.url, "m") as http,
+    ):
+        await ToolMiddleware(http, "hermes").complete(asking())
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith('[penstock:raw] "High water at "') for line in lines)
     assert any(line.startswith('openai-chat [penstock:raw] "data: ') for line in lines)
@@ -221,7 +197,7 @@ def test_what_only_begins_like_a_key_is_shown_in_the_end() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("debug", ["stream", "parse"])
-def test_no_trace_tells_a_key_that_the_server_says_again(api: str, debug: str) -> None:
+async def test_no_trace_tells_a_key_that_the_server_says_again(api: str, debug: str) -> None:
     said = f"You sent {KEY}."
     answer = AssistantMessage("a", "m", [Text(said)], "stop")
     page = f"<!doctype html><p>{KEY}</p>".encode()
@@ -231,16 +207,16 @@ def test_no_trace_tells_a_key_that_the_server_says_again(api: str, debug: str) -
         [refusal(401, {"error": {"message": said}})],
         [Reply([page[:30], 0.01, page[30:]], headers={"content-type": "text/html"})],
     ):
-        lines = traced(api, *script, debug=debug)
+        lines = await traced(api, *script, debug=debug)
         assert any("***" in line for line in lines)
-        traced(api, *script, debug="off", on_summary=summaries.append)
+        await traced(api, *script, debug="off", on_summary=summaries.append)
         assert all(KEY[:8] not in line for line in lines)
         assert all(KEY[9:] not in line for line in lines)
     assert all(KEY[:8] not in summary.text for summary in summaries)
 
 
-def test_bytes_that_are_cut_within_a_character_are_shown_whole() -> None:
+async def test_bytes_that_are_cut_within_a_character_are_shown_whole() -> None:
     answer = AssistantMessage("a", "m", [Text("é" * 40)], "stop", usage=ANSWER.usage)
     data = stream_of("openai-chat", answer)
-    lines = traced("openai-chat", Reply([data[at : at + 7] for at in range(0, len(data), 7)]))
+    lines = await traced("openai-chat", Reply([data[at : at + 7] for at in range(0, len(data), 7)]))
     assert "".join(json.loads(line) for line in told(lines, "raw")) == data.decode()

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from async_runner import run
 from penstock import Request, Tool, formats
 from penstock.errors import ProviderError, UsageError
 from penstock.events import Done, Event, Failed, MessageStart, TextDelta, ToolCallDelta
@@ -95,17 +96,6 @@ def asking(text: str = "Hi", **fields: Any) -> Request:
     return Request(messages=[user(text)], **fields)
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run *main*; fail if it leaves a task behind."""
-
-    async def checked() -> T:
-        result = await main
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        return result
-
-    return asyncio.run(checked())
-
-
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     yield
@@ -119,8 +109,8 @@ def events_of(model: LocalModel, request: Request) -> list[Event]:
     return list(model.stream(request).sync())
 
 
-def answer_of(model: LocalModel, request: Request) -> AssistantMessage:
-    return run(model.complete(request))
+async def answer_of(model: LocalModel, request: Request) -> AssistantMessage:
+    return await model.complete(request)
 
 
 # --- text ---
@@ -139,7 +129,7 @@ def test_an_answer_comes_as_its_tokens_come() -> None:
     assert last.message.usage == Usage(input=7, output=3, total=10)
 
 
-def test_the_first_token_does_not_wait_for_the_second() -> None:
+async def test_the_first_token_does_not_wait_for_the_second() -> None:
     go_on = threading.Event()
 
     class Slow(Script):
@@ -148,18 +138,15 @@ def test_the_first_token_does_not_wait_for_the_second() -> None:
             assert go_on.wait(5)
             super().write(fields, take)
 
-    async def main() -> str:
-        stream = LocalModel(engine=Slow("second", END)).stream(asking())
-        async for event in stream:
-            if isinstance(event, TextDelta):
-                go_on.set()
-        return (await stream.result()).text
-
-    assert run(main()) == "first second"
+    stream = LocalModel(engine=Slow("second", END)).stream(asking())
+    async for event in stream:
+        if isinstance(event, TextDelta):
+            go_on.set()
+    assert (await stream.result()).text == "first second"
 
 
-def test_an_answer_that_met_its_limit_says_so() -> None:
-    message = answer_of(LocalModel(engine=Script("So", Piece("", "length"))), asking())
+async def test_an_answer_that_met_its_limit_says_so() -> None:
+    message = await answer_of(LocalModel(engine=Script("So", Piece("", "length"))), asking())
     assert (message.stop_reason, message.text) == ("length", "So")
 
 
@@ -172,9 +159,9 @@ def test_what_the_engine_refuses_is_in_the_stream() -> None:
     assert last.message.text == "So "
 
 
-def test_an_engine_that_breaks_or_falls_silent_ends_the_answer_as_failed() -> None:
-    broken = answer_of(LocalModel(engine=Script(error=ZeroDivisionError("oh"))), asking())
-    silent = answer_of(LocalModel(engine=Script("So ")), asking())
+async def test_an_engine_that_breaks_or_falls_silent_ends_the_answer_as_failed() -> None:
+    broken = await answer_of(LocalModel(engine=Script(error=ZeroDivisionError("oh"))), asking())
+    silent = await answer_of(LocalModel(engine=Script("So ")), asking())
     assert broken.error is not None
     assert broken.error.kind == "provider"
     assert silent.error is not None
@@ -198,18 +185,18 @@ def test_a_call_in_the_text_is_a_call(size: int) -> None:
     assert deltas == '{"city":"Oslo"}'
 
 
-def test_no_two_calls_of_a_conversation_have_one_id() -> None:
+async def test_no_two_calls_of_a_conversation_have_one_id() -> None:
     model = LocalModel(engine=Script(CALL, CALL, END))
     request = asking(tools=[WEATHER])
     for _ in range(2):
-        request.messages.append(answer_of(model, request))
+        request.messages.append(await answer_of(model, request))
     answers = [m for m in request.messages if isinstance(m, AssistantMessage)]
     assert len({call.id for answer in answers for call in answer.tool_calls}) == 4
 
 
-def test_a_call_that_is_cut_is_not_complete() -> None:
+async def test_a_call_that_is_cut_is_not_complete() -> None:
     model = LocalModel(engine=Script(CALL[:60], Piece("", "length")))
-    message = answer_of(model, asking(tools=[WEATHER]))
+    message = await answer_of(model, asking(tools=[WEATHER]))
     assert message.stop_reason == "length"
     assert [call.complete for call in message.tool_calls] == [False]
 
@@ -221,28 +208,28 @@ def test_a_call_that_is_cut_is_not_complete() -> None:
         (ToolChoice("tool", "get_time"), [CLOCK]),
     ],
 )
-def test_a_demanded_call_is_forced_by_the_grammar_of_the_format(
+async def test_a_demanded_call_is_forced_by_the_grammar_of_the_format(
     choice: ToolChoice, callable_tools: list[Tool]
 ) -> None:
     engine = Script(END)
     model = LocalModel("qwen3_coder", engine=engine)
-    answer_of(model, asking(tools=[WEATHER, CLOCK], tool_choice=choice))
+    await answer_of(model, asking(tools=[WEATHER, CLOCK], tool_choice=choice))
     expected = formats.get("qwen3_coder")
     assert isinstance(expected, formats.Format)
     assert engine.asked[0]["grammar"] == expected.gbnf(callable_tools)
 
 
-def test_where_the_model_may_choose_there_is_no_grammar() -> None:
+async def test_where_the_model_may_choose_there_is_no_grammar() -> None:
     engine = Script(END)
-    answer_of(LocalModel(engine=engine), asking(tools=[WEATHER]))
+    await answer_of(LocalModel(engine=engine), asking(tools=[WEATHER]))
     assert "grammar" not in engine.asked[0]
     assert "get_weather" in engine.asked[0]["prompt"]
 
 
-def test_where_no_tool_may_be_called_none_is_shown_and_none_is_read() -> None:
+async def test_where_no_tool_may_be_called_none_is_shown_and_none_is_read() -> None:
     engine = Script(CALL, END)
     model = LocalModel(engine=engine)
-    message = answer_of(model, asking(tools=[WEATHER], tool_choice=ToolChoice("none")))
+    message = await answer_of(model, asking(tools=[WEATHER], tool_choice=ToolChoice("none")))
     assert "get_weather" not in engine.asked[0]["prompt"]
     assert message.text == CALL
     assert message.stop_reason == "stop"
@@ -256,23 +243,23 @@ def test_where_no_tool_may_be_called_none_is_shown_and_none_is_read() -> None:
     ],
     ids=["a tool that is not there", "a call without tools"],
 )
-def test_a_choice_that_cannot_be_made_is_the_callers_fault(request_: Request) -> None:
+async def test_a_choice_that_cannot_be_made_is_the_callers_fault(request_: Request) -> None:
     engine = Script(END)
-    message = answer_of(LocalModel(engine=engine), request_)
+    message = await answer_of(LocalModel(engine=engine), request_)
     assert message.error is not None
     assert message.error.type == "UsageError"
     assert not engine.asked
 
 
-def test_a_model_that_nobody_knows_is_held_to_the_format_that_it_is_told() -> None:
+async def test_a_model_that_nobody_knows_is_held_to_the_format_that_it_is_told() -> None:
     engine = Script(CALL, END)
     request = asking(tools=[WEATHER], tool_choice=ToolChoice("required"))
-    message = answer_of(LocalModel("auto", engine=engine), request)
+    message = await answer_of(LocalModel("auto", engine=engine), request)
     assert message.stop_reason == "tool_use"
     assert "<tool_call>" in engine.asked[0]["grammar"]
 
 
-def test_a_demanded_call_streams_while_it_is_written() -> None:
+async def test_a_demanded_call_streams_while_it_is_written() -> None:
     seen = threading.Event()
 
     class Slow(Script):
@@ -281,21 +268,19 @@ def test_a_demanded_call_streams_while_it_is_written() -> None:
             assert seen.wait(5)
             super().write(fields, take)
 
-    async def main() -> AssistantMessage:
-        model = LocalModel(engine=Slow(CALL[-16:], END))
-        stream = model.stream(asking(tools=[WEATHER], tool_choice=ToolChoice("required")))
-        async for event in stream:
-            if isinstance(event, ToolCallDelta):
-                seen.set()
-        return await stream.result()
-
-    assert [call.complete for call in run(main()).tool_calls] == [True]
+    model = LocalModel(engine=Slow(CALL[-16:], END))
+    stream = model.stream(asking(tools=[WEATHER], tool_choice=ToolChoice("required")))
+    async for event in stream:
+        if isinstance(event, ToolCallDelta):
+            seen.set()
+    message = await stream.result()
+    assert [call.complete for call in message.tool_calls] == [True]
 
 
-def test_the_trace_shows_what_the_model_wrote() -> None:
+async def test_the_trace_shows_what_the_model_wrote() -> None:
     lines: list[str] = []
     model = LocalModel(engine=Script(CALL, END), debug="stream", write=lines.append)
-    answer_of(model, asking(tools=[WEATHER]))
+    await answer_of(model, asking(tools=[WEATHER]))
     assert any("get_weather" in line for line in lines)
 
 
@@ -338,26 +323,26 @@ def test_what_no_encoding_can_carry_is_left_out() -> None:
     assert "\nA  b \N{GRINNING FACE}<|im_end|>" in render_prompt(asking("A \ud800 b \ud83d\ude00"))
 
 
-def test_calls_and_results_of_the_past_are_told_as_text() -> None:
+async def test_calls_and_results_of_the_past_are_told_as_text() -> None:
     engine = Script(END)
     past: list[Message] = [
         user("Weather in Oslo?"),
         AssistantMessage(content=[ToolCall("c1", "get_weather", {"city": "Oslo"})]),
         ToolResult("c1", "get_weather", "4 degrees"),
     ]
-    answer_of(LocalModel(engine=engine), Request(messages=past, tools=[WEATHER]))
+    await answer_of(LocalModel(engine=engine), Request(messages=past, tools=[WEATHER]))
     prompt = engine.asked[0]["prompt"]
     assert f"<|im_start|>assistant\n{CALL}<|im_end|>\n<|im_start|>user\n<tool_response>" in prompt
     assert "4 degrees" in prompt
 
 
-def test_the_options_of_a_request_reach_the_engine() -> None:
+async def test_the_options_of_a_request_reach_the_engine() -> None:
     engine = Script(END)
     request = asking(
         max_tokens=9, temperature=0.0, top_p=0.5, top_k=3, seed=11, stop=["END", ""],
         presence_penalty=0.25, frequency_penalty=0.5,
     )  # fmt: skip
-    answer_of(LocalModel(engine=engine), request)
+    await answer_of(LocalModel(engine=engine), request)
     asked = engine.asked[0]
     del asked["prompt"]
     assert asked == {
@@ -366,9 +351,9 @@ def test_the_options_of_a_request_reach_the_engine() -> None:
     }  # fmt: skip
 
 
-def test_what_a_request_leaves_open_is_what_suits_the_model() -> None:
+async def test_what_a_request_leaves_open_is_what_suits_the_model() -> None:
     engine = Script(END)
-    answer_of(LocalModel(engine=engine), asking())
+    await answer_of(LocalModel(engine=engine), asking())
     asked = engine.asked[0]
     del asked["prompt"]
     assert asked == {"max_tokens": MAX_TOKENS, "temperature": TEMPERATURE, "top_p": TOP_P}
@@ -382,21 +367,21 @@ def test_what_a_request_leaves_open_is_what_suits_the_model() -> None:
         (ResponseFormat("schema", {"type": "integer"}), {"type": "integer"}),
     ],
 )
-def test_json_is_forced_by_its_schema(wanted: ResponseFormat, schema: object) -> None:
+async def test_json_is_forced_by_its_schema(wanted: ResponseFormat, schema: object) -> None:
     engine = Script(END)
-    answer_of(LocalModel(engine=engine), asking(response_format=wanted))
+    await answer_of(LocalModel(engine=engine), asking(response_format=wanted))
     assert engine.asked[0].get("json_schema") == schema
 
 
 @pytest.mark.parametrize(("source", "reaches"), [("", True), (API, True), ("gemini", False)])
-def test_fields_that_only_the_engine_knows_reach_it(source: str, *, reaches: bool) -> None:
+async def test_fields_that_only_the_engine_knows_reach_it(source: str, *, reaches: bool) -> None:
     engine = Script(END)
     model = LocalModel(engine=engine)
     request = asking(source=source, extra={"min_p": 0.1, "prompt": "mine"})
-    answer_of(model, request)
+    await answer_of(model, request)
     assert ("min_p" in engine.asked[0]) == reaches
     assert engine.asked[0]["prompt"] != "mine"
-    assert model.left_out(request) == ([] if reaches else ["min_p", "prompt"])
+    assert model.omitted_fields(request) == ([] if reaches else ["min_p", "prompt"])
 
 
 def test_the_model_says_what_it_takes_no_notice_of() -> None:
@@ -406,107 +391,85 @@ def test_the_model_says_what_it_takes_no_notice_of() -> None:
         reasoning=ReasoningOptions("high"),
         temperature=0.5,
     )
-    assert LocalModel(engine=Script()).left_out(request) == ["n", "reasoning", "images"]
+    assert LocalModel(engine=Script()).omitted_fields(request) == ["n", "reasoning", "images"]
 
 
 # --- leaving, waiting, closing ---
 
 
-def test_an_abort_stops_the_engine_soon() -> None:
+async def test_an_abort_stops_the_engine_soon() -> None:
     engine = Endless()
-
-    async def main() -> AssistantMessage:
-        stream = LocalModel(engine=engine).stream(asking())
-        async for event in stream:
-            if isinstance(event, TextDelta):
-                stream.abort()
-        return await stream.result()
-
-    message = run(main())
+    stream = LocalModel(engine=engine).stream(asking())
+    async for event in stream:
+        if isinstance(event, TextDelta):
+            stream.abort()
+    message = await stream.result()
     assert message.stop_reason == "aborted"
     assert message.text.startswith("la")
     assert engine.stopped.wait(1)
 
 
-def test_an_abort_before_the_first_read_asks_nothing() -> None:
+async def test_an_abort_before_the_first_read_asks_nothing() -> None:
     engine = Script(END)
-
-    async def main() -> AssistantMessage:
-        stream = LocalModel(engine=engine).stream(asking())
-        stream.abort()
-        return await stream.result()
-
-    assert run(main()).stop_reason == "aborted"
+    stream = LocalModel(engine=engine).stream(asking())
+    stream.abort()
+    assert (await stream.result()).stop_reason == "aborted"
     assert not engine.asked
 
 
-def test_an_abort_after_the_end_changes_nothing() -> None:
-    async def main() -> AssistantMessage:
-        stream = LocalModel(engine=Script("Hi", END)).stream(asking())
-        message = await stream.result()
-        stream.abort()
-        return message
-
-    assert run(main()).stop_reason == "stop"
+async def test_an_abort_after_the_end_changes_nothing() -> None:
+    stream = LocalModel(engine=Script("Hi", END)).stream(asking())
+    message = await stream.result()
+    stream.abort()
+    assert message.stop_reason == "stop"
 
 
-def test_answers_are_written_one_after_another_and_the_ungrateful_are_passed_over() -> None:
+async def test_answers_are_written_one_after_another_and_the_ungrateful_are_passed_over() -> None:
     engine = Endless()
-
-    async def main() -> None:
-        model = LocalModel(engine=engine)
-        first, second, third = (model.stream(asking(word)) for word in ("one", "two", "three"))
-        reading = [asyncio.ensure_future(anext(one)) for one in (first, second, third)]
-        await asyncio.wait(reading)
-        assert await asyncio.to_thread(engine.began.wait, 5)
-        assert len(engine.asked) == 1
-        second.abort()
-        await second.result()
-        first.abort()
-        async for event in third:
-            if isinstance(event, TextDelta):
-                third.abort()
-        for one in (first, third):
-            await one.aclose()
-
-    run(main())
+    model = LocalModel(engine=engine)
+    first, second, third = (model.stream(asking(word)) for word in ("one", "two", "three"))
+    reading = [asyncio.ensure_future(anext(one)) for one in (first, second, third)]
+    await asyncio.wait(reading)
+    assert await asyncio.to_thread(engine.began.wait, 5)
+    assert len(engine.asked) == 1
+    second.abort()
+    await second.result()
+    first.abort()
+    async for event in third:
+        if isinstance(event, TextDelta):
+            third.abort()
+    for one in (first, third):
+        await one.aclose()
     assert ["one" in asked["prompt"] for asked in engine.asked] == [True, False]
     assert "three" in engine.asked[1]["prompt"]
 
 
-def test_a_line_that_is_too_long_turns_the_next_away() -> None:
-    async def main() -> AssistantMessage:
-        engine = Endless()
-        model = LocalModel(engine=engine)
-        waiting = [model.stream(asking()) for _ in range(MAX_WAITING + 1)]
-        await anext(waiting[0])
-        assert await asyncio.to_thread(engine.began.wait, 5)
-        for stream in waiting[1:]:
-            await anext(stream)
-        turned_away = await model.complete(asking())
-        await model.close()
-        for stream in waiting:
-            await stream.aclose()
-        return turned_away
-
-    message = run(main())
+async def test_a_line_that_is_too_long_turns_the_next_away() -> None:
+    engine = Endless()
+    model = LocalModel(engine=engine)
+    waiting = [model.stream(asking()) for _ in range(MAX_WAITING + 1)]
+    await anext(waiting[0])
+    assert await asyncio.to_thread(engine.began.wait, 5)
+    for stream in waiting[1:]:
+        await anext(stream)
+    turned_away = await model.complete(asking())
+    await model.close()
+    for stream in waiting:
+        await stream.aclose()
+    message = turned_away
     assert message.error is not None
     assert (message.error.status, message.error.retryable) == (503, True)
 
 
-def test_closing_ends_what_is_written_and_what_waits() -> None:
+async def test_closing_ends_what_is_written_and_what_waits() -> None:
     engine = Endless()
-
-    async def main() -> list[AssistantMessage]:
-        model = LocalModel(engine=engine)
-        streams = [model.stream(asking()) for _ in range(2)]
-        results = [asyncio.ensure_future(stream.result()) for stream in streams]
-        assert await asyncio.to_thread(engine.began.wait, 5)
-        await model.close()
-        await model.close()
-        return [*await asyncio.gather(*results), await model.complete(asking())]
-
-    served, waited, late = run(main())
+    model = LocalModel(engine=engine)
+    streams = [model.stream(asking()) for _ in range(2)]
+    results = [asyncio.ensure_future(stream.result()) for stream in streams]
+    assert await asyncio.to_thread(engine.began.wait, 5)
+    await model.close()
+    await model.close()
+    served, waited, late = [*await asyncio.gather(*results), await model.complete(asking())]
     assert [m.error.kind for m in (served, waited) if m.error] == ["truncated", "truncated"]
     assert late.error is not None
     assert late.error.message == "the model is closed"
@@ -516,10 +479,9 @@ def test_closing_ends_what_is_written_and_what_waits() -> None:
 
 def test_a_loop_that_ends_stops_the_engine() -> None:
     engine = Endless()
-    model = LocalModel(engine=engine)
-    stream = model.stream(asking())
 
     async def main() -> None:
+        stream = LocalModel(engine=engine).stream(asking())
         await anext(stream)
         assert await asyncio.to_thread(engine.began.wait, 5)
 
@@ -527,27 +489,24 @@ def test_a_loop_that_ends_stops_the_engine() -> None:
     assert engine.stopped.wait(1)
 
 
-def test_a_model_closes_behind_its_block() -> None:
+async def test_a_model_closes_behind_its_block() -> None:
     engine = Script("Hi", END)
-
-    async def main() -> str:
-        async with LocalModel(engine=engine) as model:
-            return (await model.complete(asking())).text
-
-    assert run(main()) == "Hi"
+    async with LocalModel(engine=engine) as model:
+        assert (await model.complete(asking())).text == "Hi"
     assert engine.closed == 1
 
 
 def test_one_model_serves_loop_after_loop() -> None:
     model = LocalModel(engine=Script("Hi", END))
-    assert [answer_of(model, asking()).text for _ in range(2)] == ["Hi", "Hi"]
+    answers = [run(answer_of(model, asking())) for _ in range(2)]
+    assert [answer.text for answer in answers] == ["Hi", "Hi"]
 
 
 # --- llama.cpp ---
 
 
 class Library(ModuleType):
-    """Stands for the library that runs a model: its server gives *chunks*."""
+    """Replaces the library that runs a model: its server sends *chunks*."""
 
     def __init__(self, *chunks: dict[str, Any], fails: bool = False, refuses: bool = False) -> None:
         super().__init__("xllamacpp")
@@ -589,7 +548,9 @@ def chunk(text: str, finish: str | None = None, **fields: Any) -> dict[str, Any]
     return {"choices": [{"text": text, "finish_reason": finish}], **fields}
 
 
-def test_the_engine_is_loaded_once_and_late(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_engine_is_loaded_once_and_late(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = {
         "prompt_tokens": 20, "completion_tokens": 2, "total_tokens": 22,
         "prompt_tokens_details": {"cached_tokens": 15},
@@ -600,40 +561,40 @@ def test_the_engine_is_loaded_once_and_late(file: Path, monkeypatch: pytest.Monk
     model = LocalModel(path=file, context=1000, threads=3)
     assert model.name == "tiny"
     assert not library.servers
-    messages = [answer_of(model, asking()) for _ in range(2)]
+    messages = [await answer_of(model, asking()) for _ in range(2)]
     assert [message.text for message in messages] == ["Hi", "Hi"]
     assert messages[0].usage == Usage(5, 2, 15, total=22, raw=usage | {"timings": end["timings"]})
     (params,) = library.servers
     assert (params.model.path, params.n_ctx, params.cpuparams.n_threads) == (str(file), 1000, 3)
     assert len(params.api_keys[0]) > 30
     assert library.asked[0]["stream"] is True
-    run(model.close())
+    await model.close()
 
 
-def test_an_error_of_the_engine_is_told_in_its_own_words(
+async def test_an_error_of_the_engine_is_told_in_its_own_words(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = {"code": 400, "message": "exceeds the context", "type": "exceed_context_size_error"}
     monkeypatch.setitem(sys.modules, "xllamacpp", Library({"error": error}))
-    message = answer_of(LocalModel(path=file), asking())
+    message = await answer_of(LocalModel(path=file), asking())
     assert message.error is not None
     assert (message.error.message, message.error.status) == ("exceeds the context", 400)
 
 
-def test_what_the_engine_cannot_even_read_is_refused(
+async def test_what_the_engine_cannot_even_read_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", Library(refuses=True))
-    message = answer_of(LocalModel(path=file), asking(temperature=float("nan")))
+    message = await answer_of(LocalModel(path=file), asking(temperature=float("nan")))
     assert message.error is not None
     assert (message.error.message, message.error.status) == ("this is no JSON", 400)
 
 
-def test_a_file_that_is_no_model_fails_in_the_stream(
+async def test_a_file_that_is_no_model_fails_in_the_stream(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", Library(fails=True))
-    message = answer_of(LocalModel(path=file), asking())
+    message = await answer_of(LocalModel(path=file), asking())
     assert message.error is not None
     assert "cannot load the model tiny.gguf" in message.error.message
 
@@ -671,5 +632,5 @@ def test_what_cannot_be_a_model_is_refused_at_once(
         LocalModel(path=tmp_path / "none.gguf")
     with pytest.raises(UsageError, match="threads"):
         LocalModel(threads=0, engine=Script())
-    with pytest.raises(UsageError, match="no format is called"):
+    with pytest.raises(UsageError, match="unknown format"):
         LocalModel("nonsense", engine=Script())

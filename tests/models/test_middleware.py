@@ -43,7 +43,8 @@ from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall
 from penstock.models import DemoModel, gemma_tools, hermes_tools, qwen_tools, xml_tools
 from penstock.models.tracing import Tracer, make_reader
 from penstock.request import Image, Message, SystemMessage, UserMessage
-from stream_checks import run
+
+pytestmark = pytest.mark.virtual_time
 
 CALL = ToolCall("c1", "get_weather", PARIS)
 SPEAKING = [
@@ -219,8 +220,8 @@ def test_thoughts_go_back_only_in_the_turn_in_which_they_were_thought() -> None:
         ToolResult("c1", "get_weather", "sunny"),
     ]
     upstream = Scripted("Hi.", "Hi.", "Hi.")
-    for thoughts in ("turn", "all", "none"):
-        model = ToolMiddleware(upstream, "hermes", thoughts=thoughts)
+    for shown in ("turn", "all", "none"):
+        model = ToolMiddleware(upstream, "hermes", shown_reasoning=shown)
         answer_of(model, Request(messages=list(messages), tools=TOOLS))
     kept = [
         "".join(m.thinking for m in asked.messages if isinstance(m, AssistantMessage))
@@ -411,7 +412,7 @@ def test_a_cut_upstream_keeps_what_arrived() -> None:
     check_monotone(out)
 
 
-def test_abort_closes_the_upstream_and_leaves_no_task() -> None:
+async def test_abort_closes_the_upstream_and_leaves_no_task() -> None:
     closed = []
 
     class Endless(Scripted):
@@ -429,19 +430,16 @@ def test_abort_closes_the_upstream_and_leaves_no_task() -> None:
             finally:
                 closed.append(True)
 
-    async def main() -> AssistantMessage:
-        stream = ToolMiddleware(Endless()).stream(asking())
-        async for event in stream:
-            if isinstance(event, TextDelta):
-                stream.abort()
-        return await stream.result()
-
-    message = run(main())
+    stream = ToolMiddleware(Endless()).stream(asking())
+    async for event in stream:
+        if isinstance(event, TextDelta):
+            stream.abort()
+    message = await stream.result()
     assert message.stop_reason == "aborted"
     assert closed == [True]
 
 
-def test_leaving_a_stream_early_closes_the_upstream() -> None:
+async def test_leaving_a_stream_early_closes_the_upstream() -> None:
     closed = []
 
     class Watched(Scripted):
@@ -457,19 +455,16 @@ def test_leaving_a_stream_early_closes_the_upstream() -> None:
             del request
             return EventStream(self._watched(), interval=0)
 
-    async def main() -> None:
-        async with ToolMiddleware(Watched()).stream(asking()) as stream:
-            async for _ in stream:
-                break
-
-    run(main())
+    async with ToolMiddleware(Watched()).stream(asking()) as stream:
+        async for _ in stream:
+            break
     assert closed == [True]
 
 
-def test_closing_closes_the_upstream() -> None:
+async def test_closing_closes_the_upstream() -> None:
     upstream = Scripted()
     model = ToolMiddleware(upstream)
-    run(model.close())
+    await model.close()
     assert upstream.closed
     assert model.name == "some-model"
 
@@ -501,16 +496,16 @@ def test_a_middleware_over_a_middleware_changes_nothing_more() -> None:
     assert twice.content == once.content
 
 
-def test_a_stream_of_it_can_be_teed_and_read_by_a_script() -> None:
+def test_a_stream_of_it_can_be_read_by_a_script() -> None:
     text = formats.get("hermes").render_call(CALL)
     sync = ToolMiddleware(Scripted(text)).stream(asking()).sync()
     assert [event.type for event in sync][-1] == "done"
 
-    async def main() -> list[list[Event]]:
-        branches = ToolMiddleware(Scripted(text)).stream(asking()).tee(2)
-        return [[event async for event in branch] for branch in branches]
 
-    one, two = run(main())
+async def test_a_stream_of_it_can_be_teed() -> None:
+    text = formats.get("hermes").render_call(CALL)
+    branches = ToolMiddleware(Scripted(text)).stream(asking()).tee(2)
+    one, two = [[event async for event in branch] for branch in branches]
     assert one == two
 
 
@@ -549,7 +544,7 @@ def test_a_format_of_ones_own_works() -> None:
 
 
 def test_misuse_is_told_at_once() -> None:
-    with pytest.raises(UsageError, match="no format is called"):
+    with pytest.raises(UsageError, match="unknown format"):
         ToolMiddleware(Scripted(), "nonsense")
     with pytest.raises(UsageError, match="0 or more"):
         ToolMiddleware(Scripted(), retries=-1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from async_runner import run_in_virtual_time
 from models.upstreams import PARIS, answer_of, asking
 from penstock import DemoModel, HTTPModel, Request, ToolMiddleware, apis
 from penstock.apis import Api
@@ -20,7 +21,6 @@ from penstock.models import Model
 from penstock.models.base import collect_message
 from penstock.models.http.transport import HTTPCall
 from penstock.request import ToolChoice, UserMessage
-from stream_checks import run
 
 APIS = apis.names()
 WORDS = "How is the weather in Paris for 3 days?"
@@ -44,7 +44,7 @@ class Body:
 
 
 class Server:
-    """Stands for the network, with *model* at its other end; keeps the bodies that were sent."""
+    """Replaces the network, with *model* at its other end; records the bodies that were sent."""
 
     def __init__(self, api: str, model: Model) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ class Server:
 
 
 def heard(api: Api, body: dict[str, Any]) -> Request:
-    """Give what the far end understands; chat.qwen.ai is told all of it in one text."""
+    """Return what the server understands; chat.qwen.ai gets all of it in one text."""
     request = api.read_request(body)
     if api.name != "qwen":
         return request
@@ -90,17 +90,17 @@ def over(api: str, server: Server) -> HTTPModel:
 
 
 async def batched(model: Model, request: Request) -> AssistantMessage:
-    """Give the whole answer, as it comes in batches."""
+    """Return the whole answer, as it comes in batches."""
     return await collect_message(model.batches(request))
 
 
 async def streamed(model: Model, request: Request) -> AssistantMessage:
-    """Give the whole answer, as it comes in a stream."""
+    """Return the whole answer, as it comes in a stream."""
     return await model.complete(request)
 
 
 def shows_tools(api: str, body: dict[str, Any]) -> bool:
-    """Tell whether the model is shown the tools in words."""
+    """Return whether the model is shown the tools in words."""
     said = body["messages"][0]["content"] if api == "qwen" else json.dumps(body)
     return "Weather of a city" in said and not body.get("tools")
 
@@ -114,11 +114,11 @@ def test_a_conversation_is_the_same_with_and_without_middleware(
     seen = []
     for model in (ToolMiddleware(over(api, told)), over(api, native)):
         request = asking(WORDS)
-        called = run(ask(model, request))
+        called = run_in_virtual_time(ask(model, request))
         assert called.error is None
         results = [ToolResult(call.id, call.name, "sunny") for call in called.tool_calls]
         request.messages += [called, *results]
-        answered = run(ask(model, request))
+        answered = run_in_virtual_time(ask(model, request))
         calls = [(call.name, call.arguments) for call in called.tool_calls]
         seen.append((calls, called.stop_reason, called.text, answered.text, answered.stop_reason))
     assert seen[0] == seen[1]

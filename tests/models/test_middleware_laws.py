@@ -73,7 +73,7 @@ def test_cuts_change_nothing(
 def test_without_a_demand_the_parser_alone_decides(text: str, cuts: list[int], name: str) -> None:
     out = events_of(ToolMiddleware(Scripted(text, cuts=cuts), name), asking())
     by_hand = formats.parse_events(spoken(text, cuts), name, asking().tools, trim=True, repair=True)
-    assert without_raw(out[:-1]) == without_raw(list(by_hand)[:-1])
+    assert without_raw(merged(out[:-1])) == without_raw(merged(list(by_hand)[:-1]))
 
 
 @given(sequence=event_sequences())

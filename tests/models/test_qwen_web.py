@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import STALL, Reply, run, serving
+from models.loopback_servers import STALL, Reply, serving
 from models.qwen_server import (
     COOKIE,
     CREDENTIALS,
@@ -26,8 +26,7 @@ from models.qwen_server import (
     refused,
 )
 from penstock import UsageError
-from penstock.events import Done, Event, Failed, MessageStart, TextDelta
-from penstock.messages import AssistantMessage
+from penstock.events import Done, Failed, MessageStart, TextDelta
 from penstock.models.base import Tap
 from penstock.models.http import NO_RETRY, Report
 from penstock.models.qwen_web import QwenCredentials, QwenWebModel
@@ -71,7 +70,7 @@ def test_what_the_server_has_no_word_for_is_left_out_and_said(
     with caplog.at_level(logging.WARNING, "penstock.models"):
         message = message_of(answered(QwenServer("ok"), request, on_report=reports.append))
     assert message.text == "ok"
-    assert {"temperature", "max_tokens", "stop", "logit_bias"} <= set(reports[0].left_out)
+    assert {"temperature", "max_tokens", "stop", "logit_bias"} <= set(reports[0].omitted_fields)
     assert "temperature" in caplog.text
 
 
@@ -106,16 +105,17 @@ def test_no_field_of_a_client_reaches_the_chat_or_the_headers() -> None:
 # --- secrets ---
 
 
-def test_no_credential_shows_in_a_repr_an_error_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_credential_shows_in_a_repr_an_error_or_a_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     echoed = refused("Bad_Request", f"you sent {TOKEN}, {COOKIE.partition('=')[2]} and {UMID}")
 
-    async def main() -> str:
+    with caplog.at_level(logging.DEBUG):
         async with asking(QwenServer(echoed), retry=NO_RETRY) as (model, _upstream):
             message = await model.complete(asks())
-            return repr(model) + repr(message) + repr(vars(model)) + repr(CREDENTIALS)
-
-    with caplog.at_level(logging.DEBUG):
-        shown = run(main()) + caplog.text
+            shown = (
+                repr(model) + repr(message) + repr(vars(model)) + repr(CREDENTIALS)
+            ) + caplog.text
     for secret in ("tok-canary", "cookie-canary", "umid-canary"):
         assert secret not in shown
     with pytest.raises(TypeError):
@@ -163,13 +163,10 @@ class Watching(Tap):
         self.reports.append(report)
 
 
-def test_a_tap_sees_the_wire_and_one_report() -> None:
-    async def main() -> tuple[Watching, list[list[Event]]]:
-        tap = Watching()
-        async with asking(QwenServer("A few words.")) as (model, _upstream):
-            return tap, [batch async for batch in model.batches(asks(), tap)]
-
-    tap, batches = run(main())
+async def test_a_tap_sees_the_wire_and_one_report() -> None:
+    tap = Watching()
+    async with asking(QwenServer("A few words.")) as (model, _upstream):
+        batches = [batch async for batch in model.batches(asks(), tap)]
     assert [*tap.bodies[0]] == ["title", "models", "chat_mode", "chat_type", "timestamp"]
     assert "messages" in tap.bodies[-1]
     assert b'data: {"response.created"' in tap.data
@@ -183,31 +180,25 @@ def test_a_tap_sees_the_wire_and_one_report() -> None:
     assert batches[0][0].model == "qwen3-max"
 
 
-def test_text_goes_out_while_the_answer_still_runs() -> None:
-    async def main() -> str:
-        server = QwenServer([delta("Early "), delta("words"), STALL])
-        async with asking(server) as (model, upstream):
-            said = ""
-            batches = model.batches(asks())
-            async for batch in batches:
-                said += "".join(event.text for event in batch if isinstance(event, TextDelta))
-                if said == "Early words":
-                    break
-            await batches.aclose()
-            async with asyncio.timeout(10):
-                await upstream.left.wait()
-            return said
-
-    assert run(main()) == "Early words"
+async def test_text_goes_out_while_the_answer_still_runs() -> None:
+    server = QwenServer([delta("Early "), delta("words"), STALL])
+    async with asking(server) as (model, upstream):
+        said = ""
+        batches = model.batches(asks())
+        async for batch in batches:
+            said += "".join(event.text for event in batch if isinstance(event, TextDelta))
+            if said == "Early words":
+                break
+        await batches.aclose()
+        async with asyncio.timeout(10):
+            await upstream.left.wait()
+        assert said == "Early words"
 
 
-def test_a_server_that_is_not_there_is_a_failure_of_the_way() -> None:
-    async def main() -> AssistantMessage:
-        async with serving(Reply()) as upstream:
-            url = upstream.url
-        async with QwenWebModel(url, "m", credentials=CREDENTIALS, retry=NO_RETRY) as model:
-            return await model.complete(asks())
-
-    error = run(main()).error
+async def test_a_server_that_is_not_there_is_a_failure_of_the_way() -> None:
+    async with serving(Reply()) as upstream:
+        url = upstream.url
+    async with QwenWebModel(url, "m", credentials=CREDENTIALS, retry=NO_RETRY) as model:
+        error = (await model.complete(asks())).error
     assert error is not None
     assert (error.kind, error.status) == ("transport", None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import CUT, Reply, run
+from models.loopback_servers import CUT, Reply
 from models.qwen_server import (
     QwenServer,
     answered,
@@ -23,12 +23,12 @@ from penstock.messages import Text
 from penstock.models.http import NO_RETRY, HTTPCall, Report, Transport
 from penstock.models.http.aiohttp_transport import AiohttpTransport
 from penstock.models.http.transport import HTTPResponse as HTTPAnswer
-from penstock.models.qwen_web import MemorySessions
+from penstock.models.qwen_sessions import MemorySessions
 from penstock.tools import read_tools
 
 
 def as_chunks(events: list[Event]) -> list[Any]:
-    """Give what an OpenAI client sees, with neighbouring text made one."""
+    """Return what an OpenAI client sees, with neighbouring text made one."""
     encoder = apis.get("openai-chat").encoder(model="qwen3-max", id="chatcmpl-x", created=7)
     data = b"".join(encoder.encode(event) for event in events) + encoder.finish()
     assert apis.check("openai-chat", data) == []
@@ -185,23 +185,19 @@ def test_arguments_come_in_pieces_where_that_is_wanted() -> None:
     assert "".join(event.raw for event in whole) == "".join(event.raw for event in live) == text
 
 
-def test_a_stream_that_is_cut_anywhere_is_told_honestly_and_kept_only_when_whole() -> None:
+async def test_a_stream_that_is_cut_anywhere_is_told_honestly_and_kept_only_when_whole() -> None:
     data = COUNTED.encode()
     finished = data.index(b'"finished"')
     cuts = range(0, len(data), 17)
     sessions = MemorySessions()
-
-    async def main() -> list[tuple[int, Event, int]]:
-        server = QwenServer(*(Reply([data[:at], CUT]) for at in cuts), "never")
-        ends = []
-        async with asking(server, retry=NO_RETRY, sessions=sessions) as (model, _upstream):
-            for at in cuts:
-                (*_, end) = [event async for event in model.stream(asks())]
-                ends.append((at, end, len(sessions)))
-        return ends
-
+    server = QwenServer(*(Reply([data[:at], CUT]) for at in cuts), "never")
+    ends = []
+    async with asking(server, retry=NO_RETRY, sessions=sessions) as (model, _upstream):
+        for at in cuts:
+            (*_, end) = [event async for event in model.stream(asks())]
+            ends.append((at, end, len(sessions)))
     kept = 0
-    for at, end, count in run(main()):
+    for at, end, count in ends:
         if isinstance(end, Failed):
             assert end.error.kind in ("truncated", "transport")
             assert count == kept
@@ -221,7 +217,7 @@ EVERY = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector
 
 
 class ByteByByte:
-    """Gives every byte that arrives by itself."""
+    """Returns every byte in its own read."""
 
     def __init__(self) -> None:
         self._transport = AiohttpTransport()
@@ -249,7 +245,7 @@ class _Split:
 
 @EVERY
 @pytest.mark.parametrize("size", [1, 1 << 20], ids=["per byte", "whole"])
-def test_a_vector_passes_end_to_end(vector: dict[str, Any], size: int) -> None:
+async def test_a_vector_passes_end_to_end(vector: dict[str, Any], size: int) -> None:
     data, expect = vector["upstream_sse"].encode(), vector["expect"]
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     reports: list[Report] = []
@@ -264,7 +260,7 @@ def test_a_vector_passes_end_to_end(vector: dict[str, Any], size: int) -> None:
             finally:
                 await transport.close()
 
-    events = run(main())
+    events = await main()
     message = message_of(events)
     content = expect["content"] or ""
     match vector["content_mode"]:

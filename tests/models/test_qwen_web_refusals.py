@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import CUT, RESET, Reply, run
+from models.loopback_servers import CUT, RESET, Reply
 from models.qwen_server import (
     END,
     GUARDED,
@@ -24,7 +24,7 @@ from models.qwen_server import (
     message_of,
     refused,
 )
-from penstock.events import Event, Failed, MessageStart
+from penstock.events import Failed, MessageStart
 from penstock.models.http import NO_RETRY, RetryPolicy
 from penstock.models.qwen_web import QwenCredentials
 
@@ -54,16 +54,12 @@ def failure(answer: Answer, **options: Any) -> Failed:
         (frame({"error": {"code": "RateLimited", "details": "later"}}), 429, "provider", None),
     ],
 )
-def test_a_refusal_is_typed_and_nothing_comes_before_it(
+async def test_a_refusal_is_typed_and_nothing_comes_before_it(
     answer: Answer, status: int, kind: str, type_: str | None
 ) -> None:
     server = QwenServer(answer)
-
-    async def main() -> list[list[Event]]:
-        async with asking(server, retry=NO_RETRY) as (model, _upstream):
-            return [batch async for batch in model.batches(asks())]
-
-    (batch,) = run(main())
+    async with asking(server, retry=NO_RETRY) as (model, _upstream):
+        (batch,) = [batch async for batch in model.batches(asks())]
     failed = batch[-1]
     assert isinstance(failed, Failed)
     assert [event for event in batch[:-1] if not isinstance(event, MessageStart)] == []

@@ -1,4 +1,4 @@
-"""Where nobody can go on: chats that are unknown, gone or over, and answers that broke off."""
+"""Chats that cannot be continued: unknown, deleted or expired ones, and broken responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback_servers import CUT, STALL, Reply, run
+from models.loopback_servers import CUT, STALL, Reply
 from models.qwen_server import (
     BUSY,
     END,
@@ -23,19 +23,19 @@ from models.qwen_server import (
     talking,
 )
 from penstock import Request
-from penstock.events import Done, Event, MessageStart, TextDelta
+from penstock.events import Done, MessageStart, TextDelta
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.http import NO_RETRY
-from penstock.models.qwen_web import MemorySessions, QwenSession, QwenWebModel
+from penstock.models.qwen_sessions import MemorySessions, QwenSession
+from penstock.models.qwen_web import QwenWebModel
 from penstock.request import UserMessage
 
 # --- a chain that is not known ---
 
 
-def test_an_unknown_conversation_is_told_whole_in_a_new_chat() -> None:
+async def test_an_unknown_conversation_is_told_whole_in_a_new_chat() -> None:
     server = QwenServer("Fine.")
-
-    async def script(talk: Talk) -> None:
+    async with talking(server) as talk:
         talk.fields["system"] = "Be brief."
         talk.messages = [
             UserMessage([Text("Read a")]),
@@ -45,8 +45,6 @@ def test_an_unknown_conversation_is_told_whole_in_a_new_chat() -> None:
         ]
         await talk.say("And now?")
         await talk.say("Go on")
-
-    talking(server, script)
     whole = server.told(0)
     assert whole.startswith("Be brief.\n\n====")
     assert "\n\nUser: Read a\n\nAssistant: I look.\n<look>\n<path>a</path>\n</look>" in whole
@@ -55,30 +53,24 @@ def test_an_unknown_conversation_is_told_whole_in_a_new_chat() -> None:
     assert (server.told(1), len(set(chats(server)))) == ("Go on", 1)
 
 
-def test_what_was_said_otherwise_is_another_conversation() -> None:
+async def test_what_was_said_otherwise_is_another_conversation() -> None:
     server = QwenServer("One.", "Two.")
-
-    async def script(talk: Talk) -> None:
+    async with talking(server) as talk:
         await talk.say("first?")
         talk.messages[0] = UserMessage([Text("another first?")])
         await talk.say("second?")
-
-    talking(server, script)
     assert len(set(chats(server))) == 2
     assert "another first?" in server.told()
 
 
-def test_an_answer_asked_for_once_more_begins_a_chat_of_its_own() -> None:
+async def test_an_answer_asked_for_once_more_begins_a_chat_of_its_own() -> None:
     server = QwenServer("One.", "Two.", "Two again.", "Three.")
-
-    async def script(talk: Talk) -> None:
+    async with talking(server) as talk:
         await talk.say("first?")
         await talk.say("second?")
         talk.messages.pop()
         await talk.go_on()
         await talk.say("third?")
-
-    talking(server, script)
     first, second, third, fourth = chats(server)
     assert (first, third) == (second, fourth)
     assert first != third
@@ -88,16 +80,13 @@ LATE = [0.02, frame({"error": {"code": "Bad_Request", "details": "chat is not ex
 
 
 @pytest.mark.parametrize("refusal", [NO_CHAT, BUSY, LATE], ids=["gone", "in progress", "late"])
-def test_a_chat_that_cannot_be_used_is_replaced_with_all_that_was_said(refusal: Any) -> None:
+async def test_a_chat_that_cannot_be_used_is_replaced_with_all_that_was_said(refusal: Any) -> None:
     server = QwenServer("One.", refusal, "Two.", "Three.")
-
-    async def script(talk: Talk) -> None:
+    async with talking(server) as talk:
         await talk.say("first?")
         answer = await talk.say("second?")
         assert answer.text == "Two."
         await talk.say("third?")
-
-    talking(server, script)
     first, _refused, second, third = server.messages
     assert first.chat_id != second.chat_id == third.chat_id
     assert "User: first?\n\nAssistant: One.\n\nUser: second?" in second.content
@@ -105,123 +94,96 @@ def test_a_chat_that_cannot_be_used_is_replaced_with_all_that_was_said(refusal: 
     assert third.content == "third?"
 
 
-def test_an_answer_has_the_id_of_the_chat_that_gave_it() -> None:
+async def test_an_answer_has_the_id_of_the_chat_that_gave_it() -> None:
     server = QwenServer("One.", LATE, "Two.")
-
-    async def script(talk: Talk) -> list[Event]:
+    async with talking(server) as talk:
         await talk.say("first?")
         talk.messages.append(UserMessage([Text("second?")]))
-        return [event async for event in talk.model.stream(talk.request())]
-
-    start, *_, end = talking(server, script)
+        start, *_, end = [event async for event in talk.model.stream(talk.request())]
     assert isinstance(start, MessageStart)
     assert isinstance(end, Done)
     assert start.id == end.message.id == server.messages[-1].response_id
 
 
-def test_a_server_that_lost_every_chat_costs_a_replay_and_no_answer() -> None:
+async def test_a_server_that_lost_every_chat_costs_a_replay_and_no_answer() -> None:
     server = QwenServer("One.", "Two.")
-
-    async def script(talk: Talk) -> AssistantMessage:
+    async with talking(server) as talk:
         await talk.say("first?")
         server.forget_chats()
-        return await talk.say("second?")
-
-    assert talking(server, script).text == "Two."
+        assert (await talk.say("second?")).text == "Two."
 
 
-def test_another_refusal_in_a_chat_is_passed_on() -> None:
+async def test_another_refusal_in_a_chat_is_passed_on() -> None:
     limited = Reply(status=429, whole=b'{"detail": "slow down"}')
     server = QwenServer("One.", limited)
-
-    async def script(talk: Talk) -> AssistantMessage:
+    async with talking(server, retry=NO_RETRY) as talk:
         await talk.say("first?")
-        return await talk.say("second?")
-
-    error = talking(server, script, retry=NO_RETRY).error
+        error = (await talk.say("second?")).error
     assert error is not None
     assert (error.status, len(server.creations)) == (429, 1)
 
 
-def test_a_server_that_does_not_name_its_answer_is_told_everything_each_time() -> None:
+async def test_a_server_that_does_not_name_its_answer_is_told_everything_each_time() -> None:
     server = QwenServer("One.", "Two.", says_created=False)
     sessions = MemorySessions()
-
-    async def script(talk: Talk) -> AssistantMessage:
+    async with talking(server, sessions=sessions) as talk:
         await talk.say("first?")
-        return await talk.say("second?")
-
-    assert talking(server, script, sessions=sessions).text == "Two."
+        assert (await talk.say("second?")).text == "Two."
     assert (len(set(chats(server))), len(sessions)) == (2, 0)
     assert "Assistant: One." in server.told()
 
 
-def test_a_session_whose_next_answer_has_no_name_is_forgotten() -> None:
+async def test_a_session_whose_next_answer_has_no_name_is_forgotten() -> None:
     server = QwenServer("One.", Reply([delta("Two."), END]), "Three.")
     sessions = MemorySessions()
-
-    async def script(talk: Talk) -> list[int]:
+    async with talking(server, sessions=sessions) as talk:
         kept = []
         for question in ("1", "2", "3"):
             await talk.say(question)
             kept.append(len(sessions))
-        return kept
-
-    assert talking(server, script, sessions=sessions) == [1, 0, 1]
+        assert kept == [1, 0, 1]
     assert "Assistant: Two." in server.told()
 
 
-def test_an_answer_that_is_to_go_on_is_told_whole() -> None:
+async def test_an_answer_that_is_to_go_on_is_told_whole() -> None:
     server = QwenServer("One.", "And more.")
-
-    async def script(talk: Talk) -> None:
+    async with talking(server) as talk:
         await talk.say("first?")
         await talk.go_on()
-
-    talking(server, script)
     assert len(set(chats(server))) == 2
     assert server.told().endswith("User: first?\n\nAssistant: One.")
 
 
-def test_an_id_without_measure_is_no_place_to_go_on_from() -> None:
+async def test_an_id_without_measure_is_no_place_to_go_on_from() -> None:
     ids = {"chat_id": "c", "parent_id": "p", "response_id": "r" * 100_000}
     server = QwenServer(Reply([frame({"response.created": ids}), delta("One."), END]), "Two.")
     sessions = MemorySessions()
-
-    async def script(talk: Talk) -> None:
+    async with talking(server, sessions=sessions) as talk:
         assert (await talk.say("first?")).text == "One."
         assert len(sessions) == 0
         await talk.say("second?")
-
-    talking(server, script, sessions=sessions)
     assert len(set(chats(server))) == 2
 
 
-def test_a_session_ends_when_nobody_went_on_for_its_time() -> None:
+async def test_a_session_ends_when_nobody_went_on_for_its_time() -> None:
     server, clock = QwenServer("ok"), Clock()
-
-    async def script(talk: Talk) -> None:
+    async with talking(server, clock=clock) as talk:
         for question in ("1", "2", "3"):
             await talk.say(question)
-            clock.now += 29 * 60  # each answer begins the time anew
+            clock.now += 29 * 60  # each response restarts the lifetime
         clock.now += 2 * 60
         await talk.say("4")
-
-    talking(server, script, clock=clock)
     first, second, third, fourth = chats(server)
     assert first == second == third != fourth
     assert "User: 1\n\nAssistant: ok" in server.told()
 
 
-def test_sessions_of_a_keeper_without_a_clock_end_all_the_same() -> None:
+async def test_sessions_of_a_keeper_without_a_clock_end_all_the_same() -> None:
     server, clock = QwenServer("ok"), Clock()
-
-    async def script(talk: Talk) -> None:
+    async with talking(server, clock=clock, sessions=MemorySessions(clock=lambda: 0.0)) as talk:
         await talk.say("1")
         clock.now += 31 * 60
         await talk.say("2")
-
-    talking(server, script, clock=clock, sessions=MemorySessions(clock=lambda: 0.0))
     assert len(set(chats(server))) == 2
 
 
@@ -229,50 +191,40 @@ def test_sessions_of_a_keeper_without_a_clock_end_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("fault", [[delta("Half"), 0.02, CUT], [delta("Half"), 0.02]])
-def test_an_answer_that_failed_moves_nothing(fault: list[Any]) -> None:
+async def test_an_answer_that_failed_moves_nothing(fault: list[Any]) -> None:
     server = QwenServer("One.", fault, "Two.")
-
-    async def script(talk: Talk) -> None:
+    async with talking(server, retry=NO_RETRY) as talk:
         await talk.say("first?")
         assert (await talk.say("second?")).error is not None
         await talk.go_on()
-
-    talking(server, script, retry=NO_RETRY)
     first, failed, again = server.messages
     assert failed.parent_id == again.parent_id == first.response_id
     assert again.content == "second?"
 
 
-def test_a_first_answer_that_failed_leaves_no_session() -> None:
+async def test_a_first_answer_that_failed_leaves_no_session() -> None:
     sessions = MemorySessions()
-
-    async def script(talk: Talk) -> AssistantMessage:
-        return await talk.say("first?")
-
-    failed = talking(QwenServer([delta("Half"), CUT]), script, sessions=sessions, retry=NO_RETRY)
+    async with talking(QwenServer([delta("Half"), CUT]), sessions=sessions, retry=NO_RETRY) as talk:
+        failed = await talk.say("first?")
     assert (failed.error is not None, len(sessions)) == (True, 0)
 
 
 @pytest.mark.parametrize("taken", ["", "Some", "Some words,", "Some words, more", "to its end"])
-def test_a_reader_may_leave_at_any_moment_and_the_session_is_as_it_was(taken: str) -> None:
+async def test_a_reader_may_leave_at_any_moment_and_the_session_is_as_it_was(taken: str) -> None:
     pieces = [delta("Some"), 0.01, delta(" words,"), 0.01, delta(" more"), STALL]
     server = QwenServer("One.", pieces, "Two.")
-
-    async def main() -> None:
-        async with asking(server) as (model, upstream):
-            talk = Talk(model)
-            await talk.say("first?")
-            talk.messages.append(UserMessage([Text("second?")]))
-            task = asyncio.create_task(read_until(model, talk.request(), taken))
-            if taken == "to its end":
-                await upstream.stalls.wait()
-                task.cancel()
-            await asyncio.wait([task])
-            if len(server.messages) == 1:  # The reader left before anything was asked.
-                server.reply_to_nobody()
-            await talk.go_on()
-
-    run(main())
+    async with asking(server) as (model, upstream):
+        talk = Talk(model)
+        await talk.say("first?")
+        talk.messages.append(UserMessage([Text("second?")]))
+        task = asyncio.create_task(read_until(model, talk.request(), taken))
+        if taken == "to its end":
+            await upstream.stalls.wait()
+            task.cancel()
+        await asyncio.wait([task])
+        if len(server.messages) == 1:  # The reader left before anything was asked.
+            server.reply_to_nobody()
+        await talk.go_on()
     assert server.told() == "second?"
     assert server.messages[-1].parent_id == server.messages[0].response_id
 
@@ -303,14 +255,14 @@ class Broken:
         raise OSError(f"postgresql://user:secret@db has no {scope} {id}")
 
 
-def test_sessions_that_fail_cost_a_replay_and_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sessions_that_fail_cost_a_replay_and_no_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = QwenServer("One.", "Two.")
 
-    async def script(talk: Talk) -> AssistantMessage:
-        await talk.say("first?")
-        return await talk.say("second?")
-
     with caplog.at_level(logging.DEBUG, "penstock"):
-        assert talking(server, script, sessions=Broken()).text == "Two."
+        async with talking(server, sessions=Broken()) as talk:
+            await talk.say("first?")
+            assert (await talk.say("second?")).text == "Two."
     assert "Assistant: One." in server.told()
     assert ("OSError" in caplog.text, "secret" in caplog.text) == (True, False)

@@ -9,7 +9,7 @@ import pytest
 
 from laws import check_monotone
 from models.fake_upstream import LATE, scenario_of, script
-from models.loopback_servers import run, serving
+from models.loopback_servers import serving
 from penstock import HTTPModel, Request, Tool, ToolMiddleware, apis, formats
 from penstock.builder import MessageBuilder
 from penstock.events import Done, Event, Failed, TextDelta
@@ -63,7 +63,7 @@ class Reports(Tap):
         self.last = report
 
 
-def ask(
+async def ask(
     api: str,
     scenario: str,
     *,
@@ -73,22 +73,18 @@ def ask(
 ) -> Outcome:
     """Ask for *scenario*; *tools* is the format that is read in its text, *words* the text."""
     options.setdefault("retry", NO_RETRY)
-
-    async def main() -> Outcome:
-        name = f"fake-c12-m{scenario}"
-        seen = Reports()
-        async with (
-            serving(script(api, words)) as upstream,
-            HTTPModel(api, upstream.url, name, environ={}, **options) as http,
-        ):
-            model: Model = ToolMiddleware(http, tools, retries=0) if tools else http
-            streamed = [event async for event in model.stream(ASKED)]
-            passed = [event async for batch in model.batches(ASKED, seen) for event in batch]
-        check_monotone(passed)
-        assert folded(passed) == folded(streamed)
-        return Outcome(passed, seen.last)
-
-    return run(main())
+    name = f"fake-c12-m{scenario}"
+    seen = Reports()
+    async with (
+        serving(script(api, words)) as upstream,
+        HTTPModel(api, upstream.url, name, environ={}, **options) as http,
+    ):
+        model: Model = ToolMiddleware(http, tools, retries=0) if tools else http
+        streamed = [event async for event in model.stream(ASKED)]
+        passed = [event async for batch in model.batches(ASKED, seen) for event in batch]
+    check_monotone(passed)
+    assert folded(passed) == folded(streamed)
+    return Outcome(passed, seen.last)
 
 
 def folded(events: list[Event]) -> AssistantMessage:
@@ -107,8 +103,8 @@ def called(message: AssistantMessage) -> list[tuple[str, dict[str, Any], bool]]:
 
 
 @EVERY
-def test_text_arrives_whole_and_in_order(api: str) -> None:
-    outcome = ask(api, "text")
+async def test_text_arrives_whole_and_in_order(api: str) -> None:
+    outcome = await ask(api, "text")
     assert outcome.message.text == "".join(f"{n};" for n in range(12))
     assert sum(isinstance(event, TextDelta) for event in outcome.events) == 12
     assert (outcome.message.stop_reason, outcome.message.usage.output) == ("stop", 12)
@@ -117,8 +113,8 @@ def test_text_arrives_whole_and_in_order(api: str) -> None:
 @EVERY
 @pytest.mark.parametrize("mode", ["native", "par"])
 @pytest.mark.parametrize("tools", ["", "hermes"], ids=["as they are", "with middleware"])
-def test_native_calls_arrive_whole(api: str, mode: str, tools: str) -> None:
-    message = ask(api, mode, tools=tools).message
+async def test_native_calls_arrive_whole(api: str, mode: str, tools: str) -> None:
+    message = (await ask(api, mode, tools=tools)).message
     wanted = scenario_of(f"fake-m{mode}").arguments
     assert called(message) == [("read_file", each, True) for each in wanted]
     assert message.stop_reason == "tool_use"
@@ -127,25 +123,25 @@ def test_native_calls_arrive_whole(api: str, mode: str, tools: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize(("mode", "tools"), [("hermes", "hermes"), ("xml", "xml"), ("xml", "auto")])
-def test_calls_in_text_become_calls(api: str, mode: str, tools: str) -> None:
-    message = ask(api, mode, tools="morph_xml" if tools == "xml" else tools).message
+async def test_calls_in_text_become_calls(api: str, mode: str, tools: str) -> None:
+    message = (await ask(api, mode, tools="morph_xml" if tools == "xml" else tools)).message
     assert called(message) == [("read_file", scenario_of(f"fake-m{mode}").arguments[0], True)]
     assert (message.text.strip(), message.stop_reason) == ("Reading now.", "tool_use")
 
 
 @EVERY
-def test_thoughts_are_told_from_the_answer(api: str) -> None:
-    message = ask(api, "think").message
+async def test_thoughts_are_told_from_the_answer(api: str) -> None:
+    message = (await ask(api, "think")).message
     assert message.thinking == "0;1;2;3;4;5;"
     assert message.text == "6;7;8;9;10;11;"
 
 
 @EVERY
 @pytest.mark.parametrize("name", EIGHT)
-def test_a_call_in_the_text_of_eight_formats_is_a_call(api: str, name: str) -> None:
+async def test_a_call_in_the_text_of_eight_formats_is_a_call(api: str, name: str) -> None:
     found = formats.get(name)
     written = found.render_call(ToolCall("", "read_file", {"path": "/a b.txt", "note": "é"}))
-    message = ask(api, "text", tools=name, words=written).message
+    message = (await ask(api, "text", tools=name, words=written)).message
     assert called(message) == [("read_file", {"path": "/a b.txt", "note": "é"}, True)]
     assert message.stop_reason == "tool_use"
     assert message.text.strip() == ""
@@ -157,10 +153,10 @@ def test_a_call_in_the_text_of_eight_formats_is_a_call(api: str, name: str) -> N
 @EVERY
 @pytest.mark.parametrize("tools", ["", "hermes"], ids=["as it is", "with middleware"])
 @pytest.mark.parametrize("fault", ["cut", "rst"])
-def test_a_cut_or_reset_answer_fails_behind_what_had_arrived(
+async def test_a_cut_or_reset_answer_fails_behind_what_had_arrived(
     api: str, fault: str, tools: str
 ) -> None:
-    outcome = ask(api, f"text-f{fault}@6", tools=tools)
+    outcome = await ask(api, f"text-f{fault}@6", tools=tools)
     assert (outcome.error.kind, outcome.error.type) == ("truncated", "truncated_body")
     assert outcome.message.text.startswith("0;1;2;")
     assert outcome.report.attempts == 1, "what went out is not asked for again"
@@ -168,37 +164,37 @@ def test_a_cut_or_reset_answer_fails_behind_what_had_arrived(
 
 @EVERY
 @pytest.mark.parametrize("mode", ["native", "hermes"])
-def test_a_call_that_was_cut_is_never_complete(api: str, mode: str) -> None:
+async def test_a_call_that_was_cut_is_never_complete(api: str, mode: str) -> None:
     """Some servers give a call as a whole: then all of it or nothing is there."""
-    message = ask(api, f"{mode}-fcut@7", tools="hermes").message
+    message = (await ask(api, f"{mode}-fcut@7", tools="hermes")).message
     whole = api in ("gemini", "ollama") and mode == "native"
     assert all(call.complete == whole for call in message.tool_calls)
     assert message.stop_reason == "error"
 
 
 @EVERY
-def test_a_stalled_answer_fails_in_time_behind_what_had_arrived(api: str) -> None:
-    outcome = ask(api, "text-fstall@6", timeouts=Timeouts(idle=0.05))
+async def test_a_stalled_answer_fails_in_time_behind_what_had_arrived(api: str) -> None:
+    outcome = await ask(api, "text-fstall@6", timeouts=Timeouts(idle=0.05))
     assert outcome.error.type == "idle_timeout"
     assert outcome.message.text.startswith("0;1;2;")
 
 
 @EVERY
-def test_a_damaged_frame_fails_the_response_and_is_counted(api: str) -> None:
-    outcome = ask(api, "text-fbadjson@5")
+async def test_a_damaged_frame_fails_the_response_and_is_counted(api: str) -> None:
+    outcome = await ask(api, "text-fbadjson@5")
     assert (outcome.error.kind, outcome.report.skipped) == ("malformed", 1)
     assert "".join(f"{n};" for n in range(12)).startswith(outcome.message.text)
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "qwen"])
-def test_a_missing_mark_of_the_end_is_no_failure(api: str) -> None:
-    assert ask(api, "text-fnodone").message.stop_reason == "stop"
+async def test_a_missing_mark_of_the_end_is_no_failure(api: str) -> None:
+    assert (await ask(api, "text-fnodone")).message.stop_reason == "stop"
 
 
 @EVERY
-def test_an_answer_without_an_end_is_cut(api: str) -> None:
+async def test_an_answer_without_an_end_is_cut(api: str) -> None:
     """Chat completions may end in the mark alone."""
-    outcome = ask(api, "text-fnofinish")
+    outcome = await ask(api, "text-fnofinish")
     assert outcome.message.text == "".join(f"{n};" for n in range(12))
     if api == "openai-chat":
         assert outcome.message.stop_reason == "stop"
@@ -207,8 +203,8 @@ def test_an_answer_without_an_end_is_cut(api: str) -> None:
 
 
 @EVERY
-def test_an_error_in_the_stream_is_told_in_the_servers_words(api: str) -> None:
-    outcome = ask(api, "text-ferr@6")
+async def test_an_error_in_the_stream_is_told_in_the_servers_words(api: str) -> None:
+    outcome = await ask(api, "text-ferr@6")
     assert outcome.error.kind == "provider"
     assert "upstream exploded" in outcome.error.message
     assert outcome.message.text.startswith("0;1;2;")
@@ -216,8 +212,8 @@ def test_an_error_in_the_stream_is_told_in_the_servers_words(api: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("status", [500, 429])
-def test_a_refusal_is_typed_and_says_when_to_come_back(api: str, status: int) -> None:
-    outcome = ask(api, f"text-fhttp{status}", retry=RetryPolicy(2, longest_asked=0.5))
+async def test_a_refusal_is_typed_and_says_when_to_come_back(api: str, status: int) -> None:
+    outcome = await ask(api, f"text-fhttp{status}", retry=RetryPolicy(2, longest_asked=0.5))
     error = outcome.error
     assert (error.status, error.retry_after, error.retryable) == (status, 1.0, True)
     assert "planned" in error.message
@@ -225,34 +221,30 @@ def test_a_refusal_is_typed_and_says_when_to_come_back(api: str, status: int) ->
 
 
 @EVERY
-def test_a_page_in_place_of_a_stream_is_no_answer(api: str) -> None:
-    outcome = ask(api, "text-fhtml")
+async def test_a_page_in_place_of_a_stream_is_no_answer(api: str) -> None:
+    outcome = await ask(api, "text-fhtml")
     assert outcome.error.kind in ("malformed", "provider")
     assert outcome.message.content == []
 
 
 @EVERY
-def test_a_compressed_stream_is_read(api: str) -> None:
-    assert ask(api, "text-fgzip").message.text.endswith("10;11;")
+async def test_a_compressed_stream_is_read(api: str) -> None:
+    assert (await ask(api, "text-fgzip")).message.text.endswith("10;11;")
 
 
 @EVERY
-def test_a_slow_first_byte_is_waited_for_and_counted(api: str) -> None:
-    report = ask(api, "text-fslow").report
+async def test_a_slow_first_byte_is_waited_for_and_counted(api: str) -> None:
+    report = (await ask(api, "text-fslow")).report
     assert report.first_byte is not None
     assert report.first_byte > LATE * 0.9
 
 
-def test_a_hundred_answers_at_once_do_not_mix() -> None:
-    async def main() -> None:
-        async with serving(script("openai-chat")) as upstream:
-            models = [
-                HTTPModel("openai-chat", upstream.url, f"fake-c{n}", environ={})
-                for n in range(1, 101)
-            ]
-            answers = await asyncio.gather(*(model.complete(ASKED) for model in models))
-            for n, answer in enumerate(answers, 1):
-                assert answer.text == "".join(f"{k};" for k in range(n))
-            await asyncio.gather(*(model.close() for model in models))
-
-    run(main())
+async def test_a_hundred_answers_at_once_do_not_mix() -> None:
+    async with serving(script("openai-chat")) as upstream:
+        models = [
+            HTTPModel("openai-chat", upstream.url, f"fake-c{n}", environ={}) for n in range(1, 101)
+        ]
+        answers = await asyncio.gather(*(model.complete(ASKED) for model in models))
+        for n, answer in enumerate(answers, 1):
+            assert answer.text == "".join(f"{k};" for k in range(n))
+        await asyncio.gather(*(model.close() for model in models))

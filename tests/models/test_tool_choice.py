@@ -38,7 +38,7 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage
 from penstock.models import DemoModel
-from penstock.models.middleware.tool_choice import make_call_schema
+from penstock.models.tool_choice import make_call_schema
 from penstock.request import ToolChoice, UserMessage
 from penstock.values.schema import Schema
 
@@ -79,7 +79,7 @@ def test_none_says_so_where_the_history_has_calls() -> None:
     upstream = Scripted("Fine.")
     request = Request(messages=conversation(), tools=TOOLS, tool_choice=ToolChoice("none"))
     answer_of(ToolMiddleware(upstream, "hermes"), request)
-    assert upstream.asked[0].system == "Call no tool in this answer: answer in plain text."
+    assert upstream.asked[0].system == "Call no tool in this response: write plain text."
 
 
 def test_none_holds_for_a_format_that_cannot_be_read_without_its_calls() -> None:
@@ -95,7 +95,7 @@ def test_required_is_said_and_satisfied_at_once_where_the_model_obeys() -> None:
     upstream = Scripted(CALL)
     answer = answer_of(ToolMiddleware(upstream), asking(tool_choice=REQUIRED))
     assert names(answer) == ["get_weather"]
-    assert upstream.asked[0].system.endswith("You must call at least one tool in this answer.")
+    assert upstream.asked[0].system.endswith("You must call at least one tool in this response.")
 
 
 def test_an_answer_without_the_required_call_is_asked_for_once_more() -> None:
@@ -107,7 +107,7 @@ def test_an_answer_without_the_required_call_is_asked_for_once_more() -> None:
     assert second.messages[-2] == AssistantMessage(content=[Text("I would rather talk.")])
     reminder = second.messages[-1]
     assert isinstance(reminder, UserMessage)
-    assert "You must call at least one tool in this answer." in reminder.text
+    assert "You must call at least one tool in this response." in reminder.text
     done = events[-1]
     assert isinstance(done, Done)
     assert done.reason == "tool_use"
@@ -171,7 +171,7 @@ def test_an_empty_answer_is_asked_again_in_the_same_turn() -> None:
     assert names(answer) == ["get_weather"]
     (only,) = upstream.asked[1].messages
     assert isinstance(only, UserMessage)
-    assert only.text.startswith("Weather?\nYou have not called a tool")
+    assert only.text.startswith("Weather?\nYou did not call a tool")
 
 
 def test_a_named_tool_is_the_only_one_that_is_shown_and_the_only_one_that_passes() -> None:
@@ -181,7 +181,7 @@ def test_a_named_tool_is_the_only_one_that_is_shown_and_the_only_one_that_passes
     events = events_of(model, asking(tool_choice=NAMED))
     check_monotone(events)
     assert "get_weather" not in upstream.asked[0].system
-    assert "You must call the tool `take_note` in this answer." in upstream.asked[0].system
+    assert "You must call the tool `take_note` in this response." in upstream.asked[0].system
     assert [e.call.name for e in events if isinstance(e, ToolCallEnd)] == ["take_note"]
     assert heard == ["the request does not allow a call of 'get_weather'"]
     assert "".join(event.raw for event in events) == CALL + NOTING
@@ -223,7 +223,7 @@ def test_without_parallel_calls_the_first_passes_and_the_others_stay_text() -> N
     model = ToolMiddleware(upstream, "hermes", trim=False, on_error=on_error)
     events = events_of(model, asking(parallel_tool_calls=False))
     check_monotone(events)
-    assert "Call at most one tool in an answer." in upstream.asked[0].system
+    assert "Call at most one tool in a response." in upstream.asked[0].system
     done = events[-1]
     assert isinstance(done, Done)
     assert names(done.message) == ["get_weather"]

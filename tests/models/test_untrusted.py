@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from agent.scenes import of, talk, talking, text
-from models.loopback_servers import run
 from models.upstreams import TOOLS, Scripted, answer_of, events_of
 from penstock import Request, ToolMiddleware, UsageError
 from penstock.agent import Agent, tool
@@ -32,12 +31,12 @@ def model(*content: Any) -> AssistantMessage:
 
 
 def page(content: object = f"Welcome. {CALL}") -> list[Message]:
-    """Give a conversation in which a page was fetched."""
+    """Return a conversation in which a page was fetched."""
     return [user("What does the page say?"), model(FETCH), ToolResult("c1", "fetch", content)]
 
 
 def read(messages: list[Message], said: str = f"It says: {CALL}", **options: Any) -> str:
-    """Say *said* in *messages*; give what it was told to be quoted from, or how many calls."""
+    """Parse *said* after *messages*; return the source of a quote, or the number of calls."""
     told: list[str] = []
     system = options.pop("system", "")
     middleware = ToolMiddleware(
@@ -159,7 +158,7 @@ def test_the_trace_and_its_summary_say_why() -> None:
     assert [segment.text for segment in told] == [CALL, CALL]
 
 
-def test_an_agent_does_not_run_what_a_page_says() -> None:
+async def test_an_agent_does_not_run_what_a_page_says() -> None:
     ran: list[str] = []
 
     @tool
@@ -189,6 +188,6 @@ def test_an_agent_does_not_run_what_a_page_says() -> None:
             agent = Agent(ToolMiddleware(upstream, "hermes", **options), [fetch, get_weather])
             return of(ToolEnded, await talk(agent, "What does the page say?"))
 
-    assert len(run(main())) == 2
+    assert len(await main()) == 2
     assert ran == ["Oslo"]
-    assert len(run(main(quoted="calls"))) == 3
+    assert len(await main(quoted="calls")) == 3

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from async_runner import run_in_virtual_time
 from laws import cut_at
 from penstock import EventStream, Request, Tool
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage
 from penstock.models import Model
 from penstock.request import Message, UserMessage
-from stream_checks import run
 
 WEATHER = Tool(
     "get_weather",
@@ -82,7 +82,7 @@ class Scripted(Model):
 def spoken(
     text: str, cuts: Iterable[int] = (), reason: Any = "stop", usage: Usage | None = None
 ) -> list[Event]:
-    """Give the events of an answer that is text, in the pieces that *cuts* make."""
+    """Return the events of an answer that is text, in the pieces that *cuts* make."""
     pieces = cut_at(text, [min(cut, len(text)) for cut in cuts])
     deltas = [TextDelta(0, piece, piece) for piece in pieces if piece]
     message = AssistantMessage("m1", "some-model", [Text(text)], reason, reason, usage or Usage())
@@ -91,13 +91,13 @@ def spoken(
 
 
 def asking(words: str = "How is the weather in Paris?", **fields: Any) -> Request:
-    """Give a request of a user who says *words*, with tools."""
+    """Return a request of a user who says *words*, with tools."""
     fields.setdefault("tools", list(TOOLS))
     return Request(messages=[UserMessage([Text(words)])], **fields)
 
 
 def conversation() -> list[Message]:
-    """Give a conversation in which a tool was called and answered."""
+    """Return a conversation in which a tool was called and answered."""
     return [
         UserMessage([Text("How is the weather in Paris?")]),
         AssistantMessage(content=[Text("I look."), ToolCall("c1", "get_weather", PARIS)]),
@@ -106,20 +106,20 @@ def conversation() -> list[Message]:
 
 
 def events_of(model: Model, request: Request) -> list[Event]:
-    """Give all events of an answer."""
+    """Return all events of an answer."""
 
     async def read() -> list[Event]:
         return [event async for event in model.stream(request)]
 
-    return run(read())
+    return run_in_virtual_time(read())
 
 
 def answer_of(model: Model, request: Request) -> AssistantMessage:
-    """Give the whole answer."""
-    return run(model.complete(request))
+    """Return the whole answer."""
+    return run_in_virtual_time(model.complete(request))
 
 
 def told() -> tuple[list[str], Callable[[str, object], None]]:
-    """Give a list, and a handler of errors that fills it with what it is told."""
+    """Return a list, and an error handler that appends to it."""
     heard: list[str] = []
     return heard, lambda why, _segment: heard.append(why)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from laws import check_readings
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
 from penstock.parsing import Engine, Syntax
-from penstock.parsing.readers.channels import Opening
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -27,14 +26,8 @@ PYTHON = Tool("python", parameters={"properties": {"code": {"type": "string"}}})
 TOOLS = (NOTE, PYTHON)
 
 
-class OpenedSyntax(Syntax, Protocol):
-    """A syntax that knows in which state a prompt leaves the answer."""
-
-    def opened_in(self, prompt: str) -> Opening | None: ...
-
-
 def parse(
-    syntax: OpenedSyntax,
+    syntax: Syntax,
     text: str,
     *,
     tools: Sequence[Tool] = (),

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage
-from penstock.parsing import Engine
-from penstock.parsing.readers.delimited import DelimitedReader, Delimiters
+from penstock.parsing import Engine, Syntax
+from penstock.readers.delimited import DelimitedReader, Delimiters
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -18,7 +18,7 @@ MODES: tuple[Mode, ...] = ("whole", "live")
 MARKS = Delimiters("<|tool_call>", "<tool_call|>", '<|"|>')
 
 
-class Spelled(Struct, frozen=True):
+class Spelled(Syntax, Struct, frozen=True):
     """Calls with those marks."""
 
     starts: tuple[str, ...] = (MARKS.start,)

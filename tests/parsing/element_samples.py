@@ -7,7 +7,8 @@ from typing import Any, Literal
 from laws.checks import read
 from parsing.samples import message_of
 from penstock.messages import AssistantMessage
-from penstock.parsing import ElementCalls, Engine
+from penstock.parsing import Engine
+from penstock.readers.elements import ElementCalls
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]

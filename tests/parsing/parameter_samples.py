@@ -8,10 +8,11 @@ from laws import check_readings
 from laws.cutting import chunkings
 from parsing.samples import message_of
 from penstock.events import Event
-from penstock.formats import Format, parameter_tags
+from penstock.formats import Format, parameter_models, parameter_tags
 from penstock.formats.parameter_tags import ParameterCalls
 from penstock.messages import AssistantMessage
-from penstock.parsing.readers.tagged.dialect import TagDialect
+from penstock.parsing.body import Wrapper
+from penstock.readers.tagged import TagDialect
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -20,7 +21,9 @@ MODES: tuple[Mode, ...] = ("whole", "live")
 CUTS: dict[Mode, int] = {"whole": 1, "live": 4}
 """How many single cuts there are to one that is tried: readers do not know the mode."""
 
-FORMATS: dict[str, Format] = {fmt.name: fmt for fmt in parameter_tags.FORMATS}
+FORMATS: dict[str, Format] = {
+    fmt.name: fmt for fmt in (*parameter_tags.FORMATS, *parameter_models.FORMATS)
+}
 DISTINCT = [name for name in FORMATS if name not in ("nemotron_v3", "step3p5", "mimo", "ling3")]
 """Those that differ in how they are read or written."""
 
@@ -62,6 +65,13 @@ def calls_of(name: str) -> ParameterCalls:
 
 def dialect_of(name: str) -> TagDialect:
     return calls_of(name).dialect
+
+
+def as_text(name: str, text: str) -> str:
+    """Return *text* as a response shows it: some formats drop the end of a section."""
+    end = dialect_of(name).section_end
+    is_dropped = Wrapper(end) in FORMATS[name].wrappers
+    return text.replace(end, "") if is_dropped else text
 
 
 def opened(name: str, tool: str = "write") -> str:

@@ -10,11 +10,12 @@ from laws.checks import read
 from penstock import MessageBuilder
 from penstock.events import Event
 from penstock.messages import AssistantMessage, ToolCall
-from penstock.parsing import Engine, JSONCallReader
+from penstock.parsing import Engine, Syntax
+from penstock.readers.json_calls import JSONCallReader
 from penstock.tools import Tool
 
 
-class TaggedJSON(Struct, frozen=True):
+class TaggedJSON(Syntax, Struct, frozen=True):
     """JSON between two markers."""
 
     start: str

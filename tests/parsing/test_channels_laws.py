@@ -18,16 +18,16 @@ from laws import (
 )
 from laws.checks import read
 from laws.strategies import CUTS, soup
-from parsing.channel_samples import MODES, TOOLS, Mode, OpenedSyntax
-from penstock.parsing import Engine
-from penstock.parsing.readers.channels import MAX_HEADER
-from penstock.parsing.readers.functionary import Recipients
-from penstock.parsing.readers.harmony import Harmony
-from penstock.parsing.readers.inkling import Inkling
-from penstock.parsing.readers.kimi_k3 import XTML
-from penstock.parsing.readers.muse import ATEM
+from parsing.channel_samples import MODES, TOOLS, Mode
+from penstock.parsing import Engine, Syntax
+from penstock.readers.channels import MAX_HEADER
+from penstock.readers.functionary import Recipients
+from penstock.readers.harmony import Harmony
+from penstock.readers.inkling import Inkling
+from penstock.readers.kimi_k3 import XTML
+from penstock.readers.muse import ATEM
 
-MARKERS: dict[OpenedSyntax, tuple[str, ...]] = {
+MARKERS: dict[Syntax, tuple[str, ...]] = {
     Harmony(): (
         "<|start|>assistant", "<|channel|>analysis", "<|channel|>commentary", "<|channel|>final",
         " to=functions.note", " to=python", "<|constrain|>json", "<|message|>", "<|end|>",
@@ -73,7 +73,7 @@ EVERY = pytest.mark.parametrize("syntax", MARKERS, ids=lambda syntax: type(synta
     repair=st.booleans(),
 )
 def test_the_laws_hold_at_any_cut(
-    syntax: OpenedSyntax,
+    syntax: Syntax,
     data: st.DataObject,
     cuts: list[int],
     mode: Mode,
@@ -106,7 +106,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize(("syntax", "text"), ENDLESS.values(), ids=ENDLESS)
-def test_a_header_without_an_end_is_text_soon(syntax: OpenedSyntax, text: str) -> None:
+def test_a_header_without_an_end_is_text_soon(syntax: Syntax, text: str) -> None:
     make = partial(Engine, syntax, TOOLS)
     check_bounded_holdback(make, text, MAX_HEADER + len("<|message_model|>"))
 
@@ -129,7 +129,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("syntax", "piece"), HOSTILE.values(), ids=HOSTILE)
-def test_hostile_text_stays_linear(syntax: OpenedSyntax, piece: str) -> None:
+def test_hostile_text_stays_linear(syntax: Syntax, piece: str) -> None:
     def run(size: int) -> None:
         text = piece * size
         machine = Engine(syntax, TOOLS)

@@ -63,6 +63,59 @@ def test_a_fence_protects_in_every_marked_format(fmt: Any) -> None:
         assert [one.arguments for one in fenced] == [OSLO.arguments] * len(calls)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fmt", MARKED, ids=lambda fmt: fmt.name)
+def test_inline_code_and_a_block_quote_protect_in_every_marked_format(fmt: Any, mode: Mode) -> None:
+    call = fmt.render_call(OSLO)
+    for text in (
+        f"It writes `{call}` then.\n\n",
+        f"The page:\n\n> {call}\n\n",
+        "> " + call.replace("\n", "\n> ") + "\n\n",
+    ):
+        if mode == "live":
+            make = partial(Parser, fmt.name, TOOLS, arguments=mode)
+            check_readings(lambda make=make: Ending(make(), cut=False), text)  # type: ignore[misc]
+        for repair in (False, True):
+            assert read(text, fmt.name, arguments=mode, repair=repair).tool_calls == []
+        calls = read(f"An example:\n{call}", fmt.name, arguments=mode).tool_calls
+        if "]```" not in call:  # which is no line that closes a fence
+            again = read(f"{text}{call}", fmt.name, arguments=mode).tool_calls
+            assert len(again) == len(calls)
+
+
+MESSAGES = {
+    "harmony": "<|channel|>final<|message|>{}<|end|>",
+    "beam": "<|start|>assistant<|channel|>final<|message|>{}<|end|>",
+    "inkling": "<|message_model|><|content_text|>{}<|end_message|>",
+    "kimi_k3": "<|open|>response<|sep|>{}<|close|>response<|sep|>",
+    "muse_glimmer": "<|start|>assistant to=user<|message|>{}<|eom|>",
+    "functionary_v3_2": "all\n{}\n",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_code_of_a_message_ends_with_it(name: str, mode: Mode) -> None:
+    call = next(fmt for fmt in BUILT_IN if fmt.name == name).render_call(OSLO)
+    said = ["The user`s wish", "> said the user", "Like `>>>` or `<|start|>x` or\n> this"]
+    said += ["~~~\nx"] if name != "functionary_v3_2" else []  # Nothing ends its messages.
+    for one in said:
+        text = MESSAGES[name].format(one) + call
+        make = partial(Parser, name, TOOLS, arguments=mode)
+        check_readings(lambda make=make: Ending(make(), cut=False), text)  # type: ignore[misc]
+        (found,) = read(text, name, arguments=mode).tool_calls
+        assert found.arguments == OSLO.arguments
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", MESSAGES)
+def test_code_in_a_message_protects_all_calls_in_it(name: str, mode: Mode) -> None:
+    call = next(fmt for fmt in BUILT_IN if fmt.name == name).render_call(OSLO)
+    for said in (f"See `{call}{call}`", f"See\n```\n{call}\n{call}\n```\n", f"> {call}\n> {call}"):
+        text = MESSAGES[name].format(said)
+        assert read(text, name, arguments=mode).tool_calls == []
+
+
 IN_CODE = {
     "a fence": f"```\n{CALL}\n```",
     "a fence with a label": f"Look:\n```xml title=a\n{CALL}\n```",
@@ -182,12 +235,13 @@ def test_only_two_words_are_known() -> None:
 
 
 PARTS = ["```", "~~~", "````", "`", "> ", "- ", "\n", "\n\n", " ", "py", "<", "<tool_call", CALL]
+PARTS += [fmt.render_call(OSLO) for fmt in BUILT_IN if fmt.name in MESSAGES]
 
 
 @settings(max_examples=60)
 @given(
     parts=st.lists(st.sampled_from(PARTS), max_size=14),
-    name=st.sampled_from(["hermes", "qwen3_coder", "morph_xml", "harmony", "auto"]),
+    name=st.sampled_from(["hermes", "qwen3_coder", "morph_xml", *MESSAGES, "auto"]),
     mode=st.sampled_from(MODES),
     cuts=CUTS,
     trim=st.booleans(),

@@ -19,7 +19,8 @@ from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, 
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallStart
 from penstock.parsing import Engine
-from penstock.parsing.readers.delimited import MAX_BLANK, MAX_KEY, MAX_NAME
+from penstock.parsing.body import MAX_BLANK
+from penstock.readers.delimited import MAX_KEY, MAX_NAME
 
 READ = {
     "nothing": ("write{}", {}),
@@ -73,7 +74,8 @@ READ = {
         "write{~path~:~a~,~a:b~ :1,any:{~c,d~:2}}",
         {"path": "a", "a:b": 1, "any": {"c,d": 2}},
     ),
-    "a bare key of two words": ("write{two words:1}", {"two words": 1}),
+    "a key of two words between marks": ("write{~two words~:1}", {"two words": 1}),
+    "a bare key of two words where any key may be": ("ns.x{two words:1}", {"two words": 1}),
     "a key of a value that comes again": ("write{any:{k:1,k:2}}", {"any": {"k": 2}}),
     "a tool that nobody knows": (
         "ns.tool-2:x{path:~a~,n:7,s:007}",
@@ -94,6 +96,22 @@ def test_arguments_are_read_in_all_their_forms(
     message = message_of(check_readings(make, text, ways))
     assert [(c.arguments, c.complete) for c in message.tool_calls] == [(arguments, True)]
     assert message.text == "a  b"
+
+
+DAMAGED = {
+    "words before a key": "write{this is the path:~a~}",
+    "a comment before a key": "write{/* note */path:~a~}",
+    "a comment after a literal": "write{path:~a~,mode:7/* note */}",
+    "a bracket before a number": "write{path:~a~,mode:(7}",
+}
+
+
+@pytest.mark.parametrize("call", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_damaged_key_or_value_makes_no_complete_call(call: str, mode: Mode) -> None:
+    make = partial(Engine, SYNTAX, TOOLS, arguments=mode)
+    message = message_of(check_readings(make, text := spelled(f"a «{call}» b"), chunkings(text)))
+    assert [call for call in message.tool_calls if call.complete] == []
 
 
 TYPED = {

@@ -13,7 +13,7 @@ from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, 
 from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta
 from penstock.parsing import BrokenCall, Engine
-from penstock.parsing.readers.delimited import MAX_KEY, MAX_NAME
+from penstock.readers.delimited import MAX_KEY, MAX_NAME
 from penstock.values.json_grammar import MAX_DEPTH
 
 BROKEN = {
@@ -118,7 +118,7 @@ def test_a_call_is_closed_where_the_model_stopped(
 ) -> None:
     message = parse(text, cut=False, repair=True, arguments=mode)
     assert [(c.arguments, c.repairs) for c in message.tool_calls] == [
-        (arguments, ["closed the call"])
+        (arguments, ["closed an open call"])
     ]
     assert message.text == ""
     assert not complete_calls(parse(text, repair=True, arguments=mode)), (

@@ -20,7 +20,7 @@ from laws.strategies import CUTS, soup
 from parsing.delimited_samples import MARKS, MODES, SYNTAX, TOOLS, Mode, parse, spelled
 from parsing.samples import complete_calls
 from penstock.parsing import Engine
-from penstock.parsing.readers.delimited import MAX_BLANK
+from penstock.parsing.body import MAX_BLANK
 
 PIECES = soup(
     MARKS.start,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from laws import (
@@ -25,8 +25,8 @@ from laws.strategies import CUTS, soup
 from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
-from penstock.parsing import ElementCalls, Engine
-from penstock.parsing.readers.elements import Duplicates
+from penstock.parsing import Engine
+from penstock.readers.elements import Duplicates, ElementCalls
 from penstock.tools import Tool, read_tools
 from penstock.values import rxml
 
@@ -159,6 +159,7 @@ VALUES = st.fixed_dictionaries(
 
 
 @settings(max_examples=60)
+@example(value={"path": "/</write>"}, cuts=[], mode="whole", escaped=False)
 @given(value=VALUES, cuts=CUTS, mode=st.sampled_from(MODES), escaped=st.booleans())
 def test_what_rxml_writes_and_reads_is_a_call(
     value: dict[str, Any],

@@ -18,7 +18,8 @@ from laws.checks import read
 from parsing.element_samples import MODES, TOOLS, WRITE, Mode, parse, parser
 from parsing.samples import complete_calls, message_of
 from penstock.errors import CoercionError, DuplicateStringTagError, ParseError, XMLParseError
-from penstock.parsing import BrokenCall, ElementCalls, Engine
+from penstock.parsing import BrokenCall, Engine
+from penstock.readers.elements import ElementCalls
 from penstock.tools import Tool
 
 BROKEN = {

@@ -10,8 +10,9 @@ import pytest
 from laws import check_linear, check_readings, cut_at
 from laws.checks import read
 from parsing.element_samples import MODES, Mode, parser
-from penstock.parsing import ElementCalls, Engine
-from penstock.parsing.readers.walker import MAX_TAG
+from penstock.parsing import Engine
+from penstock.readers.elements import ElementCalls
+from penstock.readers.walker import MAX_TAG
 from penstock.tools import Tool
 
 HOSTILE = {

@@ -12,7 +12,7 @@ from parsing.samples import HERMES, TOOLS, complete_calls, message_of
 from penstock.errors import JSONParseError
 from penstock.events import ToolCallStart
 from penstock.parsing import Engine, NoCallError
-from penstock.parsing.readers.envelope import read_arguments
+from penstock.parsing.call_shape import parse_arguments
 
 
 @pytest.mark.parametrize("mode", ["whole", "live"])
@@ -63,10 +63,10 @@ def test_a_call_opens_with_its_name_where_its_arguments_came_first() -> None:
 def test_arguments_are_read_from_an_object_or_a_string(
     value: Any, arguments: dict[str, Any]
 ) -> None:
-    assert read_arguments(value) == arguments
+    assert parse_arguments(value) == arguments
 
 
 @pytest.mark.parametrize("value", [[1], [], 5, 0, True, False, "hm", "[1]", '{"a": '])
 def test_what_is_no_object_is_refused(value: Any) -> None:
     with pytest.raises((NoCallError, JSONParseError)):
-        read_arguments(value)
+        parse_arguments(value)

@@ -24,7 +24,7 @@ from parsing.tool_tag_samples import MODES, Mode, deltas
 from penstock.events import Event, ToolCallEnd, ToolCallStart
 from penstock.formats.file_tags import FILE_TAGS
 from penstock.parsing import BrokenCall, Engine
-from penstock.parsing.readers.tagged.tags import MAX_TAG
+from penstock.readers.tagged.tags import MAX_TAG
 from penstock.tools import Tool
 
 TOOLS = [Tool("write_file"), Tool("edit_file"), Tool("run_bash")]

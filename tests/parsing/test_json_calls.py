@@ -342,7 +342,7 @@ def test_an_empty_list_is_text_and_told(text: str, mode: Mode) -> None:
     make = partial(Engine, HERMES, TOOLS, arguments=mode)
     assert message_of(check_readings(make, text)).text == text
     read(make(on_error=lambda why, segment: told.append((why, segment.text))), [text])
-    assert told == [("a list without calls", text.strip("ab"))]
+    assert told == [("the list holds no calls", text.strip("ab"))]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -351,3 +351,11 @@ def test_an_empty_list_behind_a_call_does_not_undo_it(mode: Mode) -> None:
     message = message_of(check_readings(partial(Engine, HERMES, TOOLS, arguments=mode), text))
     assert complete_calls(message) == [("write", {})]
     assert message.text == ", []."
+
+
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_an_escaped_slash_after_half_a_pair_is_written_alike_at_every_cut(mode: Mode) -> None:
+    body = '{"name": "write", "arguments": {"path": "\\ud83d\\ud83d\\ude00\\/"}}'
+    text = f"<tool_call>{body}</tool_call>"
+    events = check_readings(partial(Engine, HERMES, TOOLS, arguments=mode), text)
+    assert message_of(events).tool_calls[0].arguments == {"path": "\ud83d\U0001f600/"}

@@ -18,11 +18,11 @@ from laws import (
 )
 from laws.checks import read
 from laws.strategies import CUTS, soup
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.formats.json_models import LEADING_FORMATS
 from penstock.messages import AssistantMessage
 from penstock.parsing import Engine
-from penstock.parsing.readers.bare_json import MAX_UNNAMED
+from penstock.readers.signed_json import MAX_UNNAMED
 from penstock.tools import Tool
 
 Called = tuple[str, dict[str, Any]]
@@ -48,7 +48,7 @@ def parser_of(name: str, mode: Mode = "whole", **options: Any) -> Engine:
 def parse(name: str, text: str) -> AssistantMessage:
     """Read *text* in both modes, whole and one by one, and give what all of them say."""
     readings = [
-        message_of(read(parser_of(name, mode), chunks))
+        build_message(read(parser_of(name, mode), chunks))
         for mode in MODES
         for chunks in ([text], one_by_one(text))
     ]
@@ -167,7 +167,7 @@ def test_a_call_that_broke_is_text_and_later_ones_are_found() -> None:
     broken = '{"name": "f", "parameters": {"a": }}'
     told: list[Any] = []
     parser = parser_of("llama3_json", on_error=lambda *args: told.append(args[1].text))
-    message = message_of(read(parser, [f"{broken} <|python_tag|>{G}"]))
+    message = build_message(read(parser, [f"{broken} <|python_tag|>{G}"]))
     assert (message.text, told) == (f"{broken} ", [broken])
     assert [call.name for call in message.tool_calls] == ["g"]
 
@@ -175,7 +175,7 @@ def test_a_call_that_broke_is_text_and_later_ones_are_found() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_broke_does_not_undo_those_before_it(mode: Mode) -> None:
     text = f'[{F}, {{"name": "g", "arguments": 3}}] so'
-    message = message_of(read(parser_of("xlam", mode), [text]))
+    message = build_message(read(parser_of("xlam", mode), [text]))
     assert [call.name for call in message.tool_calls] == ["f"]
     assert message.text == ', {"name": "g", "arguments": 3}] so'
 
@@ -184,7 +184,7 @@ def test_a_marker_with_no_json_behind_it_is_told_of() -> None:
     told: list[Any] = []
     parser = parser_of("xlam", on_error=lambda why, segment: told.append((why, segment.text)))
     read(parser, ["[TOOL_CALLS] none"])
-    assert told == [("no JSON behind the marker", "[TOOL_CALLS] none")]
+    assert told == [("no JSON after the marker", "[TOOL_CALLS] none")]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -201,7 +201,7 @@ def test_a_marker_with_no_json_behind_it_is_told_of() -> None:
 )
 def test_brackets_that_the_model_left_out_are_mended(name: str, text: str, mode: Mode) -> None:
     parser = parser_of(name, mode, repair=True)
-    message = message_of([*parser.feed(text), *parser.finish(cut=False)])
+    message = build_message([*parser.feed(text), *parser.finish(cut=False)])
     assert [(call.name, call.arguments) for call in message.tool_calls] == [CALLED_F]
     assert message.text == ""
 

@@ -18,13 +18,13 @@ from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import AssistantMessage
 from penstock.parsing import BrokenCall, Engine
-from penstock.parsing.readers.signed_json import (
+from penstock.readers.signed_json import (
     DEFAULT,
     GEMINI,
     MAX_SIGNATURE,
     OPENAI,
     Profile,
-    profile_of,
+    find_profile,
 )
 from penstock.tools import Tool
 
@@ -57,7 +57,7 @@ def parse(text: str, profile: Profile = DEFAULT, **options: Any) -> AssistantMes
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}: {vector['why']}")
 def test_a_vector_reads_the_same_at_every_cut(vector: dict[str, Any], mode: Mode) -> None:
     tools = [Tool(name) for name in vector["tools"]]
-    make = partial(Engine, profile_of(vector["provider"]), tools, arguments=mode)
+    make = partial(Engine, find_profile(vector["provider"]), tools, arguments=mode)
     events = check_readings(make, vector["text"])
     expected = [(call["name"], call["arguments"]) for call in vector["expect_invocations"]]
     assert complete_calls(message_of(events)) == expected
@@ -246,10 +246,10 @@ def test_a_value_that_the_model_left_open_is_mended(mode: Mode) -> None:
 
 
 def test_a_profile_goes_by_the_name_of_the_provider() -> None:
-    assert profile_of("MISTRAL") is profile_of("grok") is profile_of("DeepSeek") is OPENAI
-    assert profile_of("Gemini") is GEMINI
+    assert find_profile("MISTRAL") is find_profile("grok") is find_profile("DeepSeek") is OPENAI
+    assert find_profile("Gemini") is GEMINI
     others = ("ANTHROPIC", "KIMI", "QWEN", "OLLAMA", "LMSTUDIO", "ZHIPU", "MINIMAX", "x", None)
-    assert {profile_of(name).name for name in others} == {"default"}
+    assert {find_profile(name).name for name in others} == {"default"}
 
 
 PIECES = soup(

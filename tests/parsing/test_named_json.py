@@ -23,8 +23,8 @@ from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.messages import AssistantMessage
 from penstock.parsing import Engine
-from penstock.parsing.readers.named import MAX_ASIDE, NamedSyntax
-from penstock.parsing.readers.named_heads import HeadDialect
+from penstock.readers.named import MAX_ASIDE, NamedSyntax
+from penstock.readers.named_heads import HeadDialect
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -257,7 +257,7 @@ def test_the_segment_of_a_section_without_a_call_ends_with_its_end(
         told: list[tuple[str, str]] = []
         on_error = partial(lambda told, why, it: told.append((why, it.text)), told)
         events = read(machine(dialect, arguments=mode, on_error=on_error), chunks)
-        assert told == [("a section without a call", section)]
+        assert told == [("the section has no calls", section)]
         assert message_of(events).text == f"a{section}x"
 
 

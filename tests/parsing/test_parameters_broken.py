@@ -28,7 +28,7 @@ EVERY = pytest.mark.parametrize("name", DISTINCT)
 
 BROKEN = {
     "another format's call": ("qwen3_coder", '<tool_call>\n{"name": "ping"}\n</tool_call>'),
-    "a section without a call": ("qwen3_coder", "<tool_call>\n</tool_call>"),
+    "the section has no calls": ("qwen3_coder", "<tool_call>\n</tool_call>"),
     "text in a section": ("qwen3_coder", "<tool_call>so</tool_call>"),
     "text in a call": ("qwen3_coder", "<tool_call><function=ping>so</function></tool_call>"),
     "no end of the call": (
@@ -45,7 +45,6 @@ BROKEN = {
     "no bare name": ("glm45", "<tool_call></tool_call>"),
     "a value without a key": ("glm45", "<tool_call>ping<arg_value>a</arg_value></tool_call>"),
     "text behind a key": ("glm45", "<tool_call>ping<arg_key>a</arg_key>so</tool_call>"),
-    "no mark behind the name": ("hy_v3", "<tool_calls><tool_call>ping</tool_call></tool_calls>"),
     "a tag that is only alike": ("hy_v3", "<tool_callings>ping</tool_callings>"),
     "no name": ("minimax_m2", "<minimax:tool_call><invoke id=1></invoke></minimax:tool_call>"),
     "a parameter without a name": (
@@ -103,11 +102,37 @@ def test_somebody_is_told_of_what_was_meant_to_be_a_call() -> None:
     told: list[tuple[str, BrokenCall]] = []
     parse("glm45", "<tool_call>b@d</tool_call>", on_error=lambda *args: told.append(args))
     ((why, segment),) = told
-    assert why == "no call behind the start marker"
+    assert why == "no call after the start marker"
     assert segment.text == "<tool_call>b@d</tool_call>"
     told.clear()
     parse("minimax_m2", "say <invoke name= here", on_error=lambda *args: told.append(args))
     assert not told
+
+
+@EVERY
+@pytest.mark.parametrize("keys", [("pa{th", "note"), ("note", "pat"), ("", "note")])
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_a_call_with_a_damaged_name_is_never_complete_and_reported_the_same_at_any_cut(
+    name: str, keys: tuple[str, str], mode: Any
+) -> None:
+    # Without required parameters, repair could take the call to end before the damaged name.
+    tools = [Tool("write", "", {"type": "object", "properties": TOOLS[0].parameters["properties"]})]
+    text = written(name, (keys[0], "a.py"), (keys[1], "b && c"))
+    reports = []
+    for chunks in ([text], list(text)):
+        told: list[tuple[str, BrokenCall]] = []
+        parser = FORMATS[name].parser(
+            tools, arguments=mode, repair=True, on_error=partial(_note, told)
+        )
+        events = [event for chunk in chunks for event in parser.feed(chunk)]
+        message = message_of([*events, *parser.finish(cut=False)])
+        assert not complete_calls(message)
+        reports.append((message.text, [(why, call.text) for why, call in told]))
+    assert reports[0] == reports[1]
+
+
+def _note(told: list[tuple[str, BrokenCall]], why: str, call: BrokenCall) -> None:
+    told.append((why, call))
 
 
 # --- mending ---

@@ -143,8 +143,10 @@ READ = {
             dsml("path", "5", ' string="false"'),
             dsml("mode", "5", ' string="true"'),
             dsml("plan", '{"n": "4"}'),
+            dsml("other", "5", ' string="false"'),
+            dsml("more", "5", ' string="true"'),
         ),
-        {"path": 5, "mode": "5", "plan": {"n": 4}},
+        {"path": "5", "mode": 5, "plan": {"n": 4}, "other": 5, "more": "5"},
     ),
     "all arguments in one parameter": (
         "deepseek_v32",

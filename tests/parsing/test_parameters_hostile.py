@@ -27,7 +27,7 @@ from parsing.parameter_samples import (
     written,
 )
 from parsing.samples import complete_calls
-from penstock.parsing.readers.tagged.tags import MAX_GAP
+from penstock.readers.tagged.tags import MAX_GAP
 
 EVERY = pytest.mark.parametrize("name", DISTINCT)
 

@@ -26,7 +26,8 @@ from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.formats.pythonic import PythonCalls
 from penstock.messages import AssistantMessage
 from penstock.parsing import Engine
-from penstock.parsing.readers.pythonic import MAX_BLANK, MAX_NAME
+from penstock.parsing.body import MAX_BLANK
+from penstock.readers.pythonic import MAX_NAME
 from penstock.tools import Tool
 from penstock.values.json_grammar import MAX_DEPTH
 
@@ -240,10 +241,11 @@ def deltas(*chunks: str, calls: PythonCalls = MARKED) -> list[str]:
     ]
 
 
-def test_the_name_goes_out_at_its_parenthesis() -> None:
+def test_the_name_goes_out_when_its_first_argument_begins() -> None:
     machine = Engine(BARE, TOOLS, arguments="live")
     assert machine.feed("[write") == []
-    (start,) = machine.feed("(")
+    assert machine.feed("(") == []
+    (start, *_) = machine.feed("'")
     assert isinstance(start, ToolCallStart)
     assert start.name == "write"
 
@@ -298,7 +300,7 @@ def test_who_listens_is_told_why() -> None:
     told: list[str] = []
     parse("<s>[f(a=x)]</s>", MARKED, on_error=lambda _, segment: told.append(str(segment.error)))
     parse("see [this] and [f(a=x)]", BARE, on_error=lambda message, _: told.append(message))
-    assert told == ["`x` is no literal"], "prose is no error"
+    assert told == ["`x` is not a literal"], "prose is no error"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -332,7 +334,7 @@ def test_what_the_model_left_open_is_closed(
 @pytest.mark.parametrize(
     "text",
     [
-        "<s>[write(path='it's')]</s>",  # where the string ends nobody can tell
+        "<s>[write(path='it's', other='a')]</s>",  # the tool has no such argument
         "<s>[write(path='a', mode=",  # what the model wanted to say is missing
         "<s>[write(path='a', tags=Tru",
         "<s>[write(mode=3",  # what is required is missing

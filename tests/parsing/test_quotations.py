@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from laws import Ending, check_linear, check_readings, cut_at, one_by_one
@@ -106,6 +106,7 @@ PARTS = ["quoted", "other", "half", "broken", "words ", "\n"]
     cuts=CUTS,
     repair=st.booleans(),
 )
+@example(name="qwen3_coder", mode="live", parts=["half", "words ", "quoted"], cuts=[], repair=True)
 def test_no_cut_changes_what_is_quoted(
     name: str, mode: Mode, parts: list[str], cuts: list[int], *, repair: bool
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from laws import check_readings, one_by_one
 from penstock import Parser, parse
 from penstock.events import ToolCallDelta
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.parsing import BrokenCall
 from penstock.tools import Tool
 
@@ -36,12 +36,16 @@ def read(name: str, text: str, **options: Any) -> tuple[str, Any]:
     """Read *text* at every cut; give the deltas of its calls, and the message."""
     events = check_readings(partial(Parser, name, TOOLS, **options), text)
     said = "".join(event.arguments for event in events if isinstance(event, ToolCallDelta))
-    return said, message_of(events)
+    return said, build_message(events)
 
 
 @pytest.mark.parametrize(("name", "text"), NAMED, ids=REPEATED)
 def test_the_last_value_counts_where_nothing_went_out(name: str, text: str) -> None:
     said, message = read(name, text)
+    if name == "tool_tag":  # In formats of tags a string that comes twice cancels the call.
+        assert message.tool_calls == []
+        assert message.text == text
+        return
     (call,) = message.tool_calls
     assert said == '{"a":"evil"}'
     assert (call.arguments, call.complete) == ({"a": "evil"}, True)

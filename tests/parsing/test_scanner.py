@@ -85,13 +85,13 @@ def test_an_empty_set_finds_and_holds_nothing() -> None:
 def test_what_is_read_is_claimed_once_over_any_number_of_pieces() -> None:
     scanner = Scanner()
     scanner.push("one ")
-    scanner.at = 4
+    scanner.advance_to(4)
     scanner.push("two three")
-    scanner.at = 3
+    scanner.advance_to(3)
     assert scanner.take_raw() == "one two"
     assert scanner.unread == " three"
     assert scanner.take_raw() == ""
-    scanner.at = 9
+    scanner.advance_to(9)
     assert scanner.has_raw
     assert scanner.take_raw() == " three"
     assert not scanner.has_raw
@@ -100,15 +100,15 @@ def test_what_is_read_is_claimed_once_over_any_number_of_pieces() -> None:
 def test_what_was_read_since_a_call_began_can_be_given_back() -> None:
     scanner = Scanner()
     scanner.push("</x><call>")
-    scanner.at = 4
+    scanner.advance_to(4)
     scanner.begin_call()
-    scanner.at = 10
+    scanner.advance_to(10)
     scanner.push("body, cut")
-    scanner.at = 4
+    scanner.advance_to(4)
     assert scanner.read_since_call() == "<call>body"
     scanner.give_back()
     assert scanner.unread == "<call>body, cut"
-    scanner.at = 6
+    scanner.advance_to(6)
     assert scanner.take_raw() == "</x><call>", "what came before rides on the next event"
 
 

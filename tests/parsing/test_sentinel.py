@@ -29,7 +29,7 @@ from penstock.events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats.sentinel import SENTINEL
 from penstock.messages import AssistantMessage
 from penstock.parsing import BrokenCall, Engine
-from penstock.parsing.readers import sentinel as sentinel_module
+from penstock.readers import sentinel as sentinel_module
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]

@@ -36,8 +36,10 @@ from parsing.tool_tag_samples import (
 )
 from penstock.events import ToolCallStart
 from penstock.parsing import BrokenCall, Engine
-from penstock.parsing.readers.tagged.strings import MAX_COMMENTS, MAX_GAP, MAX_REMARK, MAX_TAIL
-from penstock.parsing.readers.tagged.tags import MAX_TAG
+from penstock.readers.tagged import MAX_TAIL
+from penstock.readers.tagged.endings import MAX_FOLLOWED
+from penstock.readers.tagged.tags import MAX_GAP, MAX_TAG
+from penstock.values.rxml.closing_tags import MAX_REMARK
 
 TAGS = {
     "the plain tag": ('<tool name="note"></tool>', "note"),
@@ -224,7 +226,7 @@ def test_text_where_arguments_are_meant_is_no_call(body: str) -> None:
     assert [call.complete for call in message.tool_calls] == [False]
     assert message.text == f"{body}!"
     parse(text, on_error=lambda why, segment: told.append((why, segment.text)))
-    assert told == [("arguments that are neither JSON nor elements", text[:-1])]
+    assert told == [("the arguments are neither JSON nor elements", text[:-1])]
 
 
 STRICT = {
@@ -240,6 +242,11 @@ def test_a_closing_tag_is_data_unless_something_structural_follows(value: str) -
     check_calls(text, [("plant", {"bed": value, "rows": 1})])
 
 
+def test_a_closing_tag_that_came_twice_ends_its_value_once() -> None:
+    text = '<tool name="plant"><arg name="bed">A</arg></arg>\n<arg name="rows">1</arg></arg></tool>'
+    check_calls(text, [("plant", {"bed": "A", "rows": 1})])
+
+
 UNCLEAR = {
     "text": "a</arg>b",
     "an unknown tag": "a</arg><b>c",
@@ -247,9 +254,9 @@ UNCLEAR = {
     "its own end before text": "</arg> </arg >x",
     "a tag behind a remark": "a</arg>, <b>c",
     "a long remark": f"a</arg>{'.' * (MAX_REMARK + 1)}</tool> b",
-    "a long comment": f"a</arg><!--{'.' * MAX_COMMENTS}--></tool> b",
+    "a long comment": f"a</arg><!--{'.' * MAX_FOLLOWED}--></tool> b",
     "an unknown call": 'a</arg> <tool name="nobody"> b',
-    "too much white space": f"a</arg>{' ' * (MAX_GAP + 1)}</tool> b",
+    "too much white space": f"a</arg>{' ' * MAX_FOLLOWED}</tool> b",
     "another argument after the last": 'B</arg></arguments> so <arg name="hue">1',
 }
 
@@ -281,11 +288,12 @@ def test_a_list_of_calls_is_as_many_calls() -> None:
 @pytest.mark.parametrize("closing", ["</arg>", "</arg>\n"])
 @pytest.mark.parametrize("opening", ['plant"><arg name="bed">', 'write_file"><arg name="content">'])
 def test_a_call_that_follows_a_value_is_found(opening: str, closing: str) -> None:
-    broken = f'<tool name="{opening}x{closing}'
+    unclosed = f'<tool name="{opening}x{closing}'
+    name, _, key, _ = opening.split('"')
     for mode in MODES:
-        message = message_of(read_every_way(f'{broken}<tool name="NOTE"></tool>', mode))
-        assert complete_calls(message) == [("note", {})]
-        assert message.text == (broken if mode == "whole" else closing[len("</arg>") :])
+        message = message_of(read_every_way(f'{unclosed}<tool name="NOTE"></tool>', mode))
+        assert complete_calls(message) == [(name, {key: "x"}), ("note", {})]
+        assert message.text == ""
 
 
 def test_white_space_beyond_the_limit_is_no_margin() -> None:
@@ -314,12 +322,9 @@ def test_a_broken_body_is_text_and_the_next_call_is_found(body: str) -> None:
 
 def test_a_call_that_another_call_follows_unclosed_does_not_hide_it() -> None:
     text = '<tool name="plant"><arg name="bed">B</arg></arguments> <tool name="note"/>'
-    assert complete_calls(parse(text)) == [("note", {})]
-    live = parse(text, arguments="live")
-    assert [(call.name, call.complete) for call in live.tool_calls] == [
-        ("plant", False),
-        ("note", True),
-    ]
+    for mode in MODES:
+        calls = complete_calls(parse(text, arguments=mode))
+        assert calls == [("plant", {"bed": "B"}), ("note", {})]
 
 
 CUT = {
@@ -395,7 +400,7 @@ def _same(parser: Engine) -> Engine:
 
 
 def test_what_is_held_back_has_a_bound() -> None:
-    limit = MAX_TAG + 2 * MAX_GAP + len("</arg>")
+    limit = MAX_FOLLOWED + MAX_GAP + len("</arg>")
     for flood in ("<tool x ", '<tool name="', "<tool " + "x" * 3000):
         check_bounded_holdback(make, flood * 3, MAX_TAG)
     for flood in ("</arg> ", '</arg><arg name="', " " * 3000, "</arg>" + " " * 300):

@@ -12,9 +12,9 @@ from laws.checks import read
 from parsing.samples import complete_calls, message_of
 from penstock.events import Event, ToolCallDelta, ToolCallEnd
 from penstock.messages import AssistantMessage
-from penstock.parsing import Engine
-from penstock.parsing.readers.tagged.tool_tag import ToolReader, ToolTagReader
-from penstock.parsing.readers.tagged.tool_tag_values import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
+from penstock.parsing import Engine, Syntax
+from penstock.readers.tagged.piped_tools import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE
+from penstock.readers.tagged.tool_tag import ToolReader, ToolTagReader
 from penstock.tools import Tool
 
 Mode = Literal["whole", "live"]
@@ -44,7 +44,7 @@ PLANT = Tool(
 TOOLS = [PLANT, Tool("note"), *map(Tool, READERS)]
 
 
-class ToolTagSyntax(Struct, frozen=True):
+class ToolTagSyntax(Syntax, Struct, frozen=True):
     """The tag, with the readers of this module."""
 
     starts: tuple[str, ...] = ("<tool",)

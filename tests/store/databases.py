@@ -13,32 +13,22 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
+from alembic import command
+from alembic.config import Config
 from sqlalchemy import Row, create_engine, text
 from sqlalchemy.pool import NullPool
 
-from penstock.store import RequestEnded, RequestStarted, Store
-from penstock.store.engine import read_url
-
-Result = TypeVar("Result")
+from penstock.store import RequestEnded, RequestStarted, Store, migrations
+from penstock.store.engine import parse_url
 
 PATIENCE = 30.0
 """How many seconds a busy machine may take for what should take none."""
-
-
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run *work* on a loop of its own."""
-
-    async def main() -> Result:
-        async with asyncio.timeout(2 * PATIENCE):
-            return await work
-
-    return asyncio.run(main())
 
 
 async def until(is_so: Callable[[], bool], what: str = "") -> None:
@@ -54,13 +44,23 @@ async def written(store: Store, number: int) -> None:
     await until(lambda: store.health.written >= number, f"{number} records: {store.health}")
 
 
-async def with_store(store: Store, work: Callable[[Store], Awaitable[None]]) -> None:
-    """Start *store*, do *work* with it, close it."""
+@asynccontextmanager
+async def with_store(store: Store) -> AsyncIterator[Store]:
+    """Start *store* and close it at the end."""
     store.start()
     try:
-        await work(store)
+        yield store
     finally:
         await store.close()
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Take the database at *url* back to an earlier *revision* of the schema."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    with create_engine(parse_url(url), poolclass=NullPool).begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
 
 
 def started(number: int, **fields: Any) -> RequestStarted:
@@ -80,7 +80,7 @@ def ended(number: int, **fields: Any) -> RequestEnded:
 
 def rows(url: str, query: str) -> list[Row[Any]]:
     """Ask a database beside the store; what is changed is committed."""
-    engine = create_engine(read_url(url), poolclass=NullPool)
+    engine = create_engine(parse_url(url), poolclass=NullPool)
     with engine.begin() as connection:
         result = connection.execute(text(query))
         return list(result) if result.returns_rows else []
@@ -105,7 +105,7 @@ class Postgres:
         return str(self._server.get_uri(database=name))
 
     def stop(self) -> None:
-        """Stop the server; whoever is connected is thrown out."""
+        """Stop the server and drop its connections."""
         self._server.stop()
 
     def start(self) -> None:

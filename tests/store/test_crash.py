@@ -11,8 +11,8 @@ import time
 import pytest
 
 from penstock.store import RequestQuery, Store
-from penstock.store.maintenance import DEAD
-from store.databases import ended, rows, run, started, until, with_store, written
+from penstock.store.maintenance import WORKER_DEAD_SECONDS
+from store.databases import ended, rows, started, until, with_store, written
 
 WORKER = """
 import sys, time
@@ -32,7 +32,7 @@ for number in range(1_000_000):
 
 
 def crash(url: str, name: str, records: int) -> int:
-    """Let a process write, kill it amid that; give how many records it saw acknowledged."""
+    """Kill a process while it writes; return how many records were acknowledged to it."""
     child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own words
         [sys.executable, "-c", WORKER, url, name], stdout=subprocess.PIPE, text=True
     )
@@ -49,7 +49,7 @@ def crash(url: str, name: str, records: int) -> int:
     return acknowledged
 
 
-def test_a_kill_loses_nothing_that_was_acknowledged(url: str) -> None:
+async def test_a_kill_loses_nothing_that_was_acknowledged(url: str) -> None:
     acknowledged = crash(url, "dead", 1500)
     if url.startswith("sqlite"):
         assert rows(url, "PRAGMA integrity_check")[0][0] == "ok"
@@ -58,35 +58,31 @@ def test_a_kill_loses_nothing_that_was_acknowledged(url: str) -> None:
     order = [step for pair in range(acknowledged) for step in _steps(2 * pair)]
     for number, state in order[:acknowledged]:
         assert states[f"dead-{number:07}"] in (state, "done")
-
-    async def work(store: Store) -> None:
+    async with with_store(Store(url)) as store:
         await until(lambda: store.health.is_up)
         page = await store.requests(RequestQuery(state="interrupted", count=True))
         assert page.total == sum(state == "started" for state in states.values())
         assert (await store.requests(RequestQuery(state="started"))).items == []
-
-    run(with_store(Store(url), work))
 
 
 def _steps(number: int) -> list[tuple[int, str]]:
     return [(number, "started"), (number + 1, "started"), (number + 1, "done")]
 
 
-def test_the_living_are_left_alone_and_the_silent_are_not(url: str) -> None:
-    async def work(store: Store) -> None:
+async def test_the_living_are_left_alone_and_the_silent_are_not(url: str) -> None:
+    async with with_store(Store(url)) as store:
         store.begin(started(1))
         await written(store, 1)
-        seen = {"silent": time.time() - DEAD - 5, "slow": time.time() - DEAD + 20}
+        seen = {
+            "silent": time.time() - WORKER_DEAD_SECONDS - 5,
+            "slow": time.time() - WORKER_DEAD_SECONDS + 20,
+        }
         for number, (name, moment) in enumerate(seen.items(), 2):
             store.begin(started(number, worker=name))
             rows(url, f"INSERT INTO workers (id, host, seen) VALUES ('{name}', 'far', {moment})")  # noqa: S608
         await written(store, 3)
-        second = Store(url)
-
-        async def look(_: Store) -> None:
+        async with with_store(Store(url)) as second:
             await until(lambda: second.health.is_up)
-
-        await with_store(second, look)
         states = [row.state for row in (await store.requests(RequestQuery())).items]
         assert states == ["started", "interrupted", "started"]
         store.end(ended(2))
@@ -95,29 +91,22 @@ def test_the_living_are_left_alone_and_the_silent_are_not(url: str) -> None:
         assert found is not None
         assert found.row.state == "done", "it was only slow"
 
-    run(with_store(Store(url), work))
 
-
-def test_a_store_that_closes_leaves_nothing_open(url: str) -> None:
-    async def work(store: Store) -> None:
+async def test_a_store_that_closes_leaves_nothing_open(url: str) -> None:
+    async with with_store(Store(url)) as store:
         store.begin(started(1))
         await written(store, 1)
-
-    run(with_store(Store(url), work))
     assert [tuple(row) for row in rows(url, "SELECT state FROM requests")] == [("interrupted",)]
     assert rows(url, "SELECT id FROM workers") == []
 
 
-def test_running_stores_look_for_the_dead_now_and_then(
+async def test_running_stores_look_for_the_dead_now_and_then(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.store.writer.DEAD", 0.05)
-    monkeypatch.setattr("penstock.store.writer.BEAT", 0.05)
-
-    async def work(store: Store) -> None:
+    monkeypatch.setattr("penstock.store.writer.WORKER_DEAD_SECONDS", 0.05)
+    monkeypatch.setattr("penstock.store.writer.HEARTBEAT_SECONDS", 0.05)
+    async with with_store(Store(sqlite_url)) as store:
         await until(lambda: store.health.is_up)
         store.begin(started(1, worker="nobody"))
         await written(store, 1)
         await until(lambda: rows(sqlite_url, "SELECT state FROM requests")[0][0] == "interrupted")
-
-    run(with_store(Store(sqlite_url), work))

@@ -9,7 +9,7 @@ from sqlalchemy.engine import make_url
 
 from penstock.errors import UsageError
 from penstock.store import Store
-from penstock.store.engine import read_url
+from penstock.store.engine import parse_url
 from penstock.store.errors import Describer
 
 
@@ -35,14 +35,14 @@ def test_a_url_that_cannot_be_used_is_refused_without_being_quoted(url: str) -> 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
 def test_postgres_may_be_named_as_people_name_it(scheme: str) -> None:
-    assert read_url(f"{scheme}://host/db").drivername == "postgresql+psycopg"
+    assert parse_url(f"{scheme}://host/db").drivername == "postgresql+psycopg"
 
 
 def test_a_file_stays_the_same_whatever_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert read_url("sqlite:///log.db").database == str(tmp_path / "log.db")
+    assert parse_url("sqlite:///log.db").database == str(tmp_path / "log.db")
 
 
 def test_no_secret_of_a_url_is_told() -> None:

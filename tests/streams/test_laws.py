@@ -13,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from async_runner import run_in_virtual_time
 from laws import check_honest_end, check_linear, check_monotone, merged
 from laws.strategies import event_sequences
 from penstock import EventStream, MessageBuilder
 from penstock.events import Event, Failed, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage
-from penstock.streams.merging import size_of
-from stream_checks import DONE, run
+from penstock.streams.queues import event_size
+from stream_checks import DONE
+
+pytestmark = pytest.mark.virtual_time
 
 PAUSES = st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.03, 0.2]), min_size=1, max_size=6)
 INTERVALS = st.sampled_from([0, 0.05, 1.0])
@@ -39,7 +42,7 @@ class Walk:
 
     def __init__(self, events: list[Event], pauses: Iterable[float], limit: int) -> None:
         self.events, self.pauses, self.limit = events, cycle(pauses), limit
-        self.largest = max([size_of(event) for event in events], default=0)
+        self.largest = max([event_size(event) for event in events], default=0)
         self.stream: EventStream | None = None
         self.end: BaseException | None = None
         self.given: list[Event] = []
@@ -103,26 +106,23 @@ SETTINGS = settings(max_examples=60)
     events=sources(), pauses=PAUSES, rests=st.lists(PAUSES, min_size=1, max_size=3),
     interval=INTERVALS, limit=LIMITS,
 )  # fmt: skip
-def test_every_consumer_gets_what_the_source_gave(
+async def test_every_consumer_gets_what_the_source_gave(
     events: list[Event], pauses: list[float], rests: list[list[float]], interval: float, limit: int
 ) -> None:
-    async def main() -> None:
-        walk = Walk(events, pauses, limit)
-        stream = EventStream(walk, interval=interval, limit=limit)
-        walk.stream = stream
-        branches = stream.tee(len(rests))
-        outs = await asyncio.gather(
-            *[consumed(branch, walk, rest) for branch, rest in zip(branches, rests, strict=True)]
-        )
-        for out in outs:
-            assert out == outs[0]
-            check_same(out, events)
-            check_monotone(out)
-            check_honest_end(out, cut=False)
-            assert interval or out == events
-        assert await stream.result() == folded(events) == folded(outs[0])
-
-    run(main())
+    walk = Walk(events, pauses, limit)
+    stream = EventStream(walk, interval=interval, limit=limit)
+    walk.stream = stream
+    branches = stream.tee(len(rests))
+    outs = await asyncio.gather(
+        *[consumed(branch, walk, rest) for branch, rest in zip(branches, rests, strict=True)]
+    )
+    for out in outs:
+        assert out == outs[0]
+        check_same(out, events)
+        check_monotone(out)
+        check_honest_end(out, cut=False)
+        assert interval or out == events
+    assert await stream.result() == folded(events) == folded(outs[0])
 
 
 @SETTINGS
@@ -130,7 +130,7 @@ def test_every_consumer_gets_what_the_source_gave(
     events=sources(), cut=st.integers(0, 12), pauses=PAUSES, rest=PAUSES,
     interval=INTERVALS, limit=LIMITS, end=st.sampled_from([None, OSError("reset"), KeyError("id")]),
 )  # fmt: skip
-def test_a_source_that_dies_anywhere_ends_lawfully(
+async def test_a_source_that_dies_anywhere_ends_lawfully(
     events: list[Event],
     cut: int,
     pauses: list[float],
@@ -139,13 +139,10 @@ def test_a_source_that_dies_anywhere_ends_lawfully(
     limit: int,
     end: Exception | None,
 ) -> None:
-    async def main() -> None:
-        walk = Walk(events[:-1][:cut], pauses, limit)
-        walk.end = end
-        walk.stream = stream = EventStream(walk, interval=interval, limit=limit)
-        check_cut(await consumed(stream, walk, rest), walk.given, stream)
-
-    run(main())
+    walk = Walk(events[:-1][:cut], pauses, limit)
+    walk.end = end
+    walk.stream = stream = EventStream(walk, interval=interval, limit=limit)
+    check_cut(await consumed(stream, walk, rest), walk.given, stream)
 
 
 @SETTINGS
@@ -153,7 +150,7 @@ def test_a_source_that_dies_anywhere_ends_lawfully(
     events=sources(), pauses=PAUSES, rest=PAUSES, interval=INTERVALS, limit=LIMITS,
     when=st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.1, 0.5]),
 )  # fmt: skip
-def test_an_abort_at_any_time_ends_lawfully(
+async def test_an_abort_at_any_time_ends_lawfully(
     events: list[Event],
     pauses: list[float],
     rest: list[float],
@@ -161,17 +158,14 @@ def test_an_abort_at_any_time_ends_lawfully(
     limit: int,
     when: float,
 ) -> None:
-    async def main() -> None:
-        walk = Walk(events, pauses, limit)
-        walk.stream = stream = EventStream(walk, interval=interval, limit=limit)
-        asyncio.get_running_loop().call_later(when, stream.abort)
-        out = await consumed(stream, walk, rest)
-        if out[-1] is events[-1]:
-            check_same(out, events)
-        else:
-            check_cut(out, walk.given, stream, in_hand=1)
-
-    run(main())
+    walk = Walk(events, pauses, limit)
+    walk.stream = stream = EventStream(walk, interval=interval, limit=limit)
+    asyncio.get_running_loop().call_later(when, stream.abort)
+    out = await consumed(stream, walk, rest)
+    if out[-1] is events[-1]:
+        check_same(out, events)
+    else:
+        check_cut(out, walk.given, stream, in_hand=1)
 
 
 def check_cut(out: list[Event], given: list[Event], stream: EventStream, in_hand: int = 0) -> None:
@@ -210,16 +204,12 @@ def test_the_cost_of_an_event_does_not_depend_on_what_came_before(interval: floa
             pass
 
     def read(count: int) -> Any:
-        return run(main(count))
+        return run_in_virtual_time(main(count))
 
     check_linear(read, 500, 10_000, at_most=3)
 
 
 @pytest.mark.parametrize("make", [list, tuple, iter])
-def test_any_iterable_is_a_source(make: Callable[[list[Event]], Any]) -> None:
+async def test_any_iterable_is_a_source(make: Callable[[list[Event]], Any]) -> None:
     events: list[Event] = [TextStart(0), TextDelta(0, "a"), TextEnd(0, "a"), DONE]
-
-    async def main() -> list[Event]:
-        return [event async for event in EventStream(make(events), interval=0)]
-
-    assert run(main()) == events
+    assert ([event async for event in EventStream(make(events), interval=0)]) == events

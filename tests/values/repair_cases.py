@@ -321,7 +321,7 @@ STRINGS = [
         "good and bad escapes in one string",
         '["\\d\\n\\\\d\\"\\u0041\\u12"]',
         ['\\d\n\\d"A\\u12'],
-        ["kept the backslash of `\\d`, which is no escape"],
+        ["kept the backslash of `\\d`, which is not an escape"],
     ),
     Case(
         "a Windows path",
@@ -422,7 +422,7 @@ WORDS = [
         "an integer of too many digits",
         "[" + "1" * 5000 + "]",
         ["1" * 5000],
-        [f"read the bare word `{'1' * (EXAMPLE_LENGTH - 1)}…` as a string"],
+        [f"read the bare word `{'1' * EXAMPLE_LENGTH}…` as a string"],
     ),
 ]
 

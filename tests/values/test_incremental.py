@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
-import time
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import check_linear
 from penstock.errors import JSONParseError, UsageError
 from penstock.values import rjson
 from penstock.values.incremental import IncrementalJSON
@@ -86,15 +85,6 @@ def every_cut_in_two(text: str) -> list[tuple[str, str]]:
 def pieces_of(text: str, cuts: list[int]) -> list[str]:
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     return [text[a:b] for a, b in pairwise(edges)]
-
-
-def best_time(action: Any, rounds: int = 3) -> float:
-    best = math.inf
-    for _ in range(rounds):
-        start = time.process_time()
-        action()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 JSON_VALUES = st.recursive(
@@ -666,12 +656,10 @@ def read_recovering(text: str, size: int) -> None:
 @pytest.mark.parametrize("size", [3, 1 << 30])
 @pytest.mark.parametrize(("start", "middle", "end"), HOSTILE)
 def test_time_is_linear_on_hostile_text(start: str, middle: str, end: str, size: int) -> None:
-    def text(length: int) -> str:
-        return start + middle * (length // len(middle)) + end
+    def read(length: int) -> None:
+        read_recovering(start + middle * (length // len(middle)) + end, size)
 
-    short, long = text(4_000), text(32_000)
-    expected = 8 * best_time(lambda: read_recovering(short, size))
-    assert best_time(lambda: read_recovering(long, size)) < 4 * expected + 0.02
+    check_linear(read, 4_000, 32_000, at_most=4)
 
 
 def test_keys_strings_and_lists_may_be_huge() -> None:
@@ -683,20 +671,14 @@ def test_keys_strings_and_lists_may_be_huge() -> None:
 
 @pytest.mark.parametrize("kind", ["a long string", "many objects"])
 def test_a_delta_costs_the_same_however_much_came_before(kind: str) -> None:
-    def deltas(size: int) -> list[str]:
+    def read(size: int) -> None:
         row = {"id": 1, "name": "Anna", "ok": True}
         text = json.dumps("x" * size if kind == "a long string" else [row] * (size // 40))
-        return [text[at : at + 4] for at in range(0, len(text), 4)]
+        reader = IncrementalJSON()
+        for at in range(0, len(text), 4):
+            reader.feed(text[at : at + 4])
 
-    def per_delta(pieces: list[str]) -> float:
-        def run() -> None:
-            reader = IncrementalJSON()
-            for piece in pieces:
-                reader.feed(piece)
-
-        return best_time(run, 5) / len(pieces)
-
-    assert per_delta(deltas(80_000)) < 2 * per_delta(deltas(4_000))
+    check_linear(read, 4_000, 80_000, at_most=2)
 
 
 # --- reading up to a change ---

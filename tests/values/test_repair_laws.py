@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import check_linear
 from penstock.errors import JSONParseError
 from penstock.values import rjson
 from penstock.values.rjson.notes import Repair
@@ -237,16 +237,6 @@ def test_only_so_many_missing_quotes_are_looked_for() -> None:
     assert rjson.repair(many).value["k"].count('"k": ') > 1
 
 
-def seconds(text: str) -> float:
-    best = float("inf")
-    for _ in range(2):
-        start = time.process_time()
-        with suppress(JSONParseError):
-            rjson.repair(text)
-        best = min(best, time.process_time() - start)
-    return best
-
-
 @pytest.mark.parametrize("start", ["", '{"a": "', "["])
 @pytest.mark.parametrize(
     "unit",
@@ -282,5 +272,8 @@ def seconds(text: str) -> float:
     ],
 )
 def test_time_is_linear_on_hostile_text(start: str, unit: str) -> None:
-    small, large = (seconds(start + unit * (size // len(unit))) for size in (3_000, 30_000))
-    assert large < 40 * small + 0.02
+    def repair(size: int) -> None:
+        with suppress(JSONParseError):
+            rjson.repair(start + unit * (size // len(unit)))
+
+    check_linear(repair, 3_000, 30_000, at_most=4)

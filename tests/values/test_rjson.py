@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import check_linear
 from penstock.errors import JSONParseError, UsageError
 from penstock.values import rjson
 from penstock.values.json_grammar import MAX_DEPTH, MAX_DIGITS
@@ -147,10 +147,10 @@ BROKEN: list[Any] = [
         id="a key that begins with a number",
     ),
     pytest.param("{: 2}", 1, "expected a key", id="no key"),
-    pytest.param('["a\\d"]', 3, "an escape that JSON does not know", id="an unknown escape"),
-    pytest.param("['\\u12']", 2, "an escape that JSON does not know", id="half an escape"),
-    pytest.param('["a]', 1, "a string that is never closed", id="an open string"),
-    pytest.param("[1, /* x", 4, "a comment that is never closed", id="an open comment"),
+    pytest.param('["a\\d"]', 3, "unknown escape", id="an unknown escape"),
+    pytest.param("['\\u12']", 2, "unknown escape", id="half an escape"),
+    pytest.param('["a]', 1, "the string is not closed", id="an open string"),
+    pytest.param("[1, /* x", 4, "the comment is not closed", id="an open comment"),
     pytest.param("[1] [2]", 4, "text after the value", id="a second value"),
     pytest.param(
         "[" + "1" * (MAX_DIGITS + 1) + "]",
@@ -158,11 +158,11 @@ BROKEN: list[Any] = [
         "an integer of more than 4300 digits",
         id="too many digits",
     ),
-    pytest.param('{"a": 1, "a": 2}', 9, "the key `a` is there twice", id="a repeated key"),
+    pytest.param('{"a": 1, "a": 2}', 9, "the key `a` is repeated", id="a repeated key"),
     pytest.param(
         '[{"\\u0061": 1, a: 2}]',
         15,
-        "the key `a` is there twice",
+        "the key `a` is repeated",
         id="a repeated key in two spellings",
     ),
 ]
@@ -252,23 +252,16 @@ def test_many_brackets_side_by_side_are_no_depth() -> None:
     assert rjson.loads(text) == [[[]]] * 5_001
 
 
-def seconds(text: str) -> float:
-    best = float("inf")
-    for _ in range(3):
-        start = time.process_time()
-        with suppress(JSONParseError):
-            rjson.loads(text)
-        best = min(best, time.process_time() - start)
-    return best
-
-
 @pytest.mark.parametrize(
     "unit",
     ['"', "/*", "//\n", "[1,", "{a:1}", "'\\n', ", "a:", "#", "{a:{},", "1 ", '[{"a":1,"a":2},'],
 )
 def test_time_is_linear_on_hostile_text(unit: str) -> None:
-    small, large = (seconds("[" + unit * (size // len(unit))) for size in (20_000, 200_000))
-    assert large < 40 * small + 0.01
+    def load(size: int) -> None:
+        with suppress(JSONParseError):
+            rjson.loads("[" + unit * (size // len(unit)))
+
+    check_linear(load, 10_000, 100_000, at_most=4)
 
 
 # --- dumps ---

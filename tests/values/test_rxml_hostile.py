@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import check_linear
 from penstock import _json
 from penstock.errors import ParseError
 from penstock.values import rxml
@@ -95,23 +95,19 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("unit", "before", "after"), HOSTILE)
 def test_time_grows_with_the_text_and_no_faster(unit: str, before: str, after: str) -> None:
-    short = cost(before + unit * (5_000 // len(unit)) + after)
-    long = cost(before + unit * (40_000 // len(unit)) + after)
-    assert long < 0.02 or long < 24 * short  # eight times the text; quadratic would be 64
+    def read(size: int) -> None:
+        load(before + unit * (size // len(unit)) + after)
+
+    check_linear(read, 5_000, 40_000, at_most=3)
 
 
 def test_many_names_without_a_structural_end_take_linear_time() -> None:
     def body(count: int) -> str:
         return "<env>" + "".join(f"<k{i}>x</k{i}> y " for i in range(count)) + "</env>"
 
-    assert cost(body(4_000)) < 24 * cost(body(500))
+    check_linear(lambda count: load(body(count)), 500, 4_000, at_most=3)
 
 
-def cost(xml: str) -> float:
-    best = float("inf")
-    for _ in range(3):
-        begun = time.process_time()
-        with contextlib.suppress(ParseError):
-            rxml.loads(xml, SCHEMA)
-        best = min(best, time.process_time() - begun)
-    return best
+def load(xml: str) -> None:
+    with contextlib.suppress(ParseError):
+        rxml.loads(xml, SCHEMA)

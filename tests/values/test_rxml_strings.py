@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.values import rxml
-from penstock.values.rxml.closing import ClosingPlace, ClosingRule, TagVerdict
+from penstock.values.rxml.closing_tags import ClosingPlace, ClosingRule, TagVerdict
 
 STRING = {"type": "string"}
 PAGE = {

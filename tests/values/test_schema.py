@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import CoercionError
-from penstock.values.schema import Schema
-from penstock.values.schema.keywords import ALL_TYPES, type_of
-from penstock.values.schema.schema import MAX_MERGED
+from penstock.values.schema import MAX_MERGED, Schema
+from penstock.values.schema_keywords import ALL_TYPES, json_type
 
 NUMBER = {"type": "number"}
 STRING = {"type": "string"}
@@ -298,7 +297,7 @@ def test_very_deep_combinators_come_to_an_end() -> None:
     ],
 )
 def test_the_type_of_a_value_is_the_json_one(value: object, name: str) -> None:
-    assert type_of(value) == name
+    assert json_type(value) == name
 
 
 KEYWORDS = [

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.values.schema import Schema
-from penstock.values.schema.schema import same
+from penstock.values.schema import Schema, same
 
 INTEGER = {"type": "integer"}
 STRING = {"type": "string"}

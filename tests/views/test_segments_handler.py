@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from penstock.events import Done, Failed, TextDelta, ThinkingDelta, ToolCallStart
 from penstock.formats import tool_tag
 from penstock.messages import AssistantMessage, ErrorInfo, Usage
-from penstock.parsing.readers.tagged import tool_tag_values
+from penstock.readers.tagged import piped_tools
 from penstock.tools import Tool
 from penstock.views import segments
 from penstock.views.segments import CallPiece, Chunk, Handler
@@ -251,7 +251,7 @@ def test_the_ids_of_a_turn_begin_with_it() -> None:
 
 def test_a_registered_tool_has_its_own_type_of_segment() -> None:
     reader = structs.replace(
-        tool_tag_values.WRITE_FILE,
+        piped_tools.WRITE_FILE,
         content="body",
         start_marker="<<<\n",
         end_marker=">>>",

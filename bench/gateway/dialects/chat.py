@@ -9,7 +9,7 @@ from gateway.scenarios import TOOL, Piece, Scenario, calls_natively, pieces_of
 
 
 def stream(model: str, scenario: Scenario) -> Iterator[bytes]:
-    """Say *scenario* as chat completion chunks."""
+    """Yield *scenario* as chat completion chunks."""
     base = {
         "id": "chatcmpl-fake",
         "object": "chat.completion.chunk",

@@ -45,5 +45,5 @@ def calls_of(said: list[Piece]) -> dict[int, str]:
 
 
 def call_id(call: int) -> str:
-    """Give the id of a call."""
+    """Return the id of a call."""
     return f"call_{call:04}"

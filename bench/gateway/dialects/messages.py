@@ -11,7 +11,7 @@ from gateway.scenarios import TOOL, Piece, Scenario, calls_natively, pieces_of
 
 
 def stream(model: str, scenario: Scenario) -> Iterator[bytes]:
-    """Say *scenario* as message events."""
+    """Yield *scenario* as message events."""
 
     def event(kind: str, **fields: Any) -> bytes:
         return frame({"type": kind, **fields}, kind)

@@ -11,7 +11,7 @@ from gateway.scenarios import TOOL, Piece, Scenario, pieces_of
 
 
 def stream(model: str, scenario: Scenario) -> Iterator[bytes]:
-    """Say *scenario* as response events; reasoning is left out."""
+    """Yield *scenario* as response events, without reasoning."""
     numbers = count()
 
     def event(kind: str, **fields: Any) -> bytes:

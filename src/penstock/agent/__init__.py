@@ -1,20 +1,22 @@
 """The agent: a model, tools, and the loop between them.
 
-`events` is the manual: what a run tells, and in which order. An `Agent` holds the model, the tools
-and the conversation; `run` begins a `Loop`, whose turns are an answer (`asking`, `answering`) and
-the calls in it (`calls`). Who looks on is told through `outlets`, and cannot hold the run up.
+`events` documents what a run emits, and in which order. An `Agent` has the model, the tools and the
+conversation. `Agent.run` starts a `Loop` of turns: `turn` requests a response, and `tool_calls`
+runs the calls in it. Events reach their consumers through `subscribers`, which cannot slow the run
+down. Extensions take part through `hooks`, and `session` records the conversation.
 """
 
 from penstock.agent.agent import Agent, AgentBusyError
 from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit, Resolution, Retry
-from penstock.agent.conversation import CallRecorder, Recorder
+from penstock.agent.conversation import Recorder
 from penstock.agent.events import AgentEvent
-from penstock.agent.hooks import Briefing, Cancel, Hooks
-from penstock.agent.recovery import AgentRetry, Compaction
-from penstock.agent.run import AgentRun, AgentRunError
+from penstock.agent.hooks import Briefing, Cancel, Finding, Guard, Hooks
+from penstock.agent.limits import RunLimits
+from penstock.agent.output import Output, OutputFaultError
+from penstock.agent.run import AgentRun, AgentRunError, RunResult
 from penstock.agent.session import Session
-from penstock.agent.tools import AgentTool, ToolContext, ToolOutput, tool
-from penstock.agent.watch import Finding, Watch
+from penstock.agent.settings import AgentRetry, Compaction
+from penstock.agent.tools import AgentTool, ResultFile, ToolContext, ToolOutput, tool
 
 __all__ = [
     "Agent",
@@ -26,7 +28,6 @@ __all__ = [
     "AgentTool",
     "Allow",
     "Briefing",
-    "CallRecorder",
     "Cancel",
     "Compaction",
     "Decision",
@@ -34,13 +35,18 @@ __all__ = [
     "Deny",
     "Edit",
     "Finding",
+    "Guard",
     "Hooks",
+    "Output",
+    "OutputFaultError",
     "Recorder",
     "Resolution",
+    "ResultFile",
     "Retry",
+    "RunLimits",
+    "RunResult",
     "Session",
     "ToolContext",
     "ToolOutput",
-    "Watch",
     "tool",
 ]

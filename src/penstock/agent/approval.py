@@ -1,4 +1,4 @@
-"""Whether a call may run: who is asked, and what they can say."""
+"""Approval of tool calls: the decisions, and the function that makes them."""
 
 from __future__ import annotations
 
@@ -13,88 +13,92 @@ from penstock.messages import ToolCall
 
 
 class Allow(Struct, frozen=True, tag="allow"):
-    """The call may run as it is."""
+    """Run the call as it is."""
 
 
 class Deny(Struct, frozen=True, tag="deny"):
-    """The call may not run, and the model is told *reason*."""
+    """Do not run the call; *reason* is sent to the model."""
 
     reason: str = ""
 
 
 class Edit(Struct, frozen=True, tag="edit"):
-    """The call may run with these *arguments* in place of its own."""
+    """Run the call with these *arguments* instead of its own."""
 
     arguments: dict[str, Any]
 
 
 class Defer(Struct, frozen=True, tag="defer"):
-    """Nobody can say yet: the run ends after this turn, and `Agent.proceed` continues with it."""
+    """Decide later: the run ends after this turn, and `Agent.resume` continues with a decision."""
 
 
 class Retry(Struct, frozen=True, tag="retry"):
-    """A call that was interrupted runs again, with these *arguments* if there are any."""
+    """Run an interrupted call again, with other *arguments* if there are any."""
 
     arguments: dict[str, Any] | None = None
 
 
 Decision = Allow | Deny | Edit | Defer
-"""What can be said to a call."""
+"""A decision about a call."""
 
 Resolution = Decision | Retry | ToolOutput | bool
-"""What can be said to a call that waits: a decision, or its result; True and False are decisions.
+"""A decision about a call that waits, or its result; True and False allow and deny.
 
-A call that was interrupted is not allowed a second time by accident: it takes a `Retry`.
+An interrupted call may have run already, so it needs an explicit `Retry` to run again.
 """
 
 Resolutions = Mapping[str, Resolution]
-"""What was decided about calls that wait, by their ids."""
+"""Resolutions by call id."""
 
 Approve = Callable[[ToolCall, AgentTool], Decision | bool | Awaitable[Decision | bool]]
-"""Decides about a call of a tool; may take as long as it needs to."""
+"""Decides about a call of a tool; may take as long as it needs."""
 
 Approval = Literal["", "approved", "edited", "retried"]
-"""Why a call was run: nobody had to be asked, or what was decided about it."""
+"""Why a call was run; empty if no approval was needed."""
 
 
 def read_approve(approve: Approve | Literal["all"] | None) -> Approve | None:
-    """Return who approves; raise `UsageError` for what cannot."""
+    """Return the approver that *approve* means; raise `UsageError` if it is not one."""
     if approve == "all":
-        return _allow
+        return lambda _call, _tool: Allow()
     if approve is not None and not callable(approve):
-        raise UsageError(f'approve is a function (call, tool), "all" or None, not {approve!r}')
+        raise UsageError(f'approve must be a function (call, tool), "all" or None, not {approve!r}')
     return approve
 
 
-def read_decision(said: object) -> Decision | None:
-    """Return the decision that *said* is; None for what is not one."""
-    if isinstance(said, bool):
-        return Allow() if said else Deny()
-    return said if isinstance(said, get_args(Decision)) else None
+def read_decision(value: object) -> Decision | None:
+    """Return *value* as a decision, or None if it is not one."""
+    # Only a real bool counts: 1, "yes" or None must not approve a call.
+    if isinstance(value, bool):
+        return Allow() if value else Deny()
+    return value if isinstance(value, get_args(Decision)) else None
 
 
-def check_resolution(call: ToolCall, said: object, *, interrupted: bool) -> None:
-    """Raise `UsageError` for what cannot be said to *call*, which waits."""
-    if isinstance(said, Retry) and not interrupted:
+def check_resolution(call: ToolCall, value: object, *, interrupted: bool) -> None:
+    """Raise `UsageError` if *value* is not a valid resolution of *call*."""
+    if isinstance(value, Retry) and not interrupted:
+        raise UsageError(f"call {call.id!r} was not interrupted: use Allow() instead of Retry()")
+    # A blanket approval must not repeat a payment that may have been made.
+    if interrupted and (value is True or isinstance(value, Allow | Edit)):
         raise UsageError(
-            f"call {call.id!r} has not begun: allow it, Retry() is for interrupted ones"
+            f"call {call.id!r} was interrupted and may have run: use Retry() to run it again, or"
+            " pass its result as a ToolOutput"
         )
-    if interrupted and (said is True or isinstance(said, Allow | Edit)):
+    if read_decision(value) is None and not isinstance(value, Retry | ToolOutput):
         raise UsageError(
-            f"call {call.id!r} was interrupted and may have run: decide with Retry(), or give its"
-            " result as a ToolOutput"
+            f"{value!r} is not a decision about call {call.id!r}; expected True, False, Allow,"
+            " Deny, Edit, Defer, Retry or ToolOutput"
         )
-    if read_decision(said) is None and not isinstance(said, Retry | ToolOutput):
-        raise UsageError(f"{said!r} is no decision about call {call.id!r}")
 
 
-def no_approver(name: str) -> str:
-    """Say why a call that needs approval cannot run, and what to do about it."""
+def explain_denial(reason: str) -> str:
+    """Return the result of a call that was denied because of *reason*, which may be empty."""
+    return f"The call was denied: {reason}" if reason else "The call was denied."
+
+
+def explain_missing_approver(name: str) -> str:
+    """Return why a call of the tool *name* is denied without an approver, and what to do."""
     return (
-        f"`{name}` needs approval, and nobody can approve: give the Agent `approve=`, a function"
-        ' that decides, or `approve="all"`'
+        f"`{name}` needs approval, but the agent has no approver: pass a function as `approve=` to"
+        ' the Agent, or `approve="all"`'
     )
-
-
-def _allow(_call: ToolCall, _tool: AgentTool) -> Decision:
-    return Allow()

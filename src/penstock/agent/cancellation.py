@@ -1,8 +1,8 @@
-"""How a run is stopped from outside while it waits.
+"""Cancellation of a run, and waits that a cancellation must not cut short.
 
-A run is one task that waits for many things: its model, a hook, the time until a retry. Whoever
-aborts must end such a wait at once, and nothing else: what is being written down is finished. So a
-run says by `Interrupt.guard` where it may be stopped.
+A run is one task that waits for many things: its model, a hook, the time until a retry. An abort
+has to end such a wait at once, but nothing else: a record that is being written is finished. So a
+run marks the places where it may be stopped with `CancelToken.guard`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,30 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-# Waiting for what must not be left after: a thread, a child process, a connection.
-#
-# Nothing of a call may run after it was cancelled, and neither a thread nor a dying process can
-# be cancelled as a task can. So the cancellation waits, not the work.
-
-
 T = TypeVar("T")
+
+
+class RunCancelledError(Exception):
+    """The run was aborted while it waited."""
+
+
+def is_cancelled() -> bool:
+    """Return whether the current task itself was cancelled.
+
+    A `CancelledError` can also come from something that the task awaited.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def shielded(
     work: Coroutine[Any, Any, T], on_cancel: Callable[[], object] | None = None
 ) -> T:
-    """Await *work* until it has ended, however often this task is cancelled meanwhile.
+    """Await *work* to its end, however often this task is cancelled meanwhile.
 
-    Each cancellation calls *on_cancel*, which may make the work end sooner. Once it has ended, the
-    cancellation continues its way, and what the work gave or raised is dropped.
+    For threads, child processes and connections, which cannot be cancelled like a task and must not
+    be left running. Each cancellation calls *on_cancel*, which may make the work end sooner. After
+    the end the cancellation is raised, and the result or exception of the work is dropped.
     """
     task = asyncio.ensure_future(work)
     cancellation: asyncio.CancelledError | None = None
@@ -40,33 +48,20 @@ async def shielded(
                 on_cancel()
     if cancellation is not None:
         if not task.cancelled():
-            task.exception()  # seen, so that nobody is told that it was not
+            task.exception()  # mark it as retrieved, so that asyncio does not log it
         raise cancellation
     return task.result()
 
 
-class RunCancelledError(Exception):
-    """The run was aborted while it waited."""
-
-
-def is_cancelled() -> bool:
-    """Return whether the current task was cancelled.
-
-    A foreign `CancelledError` may pass through.
-    """
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 class CancelToken:
-    """Ends, once fired, what waits in its guard, and lets nothing begin there any more."""
+    """Once fired, ends the wait inside `guard`, and lets no other wait begin there."""
 
     def __init__(self) -> None:
         self.fired = False
         self._waiting: asyncio.Timeout | None = None
 
     def fire(self) -> None:
-        """Stop what waits; from the task itself too, which then ends at its next wait."""
+        """Stop the guarded wait; called from the task itself, it stops the next wait."""
         if self.fired:
             return
         self.fired = True
@@ -80,10 +75,10 @@ class CancelToken:
 
     @asynccontextmanager
     async def guard(self) -> AsyncIterator[None]:
-        """Let what waits inside be stopped: then `RunCancelledError` is raised out of it."""
+        """Make the waits inside stoppable: `fire` raises `RunCancelledError` out of them."""
         self.check()
-        # A time limit that is never set, unless somebody aborts: it knows its own cancellation
-        # from everybody else's.
+        # A timeout without a deadline, unless the token fires: asyncio distinguishes the
+        # cancellation by a timeout from all others.
         scope = asyncio.timeout(None)
         try:
             async with scope:

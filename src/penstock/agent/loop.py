@@ -1,14 +1,14 @@
-"""One run of an agent: turns of answers and tools, until there is nothing left to do.
+"""One run of an agent: turns of responses and tools, until there is nothing left to do.
 
 ::
 
-    said ─► answer ─► tools ─► results ─┐
-      ▲                                 │ calls, or somebody steered, or a watch reminds
-      └─────────────────────────────────┘ else follow-ups; else the end
+    messages ─► response ─► tools ─► results ─┐
+       ▲                                      │ calls, steering messages or reminders
+       └──────────────────────────────────────┘ otherwise follow-ups; otherwise the end
 
-A run that is aborted stops whatever it waits for, but what is final is written down first, and its
-turn is told to its end. A prompt is said in any case; messages that wait leave their queue only to
-be said, so those that a run did not come to are there for the next.
+An abort stops every wait of the run, but messages that are final are recorded first, and the events
+of the turn are complete. A prompt is added in any case. Queued messages leave their queue only when
+they are added, so the next run gets those that this one did not reach.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import structs
 
@@ -24,32 +24,32 @@ from penstock.agent.approval import Resolutions
 from penstock.agent.cancellation import CancelToken, RunCancelledError, is_cancelled
 from penstock.agent.conversation import Conversation
 from penstock.agent.events import AgentEnded, AgentStarted, FindingMade, TurnEnded, TurnStarted
-from penstock.agent.hooks import Briefing, Cancel
-from penstock.agent.run import Outcome
+from penstock.agent.hooks import Briefing, Cancel, GuardSet
+from penstock.agent.limits import PriceList
+from penstock.agent.output.task import OutputTask
+from penstock.agent.run import RunResult
 from penstock.agent.settings import AgentSettings
 from penstock.agent.tool_calls import (
     CALL_ABORTED,
-    CUT,
+    CUT_OFF,
     INTERRUPTED,
     SKIPPED,
     ToolCallBatch,
     ToolPolicy,
 )
-from penstock.agent.turn import ANSWER_ABORTED, Turn
-from penstock.agent.watch import Watches
-from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
+from penstock.agent.turn import RESPONSE_ABORTED, Turn
+from penstock.apis.errors import error_from_exception
+from penstock.messages import AssistantMessage, ErrorInfo, ToolResult, sum_usage
 from penstock.request import Message, UserMessage
-from penstock.streams.errors import error_of
 
-# Messages that wait for their moment: what steers a run, and what follows it.
-
+UNDECIDED: Final = "No decision was made about the call, so it was not run."
 
 Order = Literal["one", "all"]
-"""Whether waiting messages are said one a turn, or all at once."""
+"""Whether queued messages are added one per turn, or all at once."""
 
 
 class MessageQueue:
-    """Messages in the order in which they came; what is not taken stays for the next run."""
+    """Messages for a later turn; those that are not taken wait for the next run."""
 
     def __init__(self, order: Order = "one") -> None:
         self.order = order
@@ -59,235 +59,279 @@ class MessageQueue:
         return len(self._waiting)
 
     def put(self, message: UserMessage) -> None:
-        """Let *message* wait."""
+        """Add *message*."""
         self._waiting.append(message)
 
     def take(self) -> list[UserMessage]:
-        """Take what is to be said next; nothing where nothing waits."""
+        """Remove and return the messages for the next turn."""
         count = min(1, len(self)) if self.order == "one" else len(self)
         return [self._waiting.popleft() for _ in range(count)]
 
     def clear(self) -> list[UserMessage]:
-        """Take everything, to be shown or edited instead of said."""
+        """Remove and return all messages."""
         return [self._waiting.popleft() for _ in range(len(self))]
 
 
-UNDECIDED: Final = "Nobody decided about the call, so it was not run."
-
-
 class Loop:
-    """Works on one prompt, or continues where a run ended."""
+    """Works on one prompt, or resumes where a run ended."""
 
     def __init__(
         self,
-        setup: AgentSettings,
+        settings: AgentSettings,
         conversation: Conversation,
         steering: MessageQueue,
         follow_ups: MessageQueue,
+        deps: object = None,
     ) -> None:
-        self.interrupt = CancelToken()
-        self._setup = setup
+        self.cancel = CancelToken()
+        self._settings = settings
         self._conversation = conversation
         self._emit = conversation.emit
         self._steering = steering
         self._follow_ups = follow_ups
-        complain = conversation.complain
-        tools = {tool.name: tool for tool in setup.tools}
-        self._watches = Watches(setup.guards, complain)
-        self._policy = ToolPolicy(tools, setup.approve, setup.hooks, conversation)
-        self._asking = Turn(setup, conversation, self.interrupt, self._policy, self._watches)
-        self._turn = 0
-
-    # --- from outside ---
+        tools = {tool.name: tool for tool in settings.tools}
+        self._output: OutputTask | None = None
+        if settings.output is not None:
+            self._output = OutputTask(
+                settings.output,
+                settings.model,
+                has_tools=bool(tools),
+                refused=settings.refused_modes,
+            )
+            tools[settings.output.name] = self._output.tool
+        self._guards = GuardSet(settings.guards, conversation.report_error)
+        deps = settings.deps if deps is None else deps
+        self._policy = ToolPolicy(
+            tools, settings.approve, settings.hooks, conversation, deps, settings.telemetry
+        )
+        self._prices = PriceList(settings.catalog, settings.model.name)
+        self._limits = settings.limits
+        if self._limits.turns is None:
+            self._limits = structs.replace(self._limits, turns=settings.max_turns)
+        self._is_late = False
+        self._turn = Turn(
+            settings, conversation, self.cancel, self._policy, self._guards, self._output
+        )
+        self._turns = 0
 
     def stop(self) -> None:
-        """End the run: the answer, the tools, whatever it waits for."""
-        self.interrupt.fire()
-        self._asking.calls.stop(CALL_ABORTED, hard=True)
+        """Abort the run: the response, the tools, and whatever else it waits for."""
+        self.cancel.fire()
+        self._turn.calls.stop(CALL_ABORTED, hard=True)
+
+    def _stop_late(self) -> None:
+        """Abort the run because its time is over."""
+        self._is_late = True
+        self.stop()
 
     def steer(self) -> None:
-        """See that somebody steers: tools that run may be stopped for it."""
-        if self._setup.steering == "now":
-            self._asking.calls.stop(SKIPPED)
+        """Handle a steering message: running tools are stopped unless ``steering="later"``."""
+        if self._settings.steering == "now":
+            self._turn.calls.stop(SKIPPED)
 
     async def run(
         self, prompts: Sequence[UserMessage], decisions: Resolutions | None = None
-    ) -> Outcome:
-        """Work until there is nothing left to do; say how that ended."""
-        self._conversation.begin()
+    ) -> RunResult[Any]:
+        """Work until there is nothing left to do."""
+        with self._settings.telemetry.start_run(self._settings.model) as span:
+            result = await self._run(prompts, decisions)
+            span.finish(sum_usage(usage for _, usage in self._conversation.spent), result.error)
+            return result
+
+    async def _run(
+        self, prompts: Sequence[UserMessage], decisions: Resolutions | None
+    ) -> RunResult[Any]:
+        self._conversation.new, self._conversation.spent = [], []
         self._emit(AgentStarted())
-        self._watches.each(lambda watch: watch.prompt_started())
+        timer = None
+        if self._limits.seconds is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self._limits.seconds, self._stop_late)
+        self._guards.call(lambda guard: guard.prompt_started())
         error = None
         try:
             error = await self._work(prompts, decisions)
+        # Whatever happens, `agent_end` is emitted, so that consumers never wait for it in vain.
         except RunCancelledError:
-            error = ErrorInfo(ANSWER_ABORTED, "aborted")
+            error = ErrorInfo(RESPONSE_ABORTED, "aborted")
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            error = ErrorInfo("what the run waited for was cancelled", "transport")
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the run is told to its end
-            error = error_of(exc)
-        deferred = self._asking.calls.deferred
-        self._emit(AgentEnded(self._conversation.new, deferred, error))
-        return Outcome(self._conversation.new, error)
+            error = ErrorInfo("a task that the run awaited was cancelled", "transport")
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the run ends with its event
+            error = error_from_exception(exc)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if self._is_late and error is not None and error.kind == "aborted":
+            reason = f"the agent stopped after {self._limits.seconds:g} seconds"
+            error = ErrorInfo(reason, "aborted", "time")
+        new, paid = self._conversation.new, self._prices.sum(self._conversation.spent)
+        self._emit(AgentEnded(new, self._turn.calls.deferred, error))
+        if self._output is not None:
+            has_value = error is None and self._output.has_value
+            value = self._output.value if has_value else None
+            return RunResult(new, error, value, has_value, paid)
+        result: RunResult[Any] = RunResult(new, error)
+        has_text = error is None and not self._turn.calls.deferred
+        return RunResult(new, error, result.text, has_text, paid)
 
     # --- turns ---
 
     async def _work(
         self, prompts: Sequence[UserMessage], decisions: Resolutions | None
     ) -> ErrorInfo | None:
-        said = await self._brief(prompts, is_new=decisions is None)
-        if prompts and not said:
-            return None  # a hook has dealt with it
-        answer = None if decisions is None else await self._resume(decisions)
-        while answer is None or self._goes_on(answer):
-            if not said:
-                self.interrupt.check()
-                if not self._has_more(answer):
+        messages = await self._prepare_prompts(prompts, is_new=decisions is None)
+        if prompts and not messages:
+            return None  # a hook cancelled the prompt
+        response = None if decisions is None else await self._resume_calls(decisions)
+        while response is None or self._may_continue(response):
+            is_prompt = bool(messages)
+            if not is_prompt:
+                self.cancel.check()
+                queued = self._steering or self._turn.reminders or self._follow_ups
+                if not (queued or self._needs_response(response)):
                     return None
-            if self._turn == self._setup.max_turns:
-                return _out_of_turns(self._turn)
-            await self._asking.compacting.compact_if_due()
-            answer = await self._take_turn([*said, *await self._next(answer, is_prompt=bool(said))])
-            said = []
-        self.interrupt.check()
-        return answer.error
+            if error := self._limits.find_excess(
+                self._turns, self._conversation.spent, self._prices
+            ):
+                return error
+            await self._turn.compactor.compact_if_due()
+            messages += await self._take_reminders()
+            messages += self._steering.take()
+            if not messages and not self._needs_response(response):
+                messages += self._follow_ups.take()
+            response = await self._take_turn(messages)
+            messages = self._check_output(response)
+            if self._output is not None and self._output.error is not None:
+                return self._output.error
+        self.cancel.check()
+        return response.error
 
-    async def _take_turn(self, said: Sequence[Message]) -> AssistantMessage:
-        self._begin_turn()
-        for message in said:
-            await self._conversation.say(message)
-        answer = await self._asking.answer()
-        if answer.stop_reason in ("error", "aborted"):
-            results = await self._asking.settle(answer, _broken(answer))
+    async def _take_turn(self, messages: Sequence[Message]) -> AssistantMessage:
+        self._start_turn()
+        for message in messages:
+            await self._conversation.add(message)
+        response, calls = await self._turn.respond(), self._turn.calls
+        if response.stop_reason in ("error", "aborted"):
+            results = await self._turn.settle(response, _explain_failure(response))
         else:
-            if self._steering and self._setup.steering == "now":
-                self._asking.calls.stop(SKIPPED)
-            results = await self._run_tools(answer, self._asking.calls)
-        self._end_turn(answer, results)
-        return answer
+            # The message arrived during the response, when no tool was running yet.
+            if self._steering and self._settings.steering == "now":
+                calls.stop(SKIPPED)
+            if self.cancel.fired:
+                calls.stop(CALL_ABORTED, hard=True)
+            for call in response.tool_calls:
+                if not call.complete:
+                    calls.refuse(call, CUT_OFF)
+                elif not calls.has(call):
+                    calls.start(call)
+            results = await self._turn.collect(response)
+        self._end_turn(response, results)
+        return response
 
-    def _begin_turn(self) -> None:
-        self._turn += 1
-        self._emit(TurnStarted(self._turn))
-        self._watches.each(lambda watch: watch.turn_started())
+    def _start_turn(self) -> None:
+        self._turns += 1
+        self._emit(TurnStarted(self._turns))
+        self._guards.call(lambda guard: guard.turn_started())
 
-    def _end_turn(self, answer: AssistantMessage, results: list[ToolResult]) -> None:
-        self._watches.each(lambda watch: watch.turn_ended())
-        self._emit(TurnEnded(self._turn, answer, results))
+    def _end_turn(self, response: AssistantMessage, results: list[ToolResult]) -> None:
+        self._guards.call(lambda guard: guard.turn_ended())
+        self._emit(TurnEnded(self._turns, response, results))
 
-    async def _run_tools(self, answer: AssistantMessage, calls: ToolCallBatch) -> list[ToolResult]:
-        if self.interrupt.fired:
-            calls.stop(CALL_ABORTED, hard=True)
-        for call in answer.tool_calls:
-            if not call.complete:
-                calls.refuse(call, CUT)
-            elif not calls.has(call):
-                calls.start(call)
-        return await self._asking.collect(answer)
+    # --- the start of a run ---
 
-    # --- what comes first ---
+    async def _prepare_prompts(
+        self, prompts: Sequence[UserMessage], *, is_new: bool
+    ) -> list[Message]:
+        """Pass the prompts through the hooks; return the messages to add.
 
-    async def _brief(self, prompts: Sequence[UserMessage], *, is_new: bool) -> list[Message]:
-        """Show the prompts to the hooks; return what is to be said.
-
-        A prompt in place of decisions about calls that wait is a no to them.
+        A prompt instead of decisions about calls that wait denies them.
         """
-        said: list[Message] = list(prompts)
+        messages: list[Message] = list(prompts)
         try:
-            async with self.interrupt.guard():
-                said = await self._briefed(prompts)
+            async with self.cancel.guard():
+                messages = await self._apply_prompt_hooks(prompts)
         except RunCancelledError:
             pass
-        waiting = self._conversation.waiting if said and is_new else []
-        return [*map(self._undecided, waiting), *said]
+        # Most APIs reject a conversation in which a call has no result.
+        undecided: list[Message] = []
+        if messages and is_new:
+            for call in self._conversation.waiting_calls:
+                is_interrupted = self._conversation.is_interrupted(call)
+                reason = INTERRUPTED if is_interrupted else UNDECIDED
+                undecided.append(ToolResult(call.id, call.name, reason, is_error=True))
+        return [*undecided, *messages]
 
-    def _undecided(self, call: ToolCall) -> ToolResult:
-        """Return the result of a call that a prompt takes the place of a decision about."""
-        reason = INTERRUPTED if self._conversation.is_interrupted(call) else UNDECIDED
-        return ToolResult(call.id, call.name, reason, is_error=True)
-
-    async def _briefed(self, prompts: Sequence[UserMessage]) -> list[Message]:
-        hooks, complain = self._setup.hooks, self._conversation.complain
-        said: list[Message] = []
+    async def _apply_prompt_hooks(self, prompts: Sequence[UserMessage]) -> list[Message]:
+        hooks, report = self._settings.hooks, self._conversation.report_error
+        messages: list[Message] = []
         for prompt in prompts:
-            given = await hooks.ask("input", prompt, complain)
-            if not isinstance(given, Cancel):
-                said.append(given if isinstance(given, Message) else prompt)
-        briefing = Briefing(self._asking.system, said)
-        changed = await hooks.ask("before_agent_start", briefing, complain)
+            changed = await hooks.run("input", prompt, report)
+            if not isinstance(changed, Cancel):
+                messages.append(changed if isinstance(changed, Message) else prompt)
+        briefing = Briefing(self._turn.system, messages)
+        changed = await hooks.run("before_agent_start", briefing, report)
         if isinstance(changed, Briefing):
-            self._asking.system, said = changed.system, changed.messages
-        return said
+            self._turn.system, messages = changed.system, changed.messages
+        return messages
 
-    async def _resume(self, decisions: Resolutions) -> AssistantMessage | None:
+    async def _resume_calls(self, decisions: Resolutions) -> AssistantMessage | None:
         """Run the calls that waited for a decision, as a turn of their own."""
         conversation = self._conversation
-        waiting, answer = conversation.waiting, conversation.last_answer
-        if not waiting or answer is None:
+        waiting, response = conversation.waiting_calls, conversation.last_response
+        if not waiting or response is None:
             return None
-        self._begin_turn()
-        calls = self._asking.calls = ToolCallBatch(self._policy, decisions)
-        if self.interrupt.fired:
+        self._start_turn()
+        calls = self._turn.calls = ToolCallBatch(self._policy, decisions)
+        if self.cancel.fired:
             calls.stop(CALL_ABORTED, hard=True)
         for call in waiting:
             calls.resume(call, interrupted=conversation.is_interrupted(call))
-        results = await self._asking.collect(structs.replace(answer, content=list(waiting)))
-        self._end_turn(answer, results)
-        # What the answer broke by is over: its calls are settled, and the model continues from
-        # there.
-        return structs.replace(answer, stop_reason="tool_use", error=None)
+        results = await self._turn.collect(structs.replace(response, content=list(waiting)))
+        self._end_turn(response, results)
+        # The calls are settled, so an error of the response does not matter any more.
+        return structs.replace(response, stop_reason="tool_use", error=None)
 
-    # --- what comes next ---
+    # --- the next turn ---
 
-    def _goes_on(self, answer: AssistantMessage) -> bool:
-        failed = answer.stop_reason in ("error", "aborted")
-        return not (failed or self.interrupt.fired or self._asking.calls.deferred)
+    def _may_continue(self, response: AssistantMessage) -> bool:
+        failed = response.stop_reason in ("error", "aborted")
+        return not (failed or self.cancel.fired or self._turn.calls.deferred)
 
-    def _has_more(self, answer: AssistantMessage | None) -> bool:
-        """Return whether there is a reason to ask the model again."""
-        return (
-            self._is_waiting(answer)
-            or bool(self._steering)
-            or bool(self._asking.reminders)
-            or bool(self._follow_ups)
-        )
-
-    def _is_waiting(self, answer: AssistantMessage | None) -> bool:
-        """Return whether the model has something to answer: the results of its calls, or us."""
-        if answer is not None:
-            return bool(answer.tool_calls)
+    def _needs_response(self, response: AssistantMessage | None) -> bool:
+        """Return whether the model has to respond: to results of its calls, or to a message."""
+        if response is not None:
+            is_final = self._output is not None and self._output.has_value
+            return bool(response.tool_calls) and not is_final
         messages = self._conversation.messages
         return bool(messages) and not isinstance(messages[-1], AssistantMessage)
 
-    async def _next(self, answer: AssistantMessage | None, *, is_prompt: bool) -> Sequence[Message]:
-        """Take what is to be said in this turn beside a prompt; there may be nothing."""
-        said: list[Message] = [*await self._reminded(), *self._steering.take()]
-        if said or is_prompt or self._is_waiting(answer):
-            return said
-        return self._follow_ups.take()
+    def _check_output(self, response: AssistantMessage) -> list[Message]:
+        """Read the typed output of *response*; return the message that sends it back, if any."""
+        if self._output is None or not self._may_continue(response):
+            return []
+        queued = self._steering or self._turn.reminders or self._follow_ups
+        complaint = self._output.check(response, is_last=not queued)
+        return [UserMessage(complaint, "output")] if complaint else []
 
-    async def _reminded(self) -> list[Message]:
-        """Return what watches found and did not stop an answer for."""
-        reminders, self._asking.reminders = self._asking.reminders, []
+    async def _take_reminders(self) -> list[Message]:
+        """Return the findings that stopped no response as messages, one per source."""
+        reminders, self._turn.reminders = self._turn.reminders, []
         for finding in reminders:
             self._emit(FindingMade(finding.source, finding.names, finding.text, False))
-            await self._conversation.note(finding)
-        said: list[Message] = []
-        for source in ("rule", "guard"):  # each by itself, for nobody says what another found
+            await self._conversation.record_finding(finding)
+        messages: list[Message] = []
+        # One message per source: the source of a message is recorded and shown.
+        for source in ("rule", "guard"):
             texts = [finding.text for finding in reminders if finding.source == source]
             if any(texts):
-                said.append(UserMessage("\n\n".join(texts), source))
-        return said
+                messages.append(UserMessage("\n\n".join(texts), source))
+        return messages
 
 
-def _out_of_turns(turns: int) -> ErrorInfo:
-    return ErrorInfo(f"the agent stopped after {turns} turns", "aborted", "turns")
-
-
-def _broken(answer: AssistantMessage) -> str:
-    was_aborted = answer.stop_reason == "aborted"
-    why = "was aborted" if was_aborted else "failed due to an error"
-    told = answer.error.message if answer.error is not None else ""
-    return f"Tool execution {why}: {told}" if told else f"Tool execution {why}."
+def _explain_failure(response: AssistantMessage) -> str:
+    is_aborted = response.stop_reason == "aborted"
+    reason = f"Tool execution {'was aborted' if is_aborted else 'failed due to an error'}"
+    details = response.error.message if response.error is not None else ""
+    return f"{reason}: {details}" if details else f"{reason}."

@@ -1,38 +1,134 @@
-"""How an agent works: everything about it that is not the conversation."""
+"""The options of an agent: retries, compaction, and all that is not the conversation."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agent.approval import Approve
-from penstock.agent.hooks import Hooks
-from penstock.agent.recovery import AgentRetry, Compaction
+from penstock.agent.failures import EMPTY, is_transient, limit_wait
+from penstock.agent.hooks import Guard, Hooks
+from penstock.agent.limits import PriceList, RunLimits
+from penstock.agent.output import Output
+from penstock.agent.summarize import MIN_ROOM, ROOM
 from penstock.agent.tools.base import AgentTool
-from penstock.agent.watch import Watch
 from penstock.errors import UsageError
-from penstock.models.base import Model
+from penstock.messages import ErrorInfo
+from penstock.models.base import Model, OutputMode
+from penstock.models.catalog import ModelFacts
+from penstock.models.http.policy import RetryPolicy
+from penstock.models.telemetry import Telemetry
 from penstock.request import Request
 
 MAX_TURNS: Final = 200
-"""How many turns one prompt may take, so that a model that only calls tools ends some day."""
+"""How many turns one prompt may take, so that a model that only calls tools ends at some point."""
 
 MAX_INTERRUPTIONS: Final = 20
-"""How often watches may stop an answer in one prompt, whatever budgets they have of their own."""
+"""How often guards may stop a response in one prompt, whatever budgets they have themselves."""
+
+RESERVE: Final = 16_384
+"""How many tokens of the window are reserved for the response and for errors of the estimate."""
+
+KEEP: Final = 20_000
+"""How many tokens of the conversation a compaction keeps unchanged."""
+
+RESERVE_SHARE: Final = 4
+"""The reserve is at most the window divided by this: a small window would be all reserve."""
+
+
+class AgentRetry(Struct, frozen=True):
+    """How often a failed response is retried, and how long to wait before.
+
+    *attempts* does not count the first try; an empty response is retried at most once. The first
+    wait is *base* seconds and each further one twice as long, up to *longest*. A random share of up
+    to *jitter* is subtracted. If the server names a time to wait, or the account has reached a
+    limit, the wait is that long; if it exceeds *longest_asked*, the failure is passed on.
+
+    Raises `UsageError` for a negative number.
+    """
+
+    attempts: int = 3
+    base: float = 2.0
+    longest: float = 60.0
+    longest_asked: float = 300.0
+    jitter: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.attempts < 0:
+            raise UsageError(f"attempts must be 0 or more, got {self.attempts}")
+        self._policy()
+
+    def delay(self, tried: int, error: ErrorInfo, chance: float) -> float | None:
+        """Return the seconds to wait after *tried* tries, the last of which ended in *error*.
+
+        None means not to try again. *chance* is a random number from 0 to 1.
+        """
+        # A model that returns nothing twice for the same conversation usually does so again.
+        if not is_transient(error) or (error.type == EMPTY and tried > 1):
+            return None
+        # `retry_after` comes from headers, from fields or from the text ("try again in 7m12s").
+        wait = limit_wait(error, chance) or error.retry_after
+        return self._policy().delay(tried, replace(error, retryable=True, retry_after=wait), chance)
+
+    def _policy(self) -> RetryPolicy:
+        """Return the policy of a single request, which counts the first try too."""
+        # Backoff and jitter are those of single requests; only the count and the errors differ.
+        return RetryPolicy(
+            self.attempts + 1, self.base, self.longest, self.longest_asked, self.jitter
+        )
+
+
+class Compaction(Struct, frozen=True):
+    """When a conversation is summarized, and how much of it is kept.
+
+    A conversation that does not fit into *window* less *reserve* tokens is summarized, except for
+    about *keep* tokens at its end. With *prune*, old outputs of tools are shortened first, which
+    may be enough. *model* writes the summary instead of the agent's own. Without a window (0) that
+    of the catalog is used; if the model is not in it, a conversation is summarized only when the
+    model refuses it as too long.
+
+    Of a small window at most a quarter is reserved, and at most half of the rest is kept. Raises
+    `UsageError` for a negative number.
+    """
+
+    window: int = 0
+    reserve: int = RESERVE
+    keep: int = KEEP
+    prune: bool = True
+    model: Model | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.window, self.reserve, self.keep) < 0:
+            raise UsageError("window, reserve and keep must be 0 or more tokens")
+
+    @property
+    def threshold(self) -> int:
+        """How many tokens a conversation may have; 0 if unknown."""
+        return self.window - min(self.reserve, self.window // RESERVE_SHARE)
+
+    @property
+    def kept(self) -> int:
+        """How many tokens are kept: *keep*, or as many as the window allows."""
+        return min(self.keep, self.threshold // 2) if self.window else self.keep
+
+    @property
+    def room(self) -> int:
+        """How many tokens of the conversation one request for a summary may contain."""
+        return max(MIN_ROOM, min(ROOM, self.threshold // 2)) if self.window else ROOM
+
+    def is_due(self, tokens: int) -> bool:
+        """Return whether a conversation of *tokens* is too long."""
+        return 0 < self.threshold < tokens
 
 
 class AgentSettings(Struct):
-    """The model, the tools, and what holds for every run.
+    """The model, the tools and the options of an agent; see `Agent`.
 
-    *request* is what every request to the model begins as; the conversation, the tools and the
-    system prompt are put in. *eager* starts a tool as soon as its own call is complete, while the
-    model continues. *steering* says whether a steering message stops the tools that run (``now``)
-    or waits for them (``later``).
-
-    Raises `UsageError` for what cannot be.
+    Raises `UsageError` for invalid options.
     """
 
     model: Model
@@ -40,17 +136,36 @@ class AgentSettings(Struct):
     system: str = ""
     request: Request = field(default_factory=Request)
     approve: Approve | None = None
-    guards: tuple[Watch, ...] = ()
+    guards: tuple[Guard, ...] = ()
     retry: AgentRetry = field(default_factory=AgentRetry)
     compaction: Compaction | None = None
     eager: bool = False
     steering: Literal["now", "later"] = "now"
     max_turns: int = MAX_TURNS
+    output: Output[Any] | None = None
+    limits: RunLimits = field(default_factory=RunLimits)
+    catalog: dict[str, ModelFacts] = field(default_factory=dict)
+    fallback: tuple[Model, ...] = ()
+    deps: Any = None
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    refused_modes: set[OutputMode] = field(default_factory=set)
+    """How the server of the model cannot be asked for typed output."""
     hooks: Hooks = field(default_factory=Hooks)
     chance: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
-            raise UsageError(f"a prompt takes one turn or more, not {self.max_turns}")
+            raise UsageError(f"max_turns must be 1 or more, got {self.max_turns}")
         if self.steering not in ("now", "later"):
-            raise UsageError(f"steering is 'now' or 'later', not {self.steering!r}")
+            raise UsageError(f"steering must be 'now' or 'later', got {self.steering!r}")
+        if self.limits.cost is not None:
+            for model in (self.model, *self.fallback):
+                if not PriceList(self.catalog, model.name).has(model.name):
+                    raise UsageError(
+                        f"the cost is limited, but the price of {model.name!r} is unknown:"
+                        " pass it as `catalog`"
+                    )
+        if self.output is not None and any(tool.name == self.output.name for tool in self.tools):
+            raise UsageError(
+                f"a tool has the name of the output, {self.output.name!r}: pass Output(…, name=…)"
+            )

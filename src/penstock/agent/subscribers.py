@@ -1,47 +1,57 @@
-"""Events in progress to those who look on, none of whom can hold the run up.
+"""Delivery of events to consumers, none of which can slow the run down.
 
-Everybody has an outlet of their own. The run puts events in and never waits. Where more than
-`MAX_WAITING` events wait, neighbouring deltas of one block are joined, and of a tool's updates only
-the newest is kept, so what waits is bounded by what the models and tools said.
+Each consumer has a queue of its own. The run adds events and never waits. If more than
+`MAX_WAITING` events wait, neighbouring deltas of one block are joined, and only the newest update
+of each tool is kept. So the memory is bounded by what the models and tools have sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from inspect import isawaitable, iscoroutinefunction
 from logging import getLogger
-from typing import Any, Final
+from typing import Final
 
 from penstock.agent.cancellation import is_cancelled
-from penstock.agent.events import AgentEvent, MessageUpdated, ToolUpdated
-from penstock.events import Delta
-from penstock.streams.merging import DELTAS, joined
+from penstock.agent.events import (
+    AgentEvent,
+    LiveMessage,
+    MessageUpdated,
+    OutputUpdated,
+    ToolUpdated,
+)
+from penstock.events import DELTAS, Delta
+from penstock.streams.queues import WaitQueue, merge_deltas
 
 MAX_WAITING: Final = 256
-"""How many events wait before neighbours are joined: a second of a quick model's deltas."""
+"""How many events wait before neighbours are joined: a second of a fast model's deltas."""
+
+Subscriber = Callable[[AgentEvent], Awaitable[object] | object]
+"""Receives each event; a function that is not a coroutine function is called in a thread."""
+
+_LOG: Final = getLogger("penstock.agent")
 
 
-class _Joined:
-    """Deltas of one block that leave as one."""
+class _JoinedDeltas:
+    """Neighbouring deltas of one block, which are delivered as one."""
 
     __slots__ = ("deltas", "live")
 
-    def __init__(self, live: Any, delta: Delta) -> None:
+    def __init__(self, live: LiveMessage | None, delta: Delta) -> None:
         self.live = live
         self.deltas = [delta]
 
-    def takes(self, live: Any, delta: Delta) -> bool:
-        """Return whether *delta* continues where these end."""
+    def continues(self, live: LiveMessage | None, delta: Delta) -> bool:
+        """Return whether *delta* continues these."""
         last = self.deltas[-1]
         return type(last) is type(delta) and last.index == delta.index and live is self.live
 
 
-class _Newest:
-    """The newest update of a tool, in the place of the first that waits."""
+class _NewestUpdate:
+    """The newest update of a tool, in the position of the oldest that waits."""
 
     __slots__ = ("event",)
 
@@ -49,146 +59,143 @@ class _Newest:
         self.event = event
 
 
-class EventQueue:
-    """What one of those who look on has not taken yet."""
+class _JoinedOutput:
+    """The changes of one output, which are delivered as one event."""
+
+    __slots__ = ("changes", "live")
+
+    def __init__(self, event: OutputUpdated) -> None:
+        self.live = event.live
+        self.changes = list(event.changes)
+
+
+_Waiting = AgentEvent | _JoinedDeltas | _NewestUpdate | _JoinedOutput
+
+
+class EventQueue(WaitQueue[_Waiting]):
+    """The events that one consumer has not taken yet."""
 
     def __init__(self) -> None:
-        self._waiting: deque[AgentEvent | _Joined | _Newest] = deque()
-        self._newest: dict[str, _Newest] = {}  # of those that wait, by the id of the call
-        self._arrived = asyncio.Event()
-        self._ended = False
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        super().__init__()
+        self._updates: dict[str, _NewestUpdate] = {}  # those that wait, by call id
+        self._output: _JoinedOutput | None = None  # the last one that waits
 
     def put(self, event: AgentEvent) -> None:
-        """Add *event*, joined to its neighbour where too many wait."""
-        if len(self._waiting) < MAX_WAITING or not self._join(event):
-            self._waiting.append(event)
-        self._arrived.set()
-
-    def end(self) -> None:
-        """Say that nothing follows."""
-        self._ended = True
-        self._arrived.set()
-
-    async def wait(self) -> bool:
-        """Wait until an event is there; return whether one is, or nothing follows."""
-        while not self._waiting:
-            if self._ended:
-                return False
-            self._arrived.clear()
-            await self._arrived.wait()
-        return True
+        """Add *event*; join it to its neighbour if too many wait."""
+        # Below the limit events are queued as they are: joining costs time and delays nothing.
+        if len(self.items) < MAX_WAITING:
+            self.items.append(event)
+        elif isinstance(event, ToolUpdated):
+            update = self._updates.get(event.id)
+            if update is not None:
+                update.event = event
+            else:
+                self._updates[event.id] = update = _NewestUpdate(event)
+                self.items.append(update)
+        elif isinstance(event, MessageUpdated) and isinstance(event.event, DELTAS):
+            last = self._last_item()
+            if isinstance(last, _JoinedDeltas) and last.continues(event.live, event.event):
+                last.deltas.append(event.event)
+            else:
+                self.items.append(_JoinedDeltas(event.live, event.event))
+        elif isinstance(event, OutputUpdated):
+            output = self._output
+            if output is not None and output.live is event.live:
+                output.changes += event.changes
+            else:
+                self._output = _JoinedOutput(event)
+                self.items.append(self._output)
+        else:
+            self.items.append(event)
+        self._wake()
 
     def take(self) -> AgentEvent:
-        """Take the event that waits longest."""
-        event = self._waiting.popleft()
-        if isinstance(event, _Joined):
-            return MessageUpdated(joined(event.deltas), event.live)
-        if isinstance(event, _Newest):
-            del self._newest[event.event.id]
+        """Remove and return the oldest event."""
+        event = self.items.popleft()
+        if isinstance(event, _JoinedDeltas):
+            return MessageUpdated(merge_deltas(event.deltas), event.live)
+        if isinstance(event, _NewestUpdate):
+            del self._updates[event.event.id]
             return event.event
+        if isinstance(event, _JoinedOutput):
+            self._output = None if self._output is event else self._output
+            return OutputUpdated(event.changes, event.live)
         return event
 
     def clear(self) -> None:
-        """Drop what waits."""
-        self._waiting.clear()
-        self._newest.clear()
+        """Drop all events that wait."""
+        super().clear()
+        self._updates.clear()
+        self._output = None
 
-    def _join(self, event: AgentEvent) -> bool:
-        """Add *event* to what waits of its kind; return whether it is of one that can be joined."""
-        if isinstance(event, ToolUpdated):
-            self._keep_newest(event)
-            return True
-        if not isinstance(event, MessageUpdated) or not isinstance(event.event, DELTAS):
-            return False
-        last = self._waiting[-1]
-        if isinstance(last, _Joined) and last.takes(event.live, event.event):
-            last.deltas.append(event.event)
-        else:
-            self._waiting.append(_Joined(event.live, event.event))
-        return True
-
-    def _keep_newest(self, event: ToolUpdated) -> None:
-        newest = self._newest.get(event.id)
-        if newest is not None:
-            newest.event = event
-        else:
-            self._newest[event.id] = newest = _Newest(event)
-            self._waiting.append(newest)
-
-
-Subscriber = Callable[[AgentEvent], Awaitable[object] | object]
-"""Is told of an event."""
-
-_LOG: Final = getLogger("penstock.agent")
+    def _last_item(self) -> _Waiting:
+        """Return the last item; changes of an output do not separate neighbours."""
+        last = self.items[-1]
+        return self.items[-2] if last is self._output and len(self.items) > 1 else last
 
 
 class Subscription:
-    """One subscriber, and what it has not been told yet."""
+    """A subscriber, and the events that it has not received yet."""
 
-    def __init__(self, tell: Subscriber) -> None:
-        self._tell = tell
-        self._waits = iscoroutinefunction(tell) or iscoroutinefunction(
-            getattr(tell, "__call__", None)  # noqa: B004 - an object may have one that waits
+    def __init__(self, receive: Subscriber) -> None:
+        self._receive = receive
+        self._is_async = iscoroutinefunction(receive) or iscoroutinefunction(
+            type(receive).__call__  # an object with an async `__call__`
         )
-        self._outlet = EventQueue()
+        self._queue = EventQueue()
         self._task: asyncio.Task[None] | None = None
-        self._context = copy_context()  # not that of a run, which a subscriber is not a part of
+        # Not the context of a run: a subscriber that calls `Agent.abort` is not part of the run.
+        self._context = copy_context()
 
     def put(self, event: AgentEvent) -> None:
-        """Tell of *event*, in its turn."""
-        self._outlet.put(event)
+        """Deliver *event* after those that wait."""
+        self._queue.put(event)
         if self._task is None:
             loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._tell_all(), context=self._context)
+            self._task = loop.create_task(self._deliver(), context=self._context)
 
     def end(self) -> None:
-        """Tell no more, not even what waits."""
-        self._outlet.clear()
+        """Drop the events that wait."""
+        self._queue.clear()
 
-    async def drained(self) -> None:
-        """Wait until all has been told."""
+    async def drain(self) -> None:
+        """Wait until all events are delivered."""
         while self._task is not None:
             await asyncio.wait({self._task})
 
-    async def _tell_all(self) -> None:
+    async def _deliver(self) -> None:
         try:
-            while self._outlet:
-                events = [self._outlet.take() for _ in range(len(self._outlet))]
-                if self._waits:
+            while self._queue:
+                events = [self._queue.take() for _ in range(len(self._queue))]
+                if self._is_async:
                     for event in events:
-                        await self._tell_one(event)
-                else:
-                    await self._in_thread(events)
+                        await self._send(event)
+                    continue
+                # A pool of its own: tools that are not coroutines wait in the common one.
+                pool = ThreadPoolExecutor(1, "subscriber")
+                try:
+                    loop = asyncio.get_running_loop()
+                    await loop.run_in_executor(pool, self._send_all, events)
+                finally:
+                    pool.shutdown(wait=False)
         finally:
             self._task = None
 
-    async def _in_thread(self, events: list[AgentEvent]) -> None:
-        # Not in a thread of the common pool: tools that are not coroutines wait for those.
-        pool = ThreadPoolExecutor(1, "subscriber")
+    async def _send(self, event: AgentEvent) -> None:
         try:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(pool, self._tell_each, events)
-        finally:
-            pool.shutdown(wait=False)
-
-    async def _tell_one(self, event: AgentEvent) -> None:
-        try:
-            told = self._tell(event)
-            if isawaitable(told):
-                await told
+            result = self._receive(event)
+            if isawaitable(result):
+                await result
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
             _LOG.warning("a subscriber was cancelled at %s", event.type)
-        except Exception:  # noqa: BLE001 - it is the subscriber's own, and may be anything
+        except Exception:  # noqa: BLE001 - a subscriber may raise anything
             _LOG.exception("a subscriber failed at %s", event.type)
 
-    def _tell_each(self, events: list[AgentEvent]) -> None:
+    def _send_all(self, events: list[AgentEvent]) -> None:
         for event in events:
             try:
-                self._tell(event)
-            except Exception:  # noqa: BLE001 - the same
+                self._receive(event)
+            except Exception:  # noqa: BLE001 - a subscriber may raise anything
                 _LOG.exception("a subscriber failed at %s", event.type)

@@ -1,10 +1,8 @@
-"""One call on its way from the model's words to a result.
+"""Execution of tool calls: one call (`ToolExecution`), and all calls of a response.
 
-It is prepared by its schema, decided about, run and told. Whatever becomes of it, it ends with a
-result for the model, unless nobody could decide about it yet.
-
-A call can be stopped on every stage of its way. Who stops it may be part of it (a tool that aborts
-its own run): then it ends at its next wait, or by itself.
+A call is validated by its schema, decided about, run and reported. Whatever happens, it ends with a
+result for the model, unless the decision about it is deferred. It can be stopped at every stage. A
+tool may stop its own call (by aborting its run): then the call ends at its next wait.
 """
 
 from __future__ import annotations
@@ -28,7 +26,8 @@ from penstock.agent.approval import (
     Resolution,
     Resolutions,
     Retry,
-    no_approver,
+    explain_denial,
+    explain_missing_approver,
     read_decision,
 )
 from penstock.agent.cancellation import is_cancelled
@@ -42,27 +41,35 @@ from penstock.agent.events import (
     ToolStarted,
     ToolUpdated,
 )
-from penstock.agent.hooks import Complain, Hooks
+from penstock.agent.hooks import Hooks, ReportError
 from penstock.agent.tools.base import AgentTool, ToolContext, ToolOutput
 from penstock.agent.tools.results import make_content
 from penstock.agent.tools.validate import prepare
 from penstock.errors import ToolError
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
+from penstock.models.telemetry import Telemetry
 
 CALL_ABORTED: Final = "Tool execution was aborted."
-NOT_RECORDED: Final = "The call was not run, because its beginning could not be recorded: {why}"
+SKIPPED: Final = "Skipped due to queued user message."
+CUT_OFF: Final = "The call was cut off before its arguments were complete, so it was not run."
+NOT_RECORDED: Final = "The call was not run, because its start could not be recorded: {reason}"
+INTERRUPTED: Final = (
+    "The call was interrupted: it was running when the process ended, and its outcome is unknown."
+    " It may have taken effect, in full or in part. It was not run again."
+)
+NO_APPROVAL: Final = "approval failed"
 
 _LOG: Final = getLogger("penstock.agent")
 
 Emit = Callable[[AgentEvent], None]
-"""Tells everybody who looks on."""
+"""Emits an event."""
 
-Stage = Literal["waiting", "deciding", "running", "ending", "over"]
-"""Where a call is: after others, before somebody who decides, in its tool, in a hook, done."""
+Stage = Literal["waiting", "deciding", "running", "ending", "ended"]
+"""The stage of a call: it waits for others, for a decision, for its tool, or for hooks."""
 
 
 class ToolPolicy:
-    """What holds for all calls of an agent: its tools, and who is asked and told."""
+    """What all calls of an agent share: the tools, the approver, the hooks, the conversation."""
 
     def __init__(
         self,
@@ -70,21 +77,28 @@ class ToolPolicy:
         approve: Approve | None,
         hooks: Hooks,
         conversation: Conversation,
+        deps: object = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.tools = tools
+        self.deps = deps
+        self.telemetry = telemetry or Telemetry()
         self.approve = approve
         self.hooks = hooks
         self.emit: Emit = conversation.emit
-        self.complain: Complain = conversation.complain
+        self.report_error: ReportError = conversation.report_error
         self.conversation = conversation
 
 
-class _Refused(Exception):  # noqa: N818 - it is an answer
-    """The call does not run; the model is told why."""
+class _Refusal(Exception):  # noqa: N818 - not an error, but the result of a call
+    """The call is not run; the message is its result."""
 
 
 class ToolExecution:
-    """One call, from its start to its result; *decision* is what was decided about it before."""
+    """One call from its start to its result; *decision* is one that was made before.
+
+    *is_retry* says that the call was interrupted and runs again.
+    """
 
     task: asyncio.Task[None]
 
@@ -95,194 +109,229 @@ class ToolExecution:
         policy: ToolPolicy,
         decision: Decision | None = None,
         *,
-        is_again: bool = False,
+        is_retry: bool = False,
     ) -> None:
         self.call = call
         self.result: ToolResult | None = None
         self.is_deferred = False
-        self.has_begun = False
+        self.has_started = False
         self.is_exclusive = tool is not None and tool.exclusive
         self._tool = tool
         self._policy = policy
         self._decision = decision
         self._approval: Approval = ""
         self._stage: Stage = "waiting"
-        self._stopped = ""  # why
-        self._is_told = False  # everybody knows that it began
-        self._is_again = is_again  # it was interrupted before
-        self._context = ToolContext(call.id, call.name, self._show)
+        self._stop_reason = ""
+        self._is_start_emitted = False
+        self._is_retry = is_retry
+        self._context: ToolContext[Any] = ToolContext(
+            call.id, call.name, self._show_update, policy.deps, policy.conversation.spend
+        )
         self._loop = asyncio.get_running_loop()
 
-    # --- from outside ---
-
     def start(self, before: list[ToolExecution]) -> None:
-        """Begin, after those of *before*."""
+        """Start the call; it waits for those of *before* first."""
         waits = [run.task for run in before]
-        self.task = self._loop.create_task(self._go(waits))
+        self.task = self._loop.create_task(self._execute(waits))
 
     def refuse(self, reason: str) -> None:
-        """Answer with *reason*, in place of running, or of waiting for a decision any longer."""
+        """End the call with *reason* as an error, without running it."""
         self.give(ToolOutput(reason, is_error=True))
 
     def give(self, output: ToolOutput) -> None:
-        """Answer with *output*, in place of running."""
+        """End the call with *output*, without running it."""
         self.is_deferred = False
         self.task = self._loop.create_task(self._end(output))
 
     def defer(self) -> None:
-        """Let the call wait, as it did before."""
-        self.is_deferred, self._stage = True, "over"
+        """Leave the call without a result."""
+        self.is_deferred, self._stage = True, "ended"
         self.task = self._loop.create_task(asyncio.sleep(0))
 
     def stop(self, reason: str, *, hard: bool = False) -> None:
-        """End the call where it is; one that has its result keeps it.
+        """Stop the call at its stage; a call that has its result keeps it.
 
-        A hook that looks at the result is let finish, unless it is stopped *hard*. A tool that may
-        not be aborted is waited for.
+        A hook that reads the result may finish, unless the stop is *hard*. A tool that is not
+        abortable runs to its end.
         """
         is_held = self._stage == "running" and self._tool is not None and not self._tool.abortable
-        if is_held or self._stage == "over" or (self._stage == "ending" and not hard):
+        if is_held or self._stage == "ended" or (self._stage == "ending" and not hard):
             return
-        self._stopped = self._stopped or reason
+        self._stop_reason = self._stop_reason or reason
         self._context.cancelled = True
         if self._stage == "waiting":
-            return  # it sees for itself; a task that has not begun would end without a result
+            return  # `_execute` checks the reason; a cancelled task would have no result
         if self.task is asyncio.current_task():
-            self._loop.call_soon(self._cancel, self._stage)
+            # The tool stopped itself: cancel it unless it has come further by then.
+            stage = self._stage
+            self._loop.call_soon(lambda: self._stage == stage and self.task.cancel())
         else:
             self.task.cancel()
 
-    def _cancel(self, stage: Stage) -> None:
-        """Cancel a call that stopped itself and has come no further since."""
-        if self._stage == stage:
-            self.task.cancel()
+    # --- stages ---
 
-    # --- on the way ---
-
-    async def _go(self, waits: list[asyncio.Task[None]]) -> None:
+    async def _execute(self, waits: list[asyncio.Task[None]]) -> None:
         output: ToolOutput | None
         try:
-            if waits and not self._stopped:
+            if waits and not self._stop_reason:
                 await asyncio.wait(waits)
             output = await self._run()
-        except _Refused as refusal:
+        except _Refusal as refusal:
             output = ToolOutput(str(refusal), is_error=True)
         except asyncio.CancelledError:
-            # By `stop`, by a tool that cancelled itself, or by the end of everything.
-            if not self._stopped and is_cancelled():
+            # By `stop`, by a tool that cancelled itself, or because the event loop is closing.
+            if not self._stop_reason and is_cancelled():
                 raise
-            output = ToolOutput(self._stopped or CALL_ABORTED, is_error=True)
+            output = ToolOutput(self._stop_reason or CALL_ABORTED, is_error=True)
         if output is None:
-            self.is_deferred, self._stage = True, "over"
+            self.is_deferred, self._stage = True, "ended"
         else:
             await self._end(output)
 
     async def _run(self) -> ToolOutput | None:
-        """Run the tool; None is a call that is deferred."""
+        """Run the tool and return its output; None if the decision is deferred."""
         call, tool = self.call, self._tool
-        self._check()
+        self._check_stopped()
         if tool is None:
-            raise _Refused(f"Tool {call.name} not found. {self._known()}")
-        arguments = self._prepare(tool, call)
+            raise _Refusal(self._explain_unknown_tool())
+        call = _prepare(tool, call)
         self._stage = "deciding"
-        decision = await self._decide(tool, structs.replace(call, arguments=arguments))
-        match decision:
+        match await self._decide(tool, call):
             case Defer():
                 return None
             case Deny(reason):
-                raise _Refused(_denied(reason))
-            case Edit(edited):
-                arguments = self._prepare(tool, structs.replace(call, arguments=edited))
+                raise _Refusal(explain_denial(reason))
+            case Edit(arguments):
+                call = _prepare(tool, structs.replace(call, arguments=arguments))
             case Allow():
                 pass
-        self._check()  # whoever decided may have stopped it
-        begun = structs.replace(call, arguments=arguments)
-        if why := await self._policy.conversation.start_call(begun, self._approval):
-            raise _Refused(NOT_RECORDED.format(why=why))
-        self._check()
-        self._stage, self.has_begun = "running", True
-        self._tell_start(arguments)
-        return await self._call(tool, arguments)
-
-    def _check(self) -> None:
-        if self._stopped:
-            raise _Refused(self._stopped)
+        self._check_stopped()  # the approver may have stopped the run
+        # The start is recorded before the tool runs, so that no call runs twice after a crash
+        # (decision 14). A call whose start cannot be recorded is not run.
+        if reason := await self._policy.conversation.start_call(call, self._approval):
+            raise _Refusal(NOT_RECORDED.format(reason=reason))
+        self._check_stopped()
+        self._stage, self.has_started = "running", True
+        self._emit_start(call.arguments)
+        with self._policy.telemetry.start_tool(call, tool.tool.description) as span:
+            output = await self._call(tool, call.arguments)
+            span.finish(output.content, is_error=output.is_error)
+            return output
 
     async def _call(self, tool: AgentTool, arguments: dict[str, Any]) -> ToolOutput:
+        limit = asyncio.timeout(tool.timeout)
         try:
-            return _output(await tool.run(arguments, self._context))
+            async with limit:
+                value = await tool.run(arguments, self._context)
+            if isinstance(value, ToolOutput):
+                return structs.replace(value, content=make_content(value))
+            return ToolOutput(make_content(value))
         except ToolError as exc:
             return ToolOutput(str(exc), is_error=True)
+        # `SystemExit` of a tool that is a function is a `ToolError` by now.
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as exc:  # noqa: BLE001 - it is the tool's own, and the model is told
-            return ToolOutput(f"Tool {tool.name} failed: {_words(exc)}", is_error=True)
+        except BaseException as exc:  # noqa: BLE001 - a tool may raise anything
+            if limit.expired():
+                reason = f"took longer than {tool.timeout:g} seconds and was stopped"
+                return ToolOutput(f"Tool {tool.name} {reason}.", is_error=True)
+            reason = f"{type(exc).__name__}: {exc}"
+            return ToolOutput(f"Tool {tool.name} failed: {reason}", is_error=True)
 
-    def _prepare(self, tool: AgentTool, call: ToolCall) -> dict[str, Any]:
-        try:
-            return prepare(tool, call)
-        except ToolError as exc:
-            raise _Refused(str(exc)) from exc
-
-    def _known(self) -> str:
+    def _explain_unknown_tool(self) -> str:
         names = ", ".join(self._policy.tools)
-        return f"The tools are: {names}." if names else "There are no tools."
+        known = f"The tools are: {names}." if names else "There are no tools."
+        return f"Tool {self.call.name} not found. {known}"
 
-    # --- who decides ---
+    def _check_stopped(self) -> None:
+        if self._stop_reason:
+            raise _Refusal(self._stop_reason)
+
+    async def _end(self, output: ToolOutput) -> None:
+        call, has_run = self.call, self._stage == "running"
+        self._emit_start(call.arguments)  # of a refused call too
+        result = ToolResult(call.id, call.name, output.content, output.is_error)
+        details = None if output.details is None else make_content(output.details)
+        self._stage = "ending"
+        if has_run:
+            result = await self._apply_result_hooks(result)
+        self._stage, self.result = "ended", result
+        # Recorded before the event, and before other calls of the response have ended.
+        await self._policy.conversation.end_call(result)
+        self._policy.emit(ToolEnded(call.id, call.name, result, details))
+
+    async def _apply_result_hooks(self, result: ToolResult) -> ToolResult:
+        """Pass *result* through the hooks, which cannot change its id and name."""
+        policy = self._policy
+        try:
+            changed = await policy.hooks.run("tool_result", result, policy.report_error)
+        except asyncio.CancelledError:
+            if not self._stop_reason and is_cancelled():
+                raise
+            # The hook may have been about to remove something, so nothing is shown.
+            return structs.replace(result, content=CALL_ABORTED, is_error=True)
+        if not isinstance(changed, ToolResult):
+            return result
+        return structs.replace(changed, id=result.id, name=result.name)
+
+    # --- decisions ---
 
     async def _decide(self, tool: AgentTool, call: ToolCall) -> Decision:
-        """Ask the hooks, and then whoever approves; what was decided before counts as approval."""
-        said = await self._policy.hooks.decide(call, self._policy.complain)
-        if isinstance(said, Deny) or (isinstance(said, Defer) and self._decision is None):
-            return said
-        if isinstance(said, Edit):
-            call = structs.replace(call, arguments=said.arguments)
-        asked = await self._ask(tool, call)
-        return said if isinstance(asked, Allow) and isinstance(said, Edit) else asked
+        """Ask the hooks, then the approver; an earlier decision counts as approval."""
+        hooked = await self._policy.hooks.decide(call, self._policy.report_error)
+        # A hook can deny what was approved before, but not defer it again.
+        if isinstance(hooked, Deny) or (isinstance(hooked, Defer) and self._decision is None):
+            return hooked
+        if isinstance(hooked, Edit):
+            call = structs.replace(call, arguments=hooked.arguments)
+        approved = await self._approve(tool, call)
+        return hooked if isinstance(approved, Allow) and isinstance(hooked, Edit) else approved
 
-    async def _ask(self, tool: AgentTool, call: ToolCall) -> Decision:
-        approve, decision = self._policy.approve, self._decision
+    async def _approve(self, tool: AgentTool, call: ToolCall) -> Decision:
+        emit, approve, decision = self._policy.emit, self._policy.approve, self._decision
         if decision is None:
             if approve is None and tool.needs_approval:
-                decision = Deny(no_approver(tool.name))
+                decision = Deny(explain_missing_approver(tool.name))
                 _LOG.warning("%s", decision.reason)
             elif approve is None or tool.needs_approval is False:
                 return Allow()
             else:
-                self._policy.emit(ApprovalRequested(call.id, call.name, call.arguments))
-                decision = await self._asked(approve, call, tool)
+                emit(ApprovalRequested(call.id, call.name, call.arguments))
+                decision = await self._ask_approver(approve, call, tool)
         match decision:
             case Deny(reason):
-                self._policy.emit(CallDenied(call.id, call.name, reason))
+                emit(CallDenied(call.id, call.name, reason))
             case Edit(arguments):
                 self._approval = "edited"
-                self._policy.emit(CallApproved(call.id, call.name, arguments))
+                emit(CallApproved(call.id, call.name, arguments))
             case Allow():
                 self._approval = "approved"
-                self._policy.emit(CallApproved(call.id, call.name, call.arguments))
-        if self._is_again:
+                emit(CallApproved(call.id, call.name, call.arguments))
+        if self._is_retry:
             self._approval = "retried"
         return decision
 
-    async def _asked(self, approve: Approve, call: ToolCall, tool: AgentTool) -> Decision:
+    async def _ask_approver(self, approve: Approve, call: ToolCall, tool: AgentTool) -> Decision:
+        """Return the decision of *approve*; a call is denied if it fails to decide."""
         try:
-            said = approve(call, tool)
-            answer: object = await said if isawaitable(said) else said
-        except Exception as exc:  # noqa: BLE001 - nobody could say yes, so it is a no
-            self._policy.complain("approval", _words(exc))
-            return Deny("nobody could be asked")
-        decision = read_decision(answer)
-        if decision is not None:
-            return decision
-        self._policy.complain(
-            "approval", f"{answer!r} is no decision: give True, False, Allow, Deny, Edit or Defer"
-        )
-        return Deny("nobody could be asked")
+            returned = approve(call, tool)
+            value: object = await returned if isawaitable(returned) else returned
+        except Exception as exc:  # noqa: BLE001 - an approver may raise anything
+            self._policy.report_error("approval", f"{type(exc).__name__}: {exc}")
+            return Deny(NO_APPROVAL)
+        decision = read_decision(value)
+        if decision is None:
+            expected = "True, False, Allow, Deny, Edit or Defer"
+            self._policy.report_error(
+                "approval", f"{value!r} is not a decision; expected {expected}"
+            )
+            return Deny(NO_APPROVAL)
+        return decision
 
-    # --- what is told ---
+    # --- events ---
 
-    def _show(self, partial: object) -> None:
-        """Tell how far the tool is, from its own task or from a thread."""
+    def _show_update(self, partial: object) -> None:
+        """Emit an update of the tool, from its own task or from a thread."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -292,148 +341,114 @@ class ToolExecution:
 
     def _emit_update(self, partial: object) -> None:
         if self._stage == "running":
-            shown = make_content(partial)
-            self._policy.emit(ToolUpdated(self.call.id, self.call.name, shown))
+            update = ToolUpdated(self.call.id, self.call.name, make_content(partial))
+            self._policy.emit(update)
 
-    def _tell_start(self, arguments: dict[str, Any]) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def _emit_start(self, arguments: dict[str, Any]) -> None:
+        if not self._is_start_emitted:
+            self._is_start_emitted = True
             self._policy.emit(ToolStarted(self.call.id, self.call.name, arguments))
 
-    async def _end(self, output: ToolOutput) -> None:
-        call, has_run = self.call, self._stage == "running"
-        self._tell_start(call.arguments)  # also of one that was refused
-        result = ToolResult(call.id, call.name, output.content, output.is_error)
-        details = None if output.details is None else make_content(output.details)
-        self._stage = "ending"
-        if has_run:
-            result = await self._changed(result)
-        self._stage, self.result = "over", result
-        await self._policy.conversation.end_call(result)
-        self._policy.emit(ToolEnded(call.id, call.name, result, details))
 
-    async def _changed(self, result: ToolResult) -> ToolResult:
-        """Show what a tool gave back to the hooks; whose call it is they cannot change."""
-        try:
-            changed = await self._policy.hooks.ask("tool_result", result, self._policy.complain)
-        except asyncio.CancelledError:
-            if not self._stopped and is_cancelled():
-                raise
-            # A hook may have been about to hide something: without its word nothing is shown.
-            return structs.replace(result, content=CALL_ABORTED, is_error=True)
-        if not isinstance(changed, ToolResult):
-            return result
-        return structs.replace(changed, id=result.id, name=result.name)
+def _prepare(tool: AgentTool, call: ToolCall) -> ToolCall:
+    """Return *call* with validated arguments, or raise `_Refusal`."""
+    try:
+        return structs.replace(call, arguments=prepare(tool, call))
+    except ToolError as exc:
+        raise _Refusal(str(exc)) from exc
 
 
-def _output(value: object) -> ToolOutput:
-    if isinstance(value, ToolOutput):
-        return structs.replace(value, content=make_content(value))
-    return ToolOutput(make_content(value))
-
-
-def _denied(reason: str) -> str:
-    return f"The call was denied: {reason}" if reason else "The call was denied."
-
-
-def _words(exc: BaseException) -> str:
-    return f"{type(exc).__name__}: {exc}"
-
-
-# The calls of one answer: which run, when, and what the model is told of each.
-#
-# Shared tools run side by side; an exclusive one waits for all calls before it, and all after
-# it wait for it. Whatever order they end in, their results are given in the order of the calls.
-# Every call has a task of its own, so one can be stopped and the others continue; what a tool had
-# given back by then is kept.
-#
-# A call that does not run has a result too, which says why: an unknown tool, arguments that do
-# not fit, a no, a message of the user's that came first, an answer that broke.
-
-
-SKIPPED: Final = "Skipped due to queued user message."
-INTERRUPTED: Final = (
-    "The call was interrupted: it had begun when the process ended, and its outcome is unknown. It"
-    " may have taken effect, in full or in part. It was not run again."
-)
-CUT: Final = "The call was cut off before its arguments were complete, so it was not run."
+# --- the calls of a response ---
 
 
 class ToolCallBatch:
-    """The calls of one answer, as far as they have been started."""
+    """The calls of one response, as far as they have been started.
 
-    def __init__(self, policy: ToolPolicy, decisions: Resolutions | None = None) -> None:
+    Shared tools run in parallel. An exclusive tool waits for all calls before it, and all calls
+    after it wait for it. Results are returned in the order of the calls. Each call has its own
+    task, so that one can be stopped while the others continue.
+
+    A call that is not run has a result too, which says why: an unknown tool, invalid arguments, a
+    denial, a message of the user that came first, a response that failed.
+    """
+
+    def __init__(self, policy: ToolPolicy, resolutions: Resolutions | None = None) -> None:
         self._policy = policy
-        self._decisions = decisions or {}
+        self._resolutions = resolutions or {}
         self._runs: list[ToolExecution] = []
-        self._stopped = ""
+        self._stop_reason = ""
 
     @property
     def started(self) -> bool:
-        """Whether a tool was run, or is about to be."""
+        """Whether any call was started."""
         return bool(self._runs)
 
+    @property
+    def deferred(self) -> list[ToolCall]:
+        """The calls whose decision is deferred."""
+        return [run.call for run in self._runs if run.is_deferred]
+
+    def has(self, call: ToolCall) -> bool:
+        """Return whether *call* was started."""
+        return self._find(call) is not None
+
     def start(self, call: ToolCall) -> None:
-        """Run *call*, as soon as those before it let it."""
+        """Run *call* as soon as the calls before it allow."""
         tool = self._policy.tools.get(call.name)
         is_exclusive = tool is not None and tool.exclusive
         before = [run for run in self._runs if is_exclusive or run.is_exclusive]
-        said = self._decisions.get(call.id)
+        resolution = self._resolutions.get(call.id)
         run = ToolExecution(
-            call, tool, self._policy, _decision(said), is_again=isinstance(said, Retry)
+            call,
+            tool,
+            self._policy,
+            _read_resolution(resolution),
+            is_retry=isinstance(resolution, Retry),
         )
         self._runs.append(run)
         run.start(before)
-        if self._stopped:
-            run.stop(self._stopped)
+        if self._stop_reason:
+            run.stop(self._stop_reason)
 
     def refuse(self, call: ToolCall, reason: str) -> None:
-        """Answer *call* with *reason* in place of running it."""
-        self.give(call, ToolOutput(reason, is_error=True))
-
-    def give(self, call: ToolCall, output: ToolOutput) -> None:
-        """Answer *call* with *output* in place of running it."""
-        run = ToolExecution(call, None, self._policy)
-        self._runs.append(run)
-        run.give(output)
+        """End *call* with *reason* as an error, without running it."""
+        self._add(call).refuse(reason)
 
     def resume(self, call: ToolCall, *, interrupted: bool) -> None:
-        """Go on with *call*, which waited, as was decided.
+        """Continue with *call*, which waited, by its resolution.
 
-        One that was *interrupted* runs again only if that was said: it may have done its work.
+        An *interrupted* call runs again only with a `Retry`: it may have taken effect.
         """
-        said = self._decisions.get(call.id)
-        if isinstance(said, ToolOutput):
-            self.give(call, ToolOutput(make_content(said), said.is_error))
-        elif not interrupted or isinstance(said, Retry):
+        resolution = self._resolutions.get(call.id)
+        if isinstance(resolution, ToolOutput):
+            self._add(call).give(ToolOutput(make_content(resolution), resolution.is_error))
+        elif not interrupted or isinstance(resolution, Retry):
             self.start(call)
-        elif isinstance(said, Defer):
-            run = ToolExecution(call, None, self._policy)
-            self._runs.append(run)
-            run.defer()
+        elif isinstance(resolution, Defer):
+            self._add(call).defer()
         else:
-            reason = said.reason if isinstance(said, Deny) else ""
+            reason = resolution.reason if isinstance(resolution, Deny) else ""
             self.refuse(call, f"{INTERRUPTED} {reason}".rstrip())
 
     def stop(self, reason: str, *, hard: bool = False) -> None:
-        """End what runs and start nothing more; results that are there stay.
+        """Stop the calls that run, and start no more; existing results are kept.
 
-        A *hard* stop does not wait for those who look at results either.
+        A *hard* stop does not wait for hooks that read results either.
         """
-        self._stopped = self._stopped or reason
+        self._stop_reason = self._stop_reason or reason
         for run in self._runs:
             run.stop(reason, hard=hard)
 
     async def results(self, message: AssistantMessage) -> list[ToolResult]:
-        """Wait for all that was started; return what came of it, in the order of the calls."""
+        """Wait for all started calls; return their results in the order of the calls."""
         await self._wait()
-        place = {call.id: number for number, call in enumerate(message.tool_calls)}
+        order = {call.id: number for number, call in enumerate(message.tool_calls)}
         results = [run.result for run in self._runs if run.result is not None]
-        # With eager tools a call that was cut is refused after those that have run.
-        return sorted(results, key=lambda result: place.get(result.id, len(place)))
+        # With eager tools, a call that was cut off is refused after those that have run.
+        return sorted(results, key=lambda result: order.get(result.id, len(order)))
 
     async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
-        """Run nothing more: every call of *message* without a result is answered with *reason*."""
+        """Stop; every call of *message* without a result ends with *reason* as an error."""
         self.stop(reason)
         await self._wait()
         for call in message.tool_calls:
@@ -444,37 +459,29 @@ class ToolCallBatch:
                 run.refuse(reason)
         return await self.results(message)
 
-    @property
-    def deferred(self) -> list[ToolCall]:
-        """The calls about which nobody could decide yet."""
-        return [run.call for run in self._runs if run.is_deferred]
-
-    def has(self, call: ToolCall) -> bool:
-        """Return whether *call* was started."""
-        return self._find(call) is not None
+    def _add(self, call: ToolCall) -> ToolExecution:
+        run = ToolExecution(call, None, self._policy)
+        self._runs.append(run)
+        return run
 
     def _find(self, call: ToolCall) -> ToolExecution | None:
         return next((run for run in self._runs if run.call.id == call.id), None)
 
     async def _wait(self) -> None:
         try:
-            while open_ := [run.task for run in self._runs if not run.task.done()]:
-                await asyncio.wait(open_)
-        except asyncio.CancelledError:
-            await self._end()
+            while pending := [run.task for run in self._runs if not run.task.done()]:
+                await asyncio.wait(pending)
+        except asyncio.CancelledError:  # the run's own task: the results are not read
+            for run in self._runs:
+                run.task.cancel()
+            await asyncio.gather(*(run.task for run in self._runs), return_exceptions=True)
+            lost = [run.call for run in self._runs if run.has_started and run.result is None]
+            self._policy.conversation.interrupted += lost
             raise
 
-    async def _end(self) -> None:
-        """End everything: whoever waited for the results is gone."""
-        for run in self._runs:
-            run.task.cancel()
-        await asyncio.gather(*(run.task for run in self._runs), return_exceptions=True)
-        begun = [run.call for run in self._runs if run.has_begun and run.result is None]
-        self._policy.conversation.interrupted += begun
 
-
-def _decision(said: Resolution | None) -> Decision | None:
-    """Return what was decided before a call is looked at again."""
-    if isinstance(said, Retry):
-        return Allow() if said.arguments is None else Edit(said.arguments)
-    return read_decision(said)
+def _read_resolution(resolution: Resolution | None) -> Decision | None:
+    """Return the decision that *resolution* is for a call that is run."""
+    if isinstance(resolution, Retry):
+        return Allow() if resolution.arguments is None else Edit(resolution.arguments)
+    return read_decision(resolution)

@@ -1,9 +1,10 @@
-"""The answer of a turn: asked for until there is one, or until it is clear that there is not one.
+"""The response of a turn, requested until there is one or no further try makes sense.
 
-An answer is retried when it failed in passing, when a watch stopped it, and once a prompt when the
-conversation was too long for its model. Nothing of it is played twice: what was told of a failed
-answer ends with its `message_end`, and is not a part of the conversation any more. Once a tool has
-run for an answer, that answer stands.
+A response is requested again if it failed with a transient error, if a guard stopped it, once per
+prompt if the conversation was too long for its model, and if its server does not support the way in
+which a typed output was requested. What was emitted of a failed response
+ends with its `message_end`, and is not part of the conversation. Once a tool has run for a
+response, that response is final.
 """
 
 from __future__ import annotations
@@ -17,313 +18,342 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from penstock.agent.cancellation import CancelToken, RunCancelledError, is_cancelled
-from penstock.agent.compactor import Compacting
+from penstock.agent.compaction import Compactor
 from penstock.agent.conversation import Conversation
 from penstock.agent.events import (
+    FallbackStarted,
     FindingMade,
     MessageStarted,
     MessageUpdated,
     RetryEnded,
     RetryStarted,
 )
-from penstock.agent.recovery import empty_answer, is_empty, overflowed
+from penstock.agent.failures import (
+    is_avoidable,
+    is_empty_response,
+    is_overflow_response,
+    is_usage_limit,
+    make_empty_error,
+)
+from penstock.agent.hooks import Finding, Guard, GuardSet
+from penstock.agent.output.task import OutputTask
 from penstock.agent.settings import MAX_INTERRUPTIONS, AgentSettings
-from penstock.agent.tool_calls import Emit, ToolCallBatch, ToolPolicy
-from penstock.agent.watch import Finding, Watch, Watches
-from penstock.events import Done, Event, Failed, MessageStart, ToolCallEnd
-from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
-from penstock.models.base import Model
-from penstock.request import Message, Request, UserMessage
-from penstock.streams.errors import error_of, truncated
+from penstock.agent.tool_calls import ToolCallBatch, ToolPolicy
+from penstock.apis.errors import error_from_exception, truncated_error
+from penstock.events import ENDS, Event, MessageStart, ToolCallEnd
+from penstock.messages import AssistantMessage, ErrorInfo, ToolResult
+from penstock.models.base import Batches
+from penstock.models.telemetry import ResponseSpan
+from penstock.request import Request, UserMessage
 from penstock.streams.pump import Record
 
-# One answer of the model: asked for, passed on as it comes, and stopped where it has to be.
-#
-# Every event of the stream is shown to the watches, folded into the one live message and told.
-# The answer ends with its terminal event, with an abort, or with a finding; in each case the
-# message is valid: open blocks are closed, a call that was cut is incomplete.
+RESPONSE_ABORTED: Final = "Request was aborted"
 
+_HIDDEN: Final = (MessageStart, *ENDS)  # `message_start` and `message_end` replace them
 
-ANSWER_ABORTED: Final = "Request was aborted"
-
-OnCall = Callable[[ToolCall], None]
-"""Is told of a call as soon as it is complete."""
+Remedy = Callable[[], Awaitable[bool]]
+"""Prepares another try; returns whether to make it."""
 
 
 class ModelResponse(Struct):
-    """What came: the final message, the finding that stopped it, and those that stopped nothing."""
+    """A final message, the finding that stopped it, and findings that did not."""
 
     message: AssistantMessage
     finding: Finding | None = None
     reminders: list[Finding] = field(default_factory=list)
 
 
-class TurnReader:
-    """Reads the answers of one run."""
+class Turn:
+    """Requests the responses of one run, and runs the calls in them."""
 
-    def __init__(self, watches: Watches, interrupt: CancelToken, emit: Emit) -> None:
-        self._watches = watches
-        self._interrupt = interrupt
-        self._emit = emit
-        self._reminders: list[Finding] = []
-        self.may_stop = True
-        """Whether a finding may stop an answer; one that may not is told after the turn."""
+    def __init__(
+        self,
+        settings: AgentSettings,
+        conversation: Conversation,
+        cancel: CancelToken,
+        policy: ToolPolicy,
+        guards: GuardSet,
+        output: OutputTask | None = None,
+    ) -> None:
+        self.system = settings.system
+        self.reminders: list[Finding] = []
+        """Findings that stopped nothing; they are sent to the model after the turn."""
+        self.calls = ToolCallBatch(policy)
+        """The calls of the last response."""
+        self.compactor = Compactor(settings, conversation, cancel)
+        self._settings = settings
+        self._conversation = conversation
+        self._cancel = cancel
+        self._policy = policy
+        self._guards = guards
+        self._output = output
+        # Retries below the agent would multiply the attempts, and do not know that a tool has run.
+        self._model = settings.model.without_retries()
+        self._fallback = list(settings.fallback)
+        self._interruptions = 0
+        self._failures = self._retries = 0  # of the current response
+        self._has_response = False  # the run has one that was kept
+        self._is_open = False  # the last response is kept, and its calls are not settled
 
-    async def read(self, model: Model, request: Request, on_call: OnCall) -> ModelResponse:
-        """Ask *model*; return its answer, whatever became of it."""
-        self._watches.each(lambda watch: watch.answer_started())
-        self._reminders = []
-        passing = _Passing(self._emit)
+    async def respond(self) -> AssistantMessage:
+        """Return the response of a turn, final and recorded; it may have failed."""
+        self._failures = self._retries = 0
+        while True:
+            response = await self._request_response()
+            message = response.message
+            if response.finding is not None:
+                await self._apply_finding(response.finding, message)
+                if not self._cancel.fired:
+                    continue
+            elif await self._finish_or_retry(response):
+                continue
+            if self._retries:
+                is_aborted = message.stop_reason == "aborted"
+                error = message.error if is_aborted else _find_error(message)
+                self._conversation.emit(RetryEnded(error is None, self._retries, error))
+            return message
+
+    # --- one try ---
+
+    async def _request_response(self) -> ModelResponse:
+        self.calls = ToolCallBatch(self._policy)
+        try:
+            async with self._cancel.guard():
+                request = await self._make_request()
+        except RunCancelledError:
+            request = self._settings.request  # it is not sent: the guard below raises
+        self._guards.call(lambda guard: guard.response_started())
+        reader = _ResponseReader(self._guards, self._cancel, self._conversation, self._output)
+        reader.may_stop = self._interruptions < MAX_INTERRUPTIONS
+        with self._settings.telemetry.start_response(request, self._model) as span:
+            finding = await self._read_response(reader, request, span)
+            span.finish(reader.record.message)
+        return ModelResponse(reader.record.message, finding, reader.reminders)
+
+    async def _read_response(
+        self, reader: _ResponseReader, request: Request, span: ResponseSpan
+    ) -> Finding | None:
+        """Read the response to its end; return the finding that stopped it."""
         finding = None
         try:
-            async with self._interrupt.guard():
-                finding = await self._pass_on(model, request, passing, on_call)
+            async with self._cancel.guard():
+                calls = self.calls if self._settings.eager else None
+                finding = await reader.read(span.watch(self._model.batches(request)), calls)
         except RunCancelledError:
             pass
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            passing.fail(ErrorInfo("what the model waited for was cancelled", "transport"))
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the answer failed
-            passing.fail(error_of(exc))
-        passing.fail(self._why(finding))
-        return ModelResponse(passing.record.message, finding, self._reminders)
-
-    def _why(self, finding: Finding | None) -> ErrorInfo:
+            reader.fail(ErrorInfo("a task that the model awaited was cancelled", "transport"))
+        except Exception as exc:  # noqa: BLE001 - a user's model may raise anything
+            reader.fail(error_from_exception(exc))
         if finding is not None:
-            return ErrorInfo(f"stopped by {', '.join(finding.names)}", "aborted", finding.source)
-        return ErrorInfo(ANSWER_ABORTED, "aborted") if self._interrupt.fired else truncated()
+            names = ", ".join(finding.names)
+            reader.fail(ErrorInfo(f"stopped by {names}", "aborted", finding.source))
+        elif self._cancel.fired:
+            reader.fail(ErrorInfo(RESPONSE_ABORTED, "aborted"))
+        else:
+            reader.fail(truncated_error())
+        return finding
 
-    async def _pass_on(
-        self, model: Model, request: Request, passing: _Passing, on_call: OnCall
-    ) -> Finding | None:
-        async with aclosing(model.batches(request)) as incoming:
-            async for batch in incoming:
-                for event in batch:
-                    self._interrupt.check()
-                    finding = self._watch(event)
-                    passing.add(event)
-                    if finding is not None:
-                        return finding
-                    if isinstance(event, ToolCallEnd) and event.call.complete:
-                        on_call(event.call)
-        return None
-
-    def _watch(self, event: Event) -> Finding | None:
-        """Show *event* to the watches; return the finding that stops the answer."""
-        stops = self.may_stop and not isinstance(event, Done | Failed)
-        for finding in self._watches.see(event):
-            if finding.interrupts and stops:
-                return finding
-            self._reminders.append(finding)
-        return None
-
-
-class _Passing:
-    """Folds events and tells them."""
-
-    def __init__(self, emit: Emit) -> None:
-        self.record = Record()
-        self._emit = emit
-        self._is_started = False
-
-    def add(self, event: Event) -> None:
-        """Fold *event* and tell it; the end of the message is told by whoever closes it."""
-        for passed in self.record.add(event):
-            self._tell(passed)
-
-    def fail(self, error: ErrorInfo) -> None:
-        """End what is not ended."""
-        if not self.record.ended:
-            for passed in self.record.fail(error):
-                self._tell(passed)
-
-    def _tell(self, event: Event) -> None:
-        if not self._is_started:
-            self._is_started = True
-            self._emit(MessageStarted(self.record.message))
-        if not isinstance(event, MessageStart | Done | Failed):
-            self._emit(MessageUpdated(event, self.record))
-
-
-Remedy = Callable[[], Awaitable[bool]]
-"""What is done before an answer is retried; tells whether it shall be."""
-
-
-class Turn:
-    """Asks the model of one run, and answers the calls of what it says."""
-
-    def __init__(
-        self,
-        setup: AgentSettings,
-        conversation: Conversation,
-        interrupt: CancelToken,
-        policy: ToolPolicy,
-        watches: Watches,
-    ) -> None:
-        self.system = setup.system
-        self.reminders: list[Finding] = []
-        """Findings that stopped nothing; the model is told of them after the turn."""
-        self.calls = ToolCallBatch(policy)
-        """The calls of the answer that came last."""
-        self.compacting = Compacting(setup, conversation, interrupt)
-        self._setup = setup
-        self._conversation = conversation
-        self._interrupt = interrupt
-        self._policy = policy
-        self._watches = watches
-        self._model = setup.model.without_retries()  # the run itself tries again, and says so
-        self._reader = TurnReader(watches, interrupt, conversation.emit)
-        self._is_open = False  # the calls of that answer are still to be answered
-        self._has_answered = False  # in this run
-        self._findings = 0
-        self._failures = 0  # of this turn
-        self._retries = 0
-
-    async def answer(self) -> AssistantMessage:
-        """Return the answer of a turn, final and written down; it may have failed."""
-        self._failures = self._retries = 0
-        while True:
-            answer = await self._ask()
-            message = answer.message
-            if answer.finding is not None:
-                await self._heed(answer.finding, message)
-                if not self._interrupt.fired:
-                    continue
-            elif await self._is_to_be_asked_again(answer):
-                continue
-            self._tell_end(message)
-            return message
-
-    # --- one try ---
-
-    async def _ask(self) -> ModelResponse:
-        self.calls = calls = ToolCallBatch(self._policy)
-        try:
-            async with self._interrupt.guard():
-                request = await self._request()
-        except RunCancelledError:
-            request = self._setup.request  # which is not sent: the reader sees the abort first
-        on_call = calls.start if self._setup.eager else _ignore
-        return await self._reader.read(self._model, request, on_call)
-
-    async def _request(self) -> Request:
-        hooks, complain = self._setup.hooks, self._conversation.complain
-        shown = await hooks.ask("context", list(self._conversation.messages), complain)
-        template = self._setup.request
+    async def _make_request(self) -> Request:
+        hooks, report = self._settings.hooks, self._conversation.report_error
+        messages = list(self._conversation.messages)
+        shown = await hooks.run("context", list(messages), report)
+        if isinstance(shown, Sequence) and not isinstance(shown, str):
+            messages = list(shown)
+        template = self._settings.request
         request = structs.replace(
             template,
-            model=template.model or self._setup.model.name,
+            model=template.model or self._model.name,
             system=self.system,
-            messages=_messages(shown, self._conversation),
-            tools=[tool.tool for tool in self._setup.tools],
-            # A call that is demanded is demanded once: else the agent could never end.
-            tool_choice=None if self._has_answered else template.tool_choice,
+            messages=messages,
+            tools=[tool.tool for tool in self._settings.tools],
+            # A call is required once: otherwise the run could never end.
+            tool_choice=None if self._has_response else template.tool_choice,
+            # `Compactor` needs the provider's count of the prompt.
             stream=True,
             include_usage=True,
+            # Every turn repeats the turns before it.
+            prompt_cache=template.prompt_cache is not False,
         )
-        changed = await hooks.ask("before_provider_request", request, complain)
+        if self._output is not None:
+            request = self._output.prepare(request)
+        changed = await hooks.run("before_provider_request", request, report)
         return changed if isinstance(changed, Request) else request
 
-    # --- findings ---
-
-    async def _heed(self, finding: Finding, message: AssistantMessage) -> None:
-        """Drop or keep what had come, tell the model what was found, and let it try again."""
+    async def _apply_finding(self, finding: Finding, message: AssistantMessage) -> None:
+        """Drop or keep the stopped response, and send the finding to the model."""
         conversation = self._conversation
         self._is_open = finding.keep or self.calls.started  # what tools did cannot be undone
-        await conversation.close(message, kept=self._is_open)
+        await conversation.finish(message, kept=self._is_open)
         await self.settle(message, f"Stopped by {', '.join(finding.names)}.")
         conversation.emit(FindingMade(finding.source, finding.names, finding.text, True))
-        await conversation.note(finding)
-        await conversation.say(UserMessage(finding.text, finding.source))
-        self._findings += 1
-        if self._findings >= MAX_INTERRUPTIONS:
-            self._reader.may_stop = False
+        await conversation.record_finding(finding)
+        await conversation.add(UserMessage(finding.text, finding.source))
+        self._interruptions += 1
 
     # --- calls ---
 
     async def settle(self, message: AssistantMessage, reason: str) -> list[ToolResult]:
-        """Answer every call of *message* that has not run with *reason*; say all results.
+        """End every call of *message* that has not run with *reason*; add all results.
 
-        Of an answer that was dropped, or settled before, there is nothing to say.
+        A response that was dropped or settled before has none.
         """
         if not self._is_open:
             return []
-        return await self._say(await self.calls.settle(message, reason))
+        return await self._add_results(await self.calls.settle(message, reason))
 
     async def collect(self, message: AssistantMessage) -> list[ToolResult]:
-        """Wait for the calls of *message*; say their results, in the order of the calls."""
-        return await self._say(await self.calls.results(message))
+        """Wait for the calls of *message*; add their results, in the order of the calls."""
+        return await self._add_results(await self.calls.results(message))
 
-    async def _say(self, results: list[ToolResult]) -> list[ToolResult]:
+    async def _add_results(self, results: list[ToolResult]) -> list[ToolResult]:
         self._is_open = False
         for result in results:
-            await self._conversation.say(result)
-            self._watches.each(partial(_tell_result, result))
+            await self._conversation.add(result)
+            self._guards.call(partial(_report_result, result))
         return results
 
     # --- failures ---
 
-    async def _is_to_be_asked_again(self, answer: ModelResponse) -> bool:
-        """Close an answer, and do what makes it worth to ask for another, if anything does."""
-        message = answer.message
-        remedy = self._remedy(message)
+    async def _finish_or_retry(self, response: ModelResponse) -> bool:
+        """Finish the response; return whether to request another one, after its remedy."""
+        message = response.message
+        remedy = self._find_remedy(message)
         self._is_open = remedy is None
-        await self._conversation.close(message, kept=self._is_open)
+        await self._conversation.finish(message, kept=self._is_open)
         if remedy is None:
-            self._has_answered = True
-            self.reminders += answer.reminders
+            self._has_response = True
+            self.reminders += response.reminders
             return False
         if await remedy():
             return True
-        self._conversation.new.append(message)  # not kept, but what the run came to
+        self._conversation.new.append(message)  # not kept, but the result of the run
         return False
 
-    def _remedy(self, message: AssistantMessage) -> Remedy | None:
-        """Find what makes it worth to ask again; there is nothing for an answer that stands."""
-        error = _fault(message)
-        if error is None or self._interrupt.fired or self.calls.started:
+    def _find_remedy(self, message: AssistantMessage) -> Remedy | None:
+        """Return what makes another try worthwhile; None if the response is final."""
+        error = _find_error(message)
+        # Once a tool has started (`eager`), the response is final: effects cannot be undone.
+        if error is None or self._cancel.fired or self.calls.started:
             return None
-        if overflowed(message):
-            return self.compacting.remedy()
+        if is_overflow_response(message):
+            remedy = self.compactor.take_remedy()
+            if remedy is None and self._fallback and not message.content:
+                return partial(self._fall_back, error)
+            return remedy
+        if self._output is not None and self._output.take_fallback(error):
+            return _retry_now
+        # Content that was emitted is not replaced by that of another model.
+        can_fall_back = bool(self._fallback) and not message.content and is_avoidable(error)
+        if can_fall_back and is_usage_limit(error):
+            return partial(self._fall_back, error)
         self._failures += 1
-        delay = self._setup.retry.delay(self._failures, error, self._setup.chance())
-        return None if delay is None else partial(self._wait, delay, error)
+        delay = self._settings.retry.delay(self._failures, error, self._settings.chance())
+        if delay is None:
+            return partial(self._fall_back, error) if can_fall_back else None
+        return partial(self._wait, delay, error)
+
+    async def _fall_back(self, error: ErrorInfo) -> bool:
+        """Use the next model up to the end of the run."""
+        model = self._fallback.pop(0)
+        self._model = model.without_retries()
+        self._failures = 0
+        if self._output is not None:
+            self._output.use_model(model)
+        self._conversation.emit(FallbackStarted(model.name, error))
+        return True
 
     async def _wait(self, delay: float, error: ErrorInfo) -> bool:
         self._retries += 1
-        attempts = self._setup.retry.attempts
+        attempts = self._settings.retry.attempts
         self._conversation.emit(RetryStarted(self._retries, attempts, delay, error))
         try:
-            async with self._interrupt.guard():
+            async with self._cancel.guard():
                 await asyncio.sleep(delay)
         except RunCancelledError:
             return False
         return True
 
-    def _tell_end(self, message: AssistantMessage) -> None:
-        """Tell how it ended, where something was tried again."""
-        if self._retries:
-            fault = message.error if message.stop_reason == "aborted" else _fault(message)
-            self._conversation.emit(RetryEnded(fault is None, self._retries, fault))
+
+class _ResponseReader:
+    """Reads one response: each event is checked by the guards, folded into a message and emitted.
+
+    Whatever ends the response, its message is valid: `fail` closes the open blocks, and a call that
+    was cut off is incomplete.
+    """
+
+    def __init__(
+        self,
+        guards: GuardSet,
+        cancel: CancelToken,
+        conversation: Conversation,
+        output: OutputTask | None = None,
+    ) -> None:
+        self.record = Record()
+        self.reminders: list[Finding] = []
+        self.may_stop = True
+        """Whether a finding stops the response; otherwise it is a reminder."""
+        self._guards = guards
+        self._cancel = cancel
+        self._conversation = conversation
+        self._output = output
+        self._is_started = False
+
+    async def read(self, batches: Batches, eager_calls: ToolCallBatch | None) -> Finding | None:
+        """Read to the end, or up to the finding that is returned.
+
+        Complete calls are started in *eager_calls* at once.
+        """
+        async with aclosing(batches):
+            async for batch in batches:
+                for event in batch:
+                    self._cancel.check()
+                    finding = self._check(event)
+                    self._emit(self.record.add(event))
+                    if finding is not None:
+                        return finding
+                    if eager_calls and isinstance(event, ToolCallEnd) and event.call.complete:
+                        eager_calls.start(event.call)
+        return None
+
+    def fail(self, error: ErrorInfo) -> None:
+        """End the response with *error*, unless it has ended."""
+        if not self.record.ended:
+            self._emit(self.record.fail(error))
+
+    def _check(self, event: Event) -> Finding | None:
+        """Return the finding that stops the response at *event*."""
+        can_stop = self.may_stop and not isinstance(event, ENDS)
+        for finding in self._guards.check(event):
+            if finding.interrupts and can_stop:
+                return finding
+            self.reminders.append(finding)
+        return None
+
+    def _emit(self, events: list[Event]) -> None:
+        """Emit *events*; the caller that finishes the message emits its end."""
+        for event in events:
+            if not self._is_started:
+                self._is_started = True
+                self._conversation.emit(MessageStarted(self.record.message))
+            if not isinstance(event, _HIDDEN):
+                self._conversation.emit(MessageUpdated(event, self.record))
+                if self._output is not None and (update := self._output.add(event)) is not None:
+                    self._conversation.emit(update)
 
 
-def _fault(message: AssistantMessage) -> ErrorInfo | None:
-    """Say what is wrong with an answer that nobody stopped."""
+async def _retry_now() -> bool:
+    return True
+
+
+def _find_error(message: AssistantMessage) -> ErrorInfo | None:
+    """Return why *message* failed; an abort is not a failure."""
     if message.stop_reason == "error":
-        return message.error or ErrorInfo("the answer failed, and nobody said why")
-    return empty_answer() if is_empty(message) else None
+        return message.error or ErrorInfo("the response failed without a reason")
+    return make_empty_error() if is_empty_response(message) else None
 
 
-def _tell_result(result: ToolResult, watch: Watch) -> None:
-    watch.tool_ended(result)
-
-
-def _ignore(call: ToolCall) -> None:
-    """Let *call* wait until the answer is whole."""
-
-
-def _messages(shown: object, conversation: Conversation) -> list[Message]:
-    if isinstance(shown, Sequence) and not isinstance(shown, str):
-        return list(shown)
-    return list(conversation.messages)
+def _report_result(result: ToolResult, guard: Guard) -> None:
+    guard.tool_ended(result)

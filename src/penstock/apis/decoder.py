@@ -1,17 +1,17 @@
-"""The life of a decoder: bytes to frames to JSON to events, whatever the provider.
+"""Decoders: bytes of a provider's stream in, frames, JSON and events out.
 
-An API says by `_read` what one JSON object of its stream means, and by `_read_end` what it means
-that the bytes end. All else is the same everywhere:
+An API implements `_read` for one JSON object of its stream and `_read_end` for the end of the
+bytes. The rest is the same for all APIs:
 
-* a frame that is no JSON is read line by line, since some servers leave the blank lines out (see
-  `framing`); a line that is not JSON either is skipped and counted (`skipped`). If it is what is
-  left of JSON, content was lost: the answer fails at once as ``malformed``, so that no text and no
-  call closes over the gap. Noise (``ping``, ``{oops``) is counted only, but no call that was open
-  while a bracket came is complete; * a body that is not a stream at all (an error as plain JSON, a
-  whole answer, a page of HTML) is read as what it is, and one that stops inside its first frame is
-  a stream that was cut;
-* a frame over its limit, and bytes that hold no frame, end in `Failed` of kind ``malformed``;
-* what comes after the terminal event is ignored.
+* A frame that is not JSON is read line by line, since some servers omit the blank lines between
+  frames (see `LenientDecoder`). A line that is not JSON either is skipped and counted (`skipped`).
+  If it is a fragment of JSON, content was lost: the response fails at once as ``malformed``, so
+  that no text and no call continues after the gap. Noise (``ping``, ``{oops``) is only counted, but
+  no call that was open while a bracket was skipped is complete.
+* A body that is not a stream (an error as plain JSON, a whole response, an HTML page) is read as
+  what it is. A body that stops inside its first frame is a truncated stream.
+* A frame above its limit, and bytes without a frame, end in `Failed` of kind ``malformed``.
+* Anything after the terminal event is ignored.
 """
 
 from __future__ import annotations
@@ -22,38 +22,154 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock import _json
-from penstock.apis.errors import message_of
-from penstock.apis.frame_cache import FrameTemplate
-from penstock.apis.replay import events_of
-from penstock.apis.transcript import Transcript
+from penstock.apis.errors import find_message, truncated_error
+from penstock.apis.transcript import CallBlock, TextBlock, Transcript
+from penstock.builder import message_events
 from penstock.errors import JSONParseError, LimitError, UsageError
 from penstock.events import Event
-from penstock.framing import sse
-from penstock.framing.base import Frame, FrameDecoder
+from penstock.framing import Frame, FrameDecoder, sse
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.values import IncrementalJSON
 
-# Event streams of servers that leave out the blank lines between their frames.
+# --- the hot path ---
 #
-# By the rules of the format all of such a stream is one frame, which ends when the stream does.
-# So where a line of data that is a whole JSON object is followed by another line of a frame,
-# the blank line between the two is made up, and the answer comes while it is written.
-#
-# A standard decoder ignores a line of an unknown field. In a stream that has begun, such a line
-# may be what is left of a frame (``ta: {"choices"…``, or the rest of a line that a server broke
-# in two). It is delivered as data, so that the decoder of the API sees that something was lost.
+# A provider sends each delta of a block in the same JSON except for one string. Once such a frame
+# was read in full, its text is located in it and what surrounds the text is kept: a frame that
+# differs only in that string has the same meaning for another text, and its JSON need not be
+# parsed. Two more fields may differ because they are not used: OpenAI's `sequence_number`, and
+# `obfuscation`, the padding by which OpenAI hides the length of a text. The same holds for a read
+# of an event stream that is exactly one frame, as most reads are.
 
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 .,:;!?()\[\]{}_*#@^~|$%-]+")
+"""Text without characters that a server may escape: other text may be spelled differently."""
+
+_FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]*+")
+_PADDING: Final = re.compile(r"[A-Za-z0-9]++")
+
+
+class FrameTemplate:
+    """The frame that was read last, without its text, and the block that the text was added to.
+
+    It is kept as the pieces around the gaps: one gap is the text, the others are numbers and
+    padding. Most frames have only the text.
+    """
+
+    __slots__ = (
+        "_block",
+        "_ends_in_number",
+        "_head",
+        "_inner",
+        "_place",
+        "_rest",
+        "_start",
+        "_tail",
+    )
+
+    def __init__(self) -> None:
+        self._block: TextBlock | CallBlock | None = None
+        self._head = ""
+        self._inner: list[str] = []  # pieces between two gaps
+        self._tail = ""
+        self._start = self._rest = 0  # the lengths of both
+        self._place = 0  # which gap is the text
+        self._ends_in_number = False  # whether there are two gaps: the text, then a number
+
+    def learn(self, data: str, text: str, block: TextBlock | CallBlock) -> None:
+        """Remember *data*, a frame that added *text* to *block* and did nothing else.
+
+        If *text* cannot be located with certainty, nothing is remembered.
+        """
+        quoted = f'"{text}"'
+        at = data.find(quoted) + 1
+        if not at or not _PLAIN.fullmatch(text) or data.find(quoted, at) >= 0:
+            self._block = None
+            return
+        self._block = block
+        before, after = _FILLER.split(data[:at]), _FILLER.split(data[at + len(text) :])
+        self._place = len(before) - 1
+        self._head, *self._inner, self._tail = before + after
+        self._start, self._rest = len(self._head), len(self._tail)
+        is_single = len(self._inner) == 1 and self._place == 0
+        self._ends_in_number = is_single and not self._inner[0].endswith('"')
+
+    def forget(self) -> None:
+        """Match nothing until `learn` is called again."""
+        self._block = None
+
+    def match(self, data: str) -> tuple[TextBlock | CallBlock | None, str]:
+        """Return the block and the text of *data*, if it matches this template."""
+        block = self._block
+        if (
+            block is None
+            or not block.is_open
+            or not data.startswith(self._head)
+            or not data.endswith(self._tail)
+        ):
+            return None, ""
+        text = data[self._start : len(data) - self._rest]
+        if self._ends_in_number:
+            text, piece, number = text.partition(self._inner[0])
+            # Digits of other scripts are not ASCII, and JSON has no number with a leading zero.
+            if not (piece and number.isascii() and number.isdigit()) or (
+                number[0] == "0" and number != "0"
+            ):
+                return None, ""
+        elif self._inner:
+            text = self._text_in(text)
+        if '"' in text or "\\" in text or not text.isprintable():
+            text = _unescape(text)
+        return (block, text) if text else (None, "")
+
+    def _text_in(self, gaps: str) -> str:
+        """Return the text from *gaps* and the pieces between them, if the other gaps are valid."""
+        text = ""
+        before = self._head
+        for place, piece in enumerate([*self._inner, ""]):
+            gap, is_there, gaps = gaps.partition(piece) if piece else (gaps, True, "")
+            if place == self._place:
+                text = gap
+            elif not is_there or not _is_filler(gap, before):
+                return ""
+            before = piece
+        return text
+
+
+def _is_filler(gap: str, before: str) -> bool:
+    """Return whether *gap* is a number or, in quotes, padding."""
+    pattern = _PADDING if before.endswith('"') else _NUMBER
+    return pattern.fullmatch(gap) is not None
+
+
+def _unescape(text: str) -> str:
+    """Parse *text* as the inside of a JSON string; return ``""`` if it is not one."""
+    try:
+        value = _json.decode(f'"{text}"')
+    except JSONParseError:
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+# --- event streams without blank lines ---
+#
+# By the rules of SSE a stream without blank lines is one frame, which ends with the stream. So if a
+# line of data that is a whole JSON object is followed by another line of a frame, the missing blank
+# line is assumed, and the response is emitted while it arrives.
+#
+# A standard decoder ignores a line with an unknown field. In a stream that has begun, such a line
+# may be the rest of a damaged frame (``ta: {"choices"…``, or the rest of a line that a server broke
+# in two). It is delivered as data, so that the decoder of the API notices the loss.
 
 _FRAME_FIELDS: Final = (b"data:", b"event:", b"id:")
 _NAME: Final = re.compile(rb"[a-z][a-z0-9_-]*")
 _REST_OF_DATA: Final = frozenset(
     {b"data", b"dat", b"daa", b"dta", b"ata", b"da", b"dt", b"aa", b"at", b"ta", b"d", b"a", b"t"}
 )
-"""What is left of the name ``data`` when characters of it were lost; also in other spellings."""
+"""What remains of the name ``data`` if characters of it were lost."""
 
 
-class Decoder(sse.Decoder):
-    """Bytes of an event stream in, frames out, with or without blank lines."""
+class LenientDecoder(sse.Decoder):
+    """Bytes of an event stream in, frames out, with or without blank lines between them."""
 
     _has_begun = False  # Before the first frame, the body may not be a stream at all.
 
@@ -88,7 +204,7 @@ class Decoder(sse.Decoder):
             super()._read_lines([line], frames)
 
     def _lacks_blank_lines(self, lines: list[bytes]) -> bool:
-        """Return whether data is followed by anything but a blank line, as it is in few streams."""
+        """Return whether data is followed by anything but a blank line; few streams do that."""
         has_data = bool(self._data)
         for line in lines:
             if has_data and line:
@@ -98,7 +214,7 @@ class Decoder(sse.Decoder):
 
 
 def _is_lost_data(line: bytes) -> bool:
-    """Return whether *line* may be what is left of a line of data: it has a piece of JSON in it."""
+    """Return whether *line* may be the rest of a line of data: it contains a piece of JSON."""
     if line.startswith(b":") or not (b'"' in line or line.endswith(b"}")):
         return False
     field, colon, _ = line.partition(b":")
@@ -116,29 +232,29 @@ def _is_object(data: str) -> bool:
 
 
 MAX_BODY: Final = 8 * 1024 * 1024
-"""How many bytes of a body without frames are kept, to say what it was."""
+"""How many bytes of a body without frames are kept, to report what it was."""
 
 MAX_SILENT: Final = 64 * 1024 * 1024
-"""How many bytes in a row may give no event: several frames of the largest size, and no flood."""
+"""How many bytes in a row may cause no event: several frames of the largest size."""
 
 MAX_SILENT_FRAMES: Final = 100_000
-"""How many frames in a row may give no event: some servers send one for each hidden token."""
+"""How many frames in a row may cause no event: some servers send one for each hidden token."""
 
 MAX_VALUES: Final = 100_000
-"""How many values the JSON of a frame may hold, by its commas and brackets: each is looked at."""
+"""How many values the JSON of a frame may contain, by its commas and brackets."""
 
 MAX_BLOCKS: Final = 2_000
-"""How many blocks (texts, reasoning, calls) an answer may have: some ten times what agents get."""
+"""How many blocks a response may have: about ten times what agents receive."""
 
-MAX_SHAPED: Final = 64 * 1024
-"""How many bytes of a read are compared with the last one: far more than a delta has."""
+MAX_MATCHED: Final = 64 * 1024
+"""How many bytes of a read are compared with the template: far more than a delta has."""
 
 MAX_LOOK: Final = 65_536
-"""How many characters of a body without frames are read to tell comments before it, and whether it
-is JSON that was cut."""
+"""How many characters of a body without frames are read to skip comments, and to detect JSON that
+was cut."""
 
 _DONE: Final = "[DONE]"
-_SHOWN: Final = 200  # characters of a body that is shown in an error
+_SHOWN: Final = 200  # characters of a body that are quoted in an error
 _FIELDS: Final = ("data:", "event:", "id:", "retry:", ":")
 _COMMENT: Final = re.compile(r"(?:\s*:[^\r\n]*[\r\n])+")
 _STRUCTURE: Final = re.compile(r"[{}\[\]\\]")
@@ -150,32 +266,34 @@ class StreamDecoder(ABC):
     def __init__(
         self, frames: FrameDecoder | None = None, *, ids: Callable[[], str] | None = None
     ) -> None:
+        self.session: dict[str, str] = {}
+        """The ids that the next request of the conversation needs, if the server stores it."""
         self.skipped = 0
-        """How many frames, or lines of them, could not be read."""
+        """How many frames, or lines of frames, could not be parsed."""
         self._was_cut = False  # inside a frame, by the end of the bytes
-        self._frames = frames or Decoder()
+        self._frames = frames or LenientDecoder()
         self._transcript = Transcript(ids)
-        self._shape = FrameTemplate()
-        self._read_shape = FrameTemplate()
+        self._frame_template = FrameTemplate()
+        self._read_template = FrameTemplate()
         self._is_sse = isinstance(self._frames, sse.Decoder)
-        self._is_even = False  # the last read ended in a blank line: no frame is pending
-        self._body: bytearray | None = bytearray()  # as long as there was not a frame
+        self._is_aligned = False  # the last read ended with a blank line: no frame is pending
+        self._body: bytearray | None = bytearray()  # until the first frame
         self._silent = 0  # bytes since the last event
         self._silent_frames = 0
         self._finished = False
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take more bytes; return the events that they make certain."""
-        if self._is_even and len(data) <= MAX_SHAPED:
-            passage, text = self._read_shape.match(str(data, "utf-8", "replace"))
-            if passage is not None:
-                passage.add(text)
+        """Add bytes; return the events that they make certain."""
+        if self._is_aligned and len(data) <= MAX_MATCHED:
+            block, text = self._read_template.match(str(data, "utf-8", "replace"))
+            if block is not None:
+                block.add(text)
                 return self._transcript.take()
         return self._feed(data)
 
     def _feed(self, data: bytes) -> list[Event]:
         if self._finished:
-            raise UsageError("the stream is finished: make a new decoder for a new one")
+            raise UsageError("the decoder is finished: use a new one for each response")
         if self._transcript.ended:
             return []
         try:
@@ -199,11 +317,11 @@ class StreamDecoder(ABC):
         return events
 
     def finish(self) -> list[Event]:
-        """End the stream; return what was held back, and the terminal event if none has come."""
+        """End the stream; return what was held, and the terminal event unless it was emitted."""
         if self._finished:
-            raise UsageError("the stream is finished: make a new decoder for a new one")
+            raise UsageError("the decoder is finished: use a new one for each response")
         self._finished = True
-        self._read_shape.forget()
+        self._read_template.forget()
         if self._transcript.ended:
             return self._transcript.take()
         try:
@@ -219,47 +337,47 @@ class StreamDecoder(ABC):
         return self._transcript.take()
 
     def read_whole(self, data: Mapping[str, Any]) -> AssistantMessage:
-        """Read a whole answer as a stream of one frame, and return its message."""
+        """Read a whole response as a stream of one frame; return its message."""
         self.has_read = True
         self._read(dict(data), "")
         if not self._transcript.ended:
             self._read_end()
         return self._transcript.message
 
-    # --- what an API says ---
+    # --- implemented by each API ---
 
     has_read = False
     """Whether any frame was valid."""
 
     @abstractmethod
     def _read(self, data: dict[str, Any], event: str) -> None:
-        """Read one JSON object of the stream; *event* is the name that its frame had."""
+        """Read one JSON object of the stream; *event* is the event name of its frame."""
 
     @property
-    def _has_said_all(self) -> bool:
-        """Whether nothing can follow that the answer needs, such as the usage alone."""
+    def _is_complete(self) -> bool:
+        """Whether all content has arrived, so that a damaged frame after it does no harm."""
         return False
 
-    def _read_done(self) -> None:  # noqa: B027 - most streams have no such mark
-        """Read the mark ``[DONE]``."""
+    def _read_done(self) -> None:  # noqa: B027 - most streams have no ``[DONE]``
+        """Read ``[DONE]``."""
 
     def _read_end(self) -> None:
-        """Read the end of the bytes before any terminal event: the stream was cut."""
+        """Read the end of the bytes before a terminal event: the stream was truncated."""
         self.fail_truncated()
 
     @abstractmethod
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
-        """Read a body that is not a stream: an answer, an error, or neither."""
+        """Read a body that is not a stream: a response, an error, or neither (None)."""
 
     # --- frames ---
 
     def _read_frame(self, frame: Frame) -> None:
         data = frame.data
-        passage, text = self._shape.match(data)
-        if passage is not None:
-            passage.add(text)
+        block, text = self._frame_template.match(data)
+        if block is not None:
+            block.add(text)
             return
-        self._shape.forget()  # What another frame says may change what the same one says later.
+        self._frame_template.forget()  # Another frame may change the meaning of the template.
         if self._transcript.ended:
             return
         if _json.may_hold_more(data, MAX_VALUES):
@@ -273,21 +391,20 @@ class StreamDecoder(ABC):
         mark = self._transcript.mark
         self._read_value(value, frame)
         if self._transcript.blocks > MAX_BLOCKS:
-            self._transcript.fail(
-                ErrorInfo(f"the answer has more than {MAX_BLOCKS} blocks", "malformed")
-            )
-        spoken = self._transcript.spoke_since(mark)
-        if spoken is not None:
-            self._shape.learn(data, spoken.last, spoken)
+            reason = f"the response has more than {MAX_BLOCKS} blocks"
+            self._transcript.fail(ErrorInfo(reason, "malformed"))
+        grown = self._transcript.grown_since(mark)
+        if grown is not None:
+            self._frame_template.learn(data, grown.last, grown)
 
     def _learn(self, data: bytes, frames: list[Frame]) -> None:
-        """Learn the shape of a read that was one frame, with nothing pending before or after."""
-        was_even, self._is_even = self._is_even, self._is_sse and data[-2:] == b"\n\n"
-        spoken = self._transcript.spoke_since()
-        if spoken is not None and was_even and self._is_even and len(frames) == 1:
-            self._read_shape.learn(str(data, "utf-8", "replace"), spoken.last, spoken)
+        """Learn the template of a read that was one frame, with nothing pending before or after."""
+        was_aligned, self._is_aligned = self._is_aligned, self._is_sse and data[-2:] == b"\n\n"
+        grown = self._transcript.grown_since()
+        if grown is not None and was_aligned and self._is_aligned and len(frames) == 1:
+            self._read_template.learn(str(data, "utf-8", "replace"), grown.last, grown)
         else:
-            self._read_shape.forget()
+            self._read_template.forget()
 
     def _read_value(self, value: object, frame: Frame) -> None:
         if self._transcript.ended:
@@ -302,7 +419,7 @@ class StreamDecoder(ABC):
             self._skip(frame, "")
 
     def _read_lines(self, frame: Frame) -> None:
-        """Read a frame that is no JSON as a whole: a mark, several frames in one, or garbage."""
+        """Read a frame that is not one JSON value: ``[DONE]``, several values, or garbage."""
         for line in frame.data.split("\n"):
             text = line.strip()
             if text == _DONE and self.skipped and not self.has_read:
@@ -319,17 +436,17 @@ class StreamDecoder(ABC):
                     self._read_value(value, frame)
 
     def _skip(self, frame: Frame, text: str) -> None:
-        """Pass over *text*, which cannot be read; fail if it held content."""
+        """Skip *text*, which cannot be parsed; fail if it may have contained content."""
         if self._transcript.ended:
             return
-        is_of_json = '"' in text or text.endswith("}")
-        had_content = is_of_json and frame.event != "ping"
-        if frame.unfinished:  # What the end cut off is not damage: the stream was cut.
+        looks_like_json = '"' in text or text.endswith("}")
+        had_content = looks_like_json and frame.event != "ping"
+        if frame.unfinished:  # The end of the bytes cut it: the stream was truncated.
             self._was_cut |= had_content
             self._transcript.damage()
             return
         self.skipped += 1
-        if had_content and not self._has_said_all:
+        if had_content and not self._is_complete:
             reason = f"a frame of the stream is damaged: {text[:_SHOWN]}"
             self._transcript.fail(ErrorInfo(reason, "malformed", retryable=True))
         elif had_content or _STRUCTURE.search(text):
@@ -338,15 +455,14 @@ class StreamDecoder(ABC):
     # --- ends ---
 
     def fail_truncated(self) -> None:
-        """End the answer as one that was cut, or that never was one."""
+        """End the response as truncated, or as malformed if there was no JSON at all."""
         if self.skipped and not self.has_read:
-            self._transcript.fail(ErrorInfo("the stream holds no JSON", "malformed"))
+            self._transcript.fail(ErrorInfo("the stream contains no JSON", "malformed"))
         else:
-            message = "the stream ended before the answer did"
-            self._transcript.fail(ErrorInfo(message, "truncated", retryable=True))
+            self._transcript.fail(truncated_error())
 
     def _refuse_frame(self) -> None:
-        reason = f"a frame holds more than {MAX_VALUES} JSON values"
+        reason = f"a frame contains more than {MAX_VALUES} JSON values"
         self._transcript.fail(ErrorInfo(reason, "malformed"))
 
     def _refuse(self, reason: str) -> list[Event]:
@@ -373,30 +489,30 @@ class StreamDecoder(ABC):
         except JSONParseError:
             value = None
         if isinstance(value, list) and value:
-            value = value[0]  # Some proxies put their error into a list.
+            value = value[0]  # Some proxies wrap their error in a list.
         found = self._read_whole(value) if isinstance(value, dict) else None
         if isinstance(found, AssistantMessage):
             self._replay(found)
         elif found is not None:
             self._transcript.fail(found)
         elif value:
-            self._transcript.fail(self._read_page(message_of(value)))
+            self._transcript.fail(self._read_page(find_message(value)))
         elif text and not _is_cut(text):
             self._transcript.fail(self._read_page(text))
 
     def _read_page(self, text: str) -> ErrorInfo:
-        """Read a body that is no JSON of the API's, such as a page of HTML."""
-        return ErrorInfo(f"no stream but: {text[:_SHOWN]}", "malformed")
+        """Read a body that is not JSON of the API, such as an HTML page."""
+        return ErrorInfo(f"the body is not a stream: {text[:_SHOWN]}", "malformed")
 
     def _replay(self, message: AssistantMessage) -> None:
         transcript = self._transcript
-        for event in events_of(message):
+        for event in message_events(message):
             transcript.emit(event)
         transcript.ended = True
 
 
 def _is_cut(text: str) -> bool:
-    """Return whether *text* is the beginning of a stream, or of JSON, and no more than that."""
+    """Return whether *text* is an incomplete stream or incomplete JSON."""
     if text.startswith(_FIELDS) or any(field.startswith(text) for field in _FIELDS):
         return True
     if not text.startswith(("{", "[")):

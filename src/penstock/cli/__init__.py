@@ -1,40 +1,65 @@
-"""The command ``penstock``: one file per command, put together here.
+"""The command ``penstock``; `app` has all commands.
 
-The commands need typer and rich, which the core does not: without the extra ``cli`` the command
-says what to install.
+The commands need typer and rich, which are in the extra ``cli``. ``serve`` runs without them: they
+would take 10 MB of memory in a process that runs for months. Nor does ``--version`` load them.
 """
 
+import json
 import sys
 
-_INTERRUPTED = 130  # what shells say of a command that Ctrl-C has ended
-_MISSING = "The penstock command needs its extra: pip install 'penstock[cli]'"
+import penstock
+
+_INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
 
 def main() -> None:
     """Run the command line; the entry point of the script ``penstock``."""
     try:
-        if sys.argv[1:2] == ["serve"]:  # which does without the libraries of the other commands
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"penstock {penstock.__version__}\n")
+        elif sys.argv[1:2] == ["serve"]:
             _serve()
         else:
             _run()
-    except KeyboardInterrupt:  # before there was a command that could see to it
+    except KeyboardInterrupt:  # before a command handles it
         sys.exit(_INTERRUPTED)
 
 
 def _serve() -> None:
-    from penstock.gateway.server import signals  # noqa: PLC0415 - before all that takes its time to load
+    from penstock.gateway import process  # noqa: PLC0415 - before the slow imports
 
-    signals.leave_quietly()
+    process.exit_on_signals()
     from penstock.cli import serve  # noqa: PLC0415
 
-    serve.command(sys.argv[2:])
+    flags = serve.parse_flags(sys.argv[2:])
+    if flags is None:  # `--help`, or an invalid command line: Typer prints help and suggestions.
+        _run()
+    else:
+        serve.run(flags)
 
 
 def _run() -> None:
     try:
-        from penstock.cli.app import app  # noqa: PLC0415 - it needs the extra
+        from penstock.cli.app import app  # noqa: PLC0415 - needs the extra
     except ModuleNotFoundError as exc:
         if exc.name not in {"typer", "rich"}:
             raise
-        sys.exit(_MISSING)
-    app()
+        sys.exit(f"The command penstock needs typer and rich: {describe_install('cli')}")
+    app(prog_name="penstock")
+
+
+def describe_install(extras: str) -> str:
+    """Return the command that installs *extras*, from the same clone if penstock came from one."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 - slow
+    from shlex import quote  # noqa: PLC0415
+    from urllib.parse import urlsplit  # noqa: PLC0415
+    from urllib.request import url2pathname  # noqa: PLC0415
+
+    source = "penstock"
+    try:
+        origin = json.loads(distribution("penstock").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    if "dir_info" in origin:  # a folder, not an archive: PEP 610
+        source = url2pathname(urlsplit(origin["url"]).path)
+    return f"pip install {quote(f'{source}[{extras}]')}"

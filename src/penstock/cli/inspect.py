@@ -1,7 +1,7 @@
-"""``penstock inspect``: a recorded stream, or what a model wrote, on the inspector's page.
+"""``penstock inspect``: show a recorded stream, or text of a model, in the inspector.
 
-A server of this machine serves the page for as long as the command runs. It has no upstream, and
-its log is a file that goes with it, in which the recording is all there is.
+A local server serves the page while the command runs. It has no upstream, and its log is a
+temporary file that contains the recording only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import sys
 import time
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -19,97 +18,81 @@ from typing import Annotated, Final
 import typer
 from msgspec import structs
 
-from penstock import _json
-from penstock.cli.output import refuse
+from penstock.cli.output import FormatName, Repair, ToolsFile, read_tools_file, refuse
+from penstock.config import load
+from penstock.config.routes import ModelOptions
 from penstock.errors import PenstockError, UsageError
-from penstock.gateway.completion_handler import new_id
-from penstock.gateway.config import load
-from penstock.gateway.config.routes import ModelOptions
+from penstock.gateway.completion_handler import new_request_id
 from penstock.gateway.factory import build
 from penstock.gateway.inspector.recording import Recording, make_recording
+from penstock.gateway.process import listen
 from penstock.gateway.replay import change_options
 from penstock.gateway.request_log import MAX_KEPT
-from penstock.gateway.server.server import GatewayServer
-from penstock.gateway.server.sockets import listen
-from penstock.tools import Tool, read_tools
+from penstock.gateway.server import GatewayServer
 
 HOST: Final = "127.0.0.1"
-WRITING: Final = 20.0
-"""How many seconds the recording may take to be written."""
+
+SAVE_SECONDS: Final = 20.0
+"""How long writing the recording to the temporary log may take."""
 
 
 def command(  # noqa: PLR0913 - each is an option of the command
     file: Annotated[
         Path,
-        typer.Argument(help="A recorded stream of any API, or what a model wrote; - reads a pipe."),
+        typer.Argument(help="A recorded stream of any API, or text of a model; - reads stdin."),
     ],
     *,
-    format_: Annotated[
-        str, typer.Option("--format", help="How its calls look; `penstock formats` lists them.")
-    ] = "auto",
-    tools: Annotated[
-        Path | None, typer.Option(help="A JSON file with the tools, in any provider's shape.")
-    ] = None,
+    format_: FormatName = "auto",
+    tools: ToolsFile = None,
     api: Annotated[
-        str, typer.Option(help="The API of the stream, or text; found out if left out.")
+        str, typer.Option(help="API of the stream, or text.", show_default="detected")
     ] = "",
-    arguments: Annotated[str, typer.Option(help="live or whole.")] = "live",
-    repair: Annotated[bool, typer.Option("--repair/--no-repair", help="Mend broken calls.")] = True,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    arguments: Annotated[str, typer.Option(help="Parse calls live or whole.")] = "live",
+    repair: Repair = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 means a free one.")] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
 ) -> None:
-    """Show a recorded stream, or what a model wrote, on a page in the browser."""
+    """Show a recorded stream, or text of a model, on a page in the browser."""
     try:
         options = change_options(
             ModelOptions(), {"format": format_, "arguments": arguments, "repair": repair}
         )
-        data = _read(file)
-        known = _tools(tools)
-        recording = make_recording(data, options, known, name=_name(file), api=api)
-        _show(recording, port, _open if browser else _stay)
+        is_pipe = str(file) == "-"
+        if is_pipe:
+            data = sys.stdin.buffer.read(MAX_KEPT + 1)
+        else:
+            with file.open("rb") as source:
+                data = source.read(MAX_KEPT + 1)
+        known = read_tools_file(tools)
+        name = "stdin" if is_pipe else file.name
+        recording = make_recording(data, options, known, name=name, api=api)
+        _serve(recording, port, opens_browser=browser)
     except PenstockError as exc:
         refuse(f"{file}: {exc}", exc)
     except OSError as exc:
         refuse(f"{exc.filename or file}: {exc.strerror}", exc)
 
 
-def _read(file: Path) -> bytes:
-    """Read the file, or the pipe; no more of it than is shown."""
-    if str(file) == "-":
-        return sys.stdin.buffer.read(MAX_KEPT + 1)
-    with file.open("rb") as source:
-        return source.read(MAX_KEPT + 1)
-
-
-def _tools(file: Path | None) -> list[Tool]:
-    """Read the tools; a file that holds none is blamed by its own name."""
-    try:
-        return [] if file is None else read_tools(_json.decode(file.read_bytes()))
-    except PenstockError as exc:
-        refuse(f"{file}: {exc}", exc)
-
-
-def _name(file: Path) -> str:
-    return "stdin" if str(file) == "-" else file.name
-
-
-def _show(recording: Recording, port: int, open_: Callable[[str], None]) -> None:
-    """Serve the page until told to end."""
-    id_ = new_id()
+def _serve(recording: Recording, port: int, *, opens_browser: bool) -> None:
+    """Serve the page until the process is interrupted."""
+    id_ = new_request_id()
     records = recording.make_records(id_, time.time())
     with TemporaryDirectory(prefix="penstock-") as folder:
         settings = load(None, {}, host=HOST, port=port, store=str(Path(folder) / "inspect.db"))
+        # Without an upstream nothing on the page can cause a request to a provider.
         gateway = build(structs.replace(settings, upstreams={}, default_upstream=""))
         sockets = listen(HOST, port)
 
-        def announce(taken: int) -> None:
-            url = f"http://{HOST}:{taken}/#/streams/{id_}"
-            typer.echo(
-                f"penstock shows {recording.name} ({recording.api}) at {url}; Ctrl-C ends it"
-            )
-            open_(url)
+        def announce(bound: int) -> None:
+            url = f"http://{HOST}:{bound}/#/streams/{id_}"
+            shown = f"{recording.name} ({recording.api})"
+            typer.echo(f"penstock shows {shown} at {url}; press Ctrl-C to stop")
+            if opens_browser:  # in a thread, because some browsers block
+                Thread(
+                    target=webbrowser.open, args=(url,), name="penstock: browser", daemon=True
+                ).start()
 
         async def serve() -> None:
             store = gateway.store
@@ -117,17 +100,8 @@ def _show(recording: Recording, port: int, open_: Callable[[str], None]) -> None
             store.start()
             store.begin(records[0])
             store.end(records[1])
-            if not await store.save(within=WRITING):
+            if not await store.save(within=SAVE_SECONDS):
                 raise UsageError("the recording could not be written to a temporary file")
             await GatewayServer(gateway, settings, announce=announce).serve(sockets)
 
         asyncio.run(serve())
-
-
-def _open(url: str) -> None:
-    """Open a browser, which may take its time."""
-    Thread(target=webbrowser.open, args=(url,), name="penstock: browser", daemon=True).start()
-
-
-def _stay(url: str) -> None:
-    del url

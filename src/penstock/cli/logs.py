@@ -1,4 +1,4 @@
-"""``penstock logs``: what passed through the gateway, read from its database."""
+"""``penstock logs``: the requests that passed through the gateway, from its database."""
 
 from __future__ import annotations
 
@@ -14,19 +14,13 @@ import typer
 from msgspec.structs import replace
 from rich.console import Console
 
-from penstock.cli.log_table import (
-    PARTS,
-    Table,
-    TimeColumn,
-    detail_fields,
-    moment,
-    show_detail,
-    show_json,
-)
-from penstock.cli.output import refuse, say
+from penstock.cli.admin import StoreUrl
+from penstock.cli.log_table import PARTS, LogTable, list_fields, read_part, show_detail
+from penstock.cli.output import TimeFormat, parse_time, refuse, say, show_json
+from penstock.config import find_file, load
+from penstock.config.types import parse_store_url
 from penstock.errors import PenstockError, UsageError
-from penstock.gateway.config import find_file, load
-from penstock.gateway.config.types import mask_url, parse_store_url
+from penstock.redaction import mask_url
 from penstock.store import (
     MAX_PAGE,
     RequestDetail,
@@ -36,92 +30,41 @@ from penstock.store import (
     Store,
     StoreError,
 )
+from penstock.store.engine import find_file as find_database
+from penstock.store.engine import parse_url
 
-# What is new in the log: requests that came, and requests that ended since.
-
-
-OVERLAP: Final = 15.0
-"""How many seconds back `follow` looks: processes write what they log a moment later, each for
-itself, so that an older request may turn up after a newer one."""
-
-
-class Following:
-    """Notices requests that are new, or that have ended since; *query* says which."""
-
-    def __init__(self, store: Store, query: RequestQuery) -> None:
-        self._store = store
-        self._query = query
-        self._known: dict[str, RequestRow] = {}
-        self._is_lost = False
-
-    async def begin(self) -> list[RequestRow]:
-        """Take note of what is there; return the newest, the oldest of them first."""
-        page = await self._store.requests(self._query)
-        self._known = {row.id: row for row in page.items}
-        return page.items[::-1]
-
-    async def news(self) -> list[RequestRow]:
-        """Return the rows that came or changed since the last look, the oldest first.
-
-        A database that cannot be read for a while is said once, and asked again.
-        """
-        try:
-            rows = await self._rows(self._horizon())
-        except StoreError as exc:
-            if not self._is_lost:
-                say(Console(stderr=True), f"penstock: {exc}; trying again", "yellow")
-            self._is_lost = True
-            return []
-        self._is_lost = False
-        fresh = [row for row in rows if self._is_news(row)]
-        self._known |= {row.id: row for row in fresh}
-        self._forget(self._horizon())
-        return sorted(fresh, key=lambda row: row.id)
-
-    async def _rows(self, since: float) -> list[RequestRow]:
-        query, rows = replace(self._query, since=since), []
-        while True:
-            page = await self._store.requests(query)
-            rows += page.items
-            if not page.next:
-                return rows
-            query = replace(query, before=page.next)
-
-    def _is_news(self, row: RequestRow) -> bool:
-        known = self._known.get(row.id)
-        return known is None or known.state != row.state
-
-    def _horizon(self) -> float:
-        """Return the time before which nothing is news: all older requests have ended."""
-        begun = [row.created for row in self._known.values() if row.state == "started"]
-        return min([time.time() - OVERLAP, *begun])
-
-    def _forget(self, horizon: float) -> None:
-        self._known = {id_: row for id_, row in self._known.items() if row.created >= horizon}
-
-
-app = typer.Typer(help="Look at what passed through the gateway.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show the requests that passed through the gateway.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 Result = TypeVar("Result")
-Url = Annotated[
-    str | None,
-    typer.Option("--store", help="The database: a URL, or a file of SQLite."),
+Number = Annotated[int, typer.Option("-n", min=1, max=MAX_PAGE, help="Number of requests.")]
+Model = Annotated[str, typer.Option(help="Only requests for this model.")]
+StateName = Annotated[
+    str, typer.Option("--state", help="Only this state: done, failed, aborted, interrupted, …")
 ]
-Number = Annotated[int, typer.Option("-n", min=1, max=MAX_PAGE, help="How many to show.")]
-Model = Annotated[str, typer.Option(help="Of this model only.")]
-StateName = Annotated[str, typer.Option("--state", help="done, failed, aborted, interrupted, …")]
-ApiName = Annotated[str, typer.Option("--api", help="Of clients of this API only.")]
-UpstreamName = Annotated[str, typer.Option("--upstream", help="Answered by this upstream only.")]
-Since = Annotated[str, typer.Option(help="Since then: 15m, 1h, 2d, 2026-05-01, ….")]
-Session = Annotated[str, typer.Option(help="Of this session only.")]
-Utc = Annotated[bool, typer.Option("--utc", help="Show times of UTC, not local ones.")]
-AsJson = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+ApiName = Annotated[str, typer.Option("--api", help="Only requests to this API.")]
+UpstreamName = Annotated[str, typer.Option("--upstream", help="Only requests to this upstream.")]
+Since = Annotated[str, typer.Option(help="Only since then: 15m, 1h, 2d, 2026-05-01, …")]
+SessionId = Annotated[str, typer.Option("--session", help="Only requests of this session.")]
+Unread = Annotated[
+    bool,
+    typer.Option("--unread", help="Only those with text that looks like a call and is not one."),
+]
+Utc = Annotated[bool, typer.Option("--utc", help="Show times in UTC instead of local time.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 STATES: Final = get_args(State)
-"""How far a request may have come."""
+"""The states of a request."""
 
-PAUSE: Final = 0.5
-"""How many seconds lie between two looks of `follow`."""
+POLL_SECONDS: Final = 0.5
+"""How often `follow` reads the database."""
+
+OVERLAP_SECONDS: Final = 15.0
+"""How far back `follow` reads: each process writes its log with a delay, so an older request may
+appear after a newer one."""
 
 
 @app.command("list")
@@ -133,14 +76,16 @@ def list_(  # noqa: PLR0913 - each is an option of the command
     api: ApiName = "",
     upstream: UpstreamName = "",
     since: Since = "",
-    session: Session = "",
+    session: SessionId = "",
+    unread: Unread = False,
     utc: Utc = False,
     as_json: AsJson = False,
-    store: Url = None,
+    store: StoreUrl = None,
 ) -> None:
     """List the newest requests."""
-    query = _query(number, model, state, api, upstream, since, session)
-    _show_rows(_found(store, query), utc=utc, as_json=as_json)
+    query = _make_query(number, model, state, api, upstream, since, session)
+    query = replace(query, unread=unread or None)
+    _show_requests(store, query, utc=utc, as_json=as_json)
 
 
 @app.command()
@@ -153,53 +98,66 @@ def search(  # noqa: PLR0913 - each is an option of the command
     api: ApiName = "",
     upstream: UpstreamName = "",
     since: Since = "",
-    session: Session = "",
+    session: SessionId = "",
+    unread: Unread = False,
     utc: Utc = False,
     as_json: AsJson = False,
-    store: Url = None,
+    store: StoreUrl = None,
 ) -> None:
-    """Find requests whose answer or error holds TEXT."""
-    query = _query(number, model, state, api, upstream, since, session)
-    _show_rows(_found(store, replace(query, search=text)), utc=utc, as_json=as_json)
+    """Find requests by words: model, tools, prompt, reasoning, response, arguments and error.
+
+    All words of TEXT must occur; the beginning of a word is enough. Words in double quotes must
+    occur in this order.
+    """
+    query = _make_query(number, model, state, api, upstream, since, session)
+    query = replace(query, search=text, unread=unread or None)
+    _show_requests(store, query, utc=utc, as_json=as_json)
 
 
 @app.command()
 def show(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="The id, as its client saw it.")],
-    part: Annotated[str, typer.Option(help="Print this alone, as it is: " + ", ".join(PARTS))] = "",
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Id that the client received.")],
+    part: Annotated[str, typer.Option(help=f"Print only this part: {', '.join(PARTS)}.")] = "",
     utc: Utc = False,
     as_json: AsJson = False,
-    store: Url = None,
+    store: StoreUrl = None,
 ) -> None:
-    """Show one request; with --part, what was stored of it, as it is."""
+    """Show one request; with --part, print a stored part of it unchanged."""
     if part and part not in PARTS:
-        refuse(f"a request has no {part!r}; it has: {', '.join(PARTS)}", ValueError(part))
-    detail = find(id_, store)
+        refuse(f"unknown part {part!r}; expected one of {', '.join(PARTS)}")
+    detail = find_request(id_, store)
     out = Console()
     if part:
-        _print_part(out, getattr(detail, part))
+        data = read_part(detail, part)
+        if not out.is_terminal:
+            typer.echo(data, nl=False)
+            return
+        for line in data.decode("utf-8", "replace").splitlines():
+            say(out, line)
     elif as_json:
-        show_json(out, [detail_fields(detail)])
+        show_json(out, [list_fields(detail)])
     else:
-        show_detail(out, detail, TimeColumn(utc=utc))
+        show_detail(out, detail, TimeFormat(utc=utc))
 
 
 @app.command()
 def follow(  # noqa: PLR0913 - each is an option of the command
     *,
-    number: Annotated[int, typer.Option("-n", min=0, max=MAX_PAGE, help="Older ones first.")] = 0,
+    number: Annotated[
+        int, typer.Option("-n", min=0, max=MAX_PAGE, help="Number of older requests to show first.")
+    ] = 0,
     model: Model = "",
     api: ApiName = "",
     upstream: UpstreamName = "",
-    session: Session = "",
+    session: SessionId = "",
     utc: Utc = False,
     as_json: AsJson = False,
-    store: Url = None,
+    store: StoreUrl = None,
 ) -> None:
-    """Show requests as they come and as they end, until stopped."""
-    query = _query(MAX_PAGE, model, "", api, upstream, "", session)
+    """Show requests as they start and end, until interrupted."""
+    query = _make_query(MAX_PAGE, model, "", api, upstream, "", session)
     out = Console()
-    table = Table(out, TimeColumn(utc=utc))
+    table = LogTable(out, TimeFormat(utc=utc))
 
     def show_row(row: RequestRow) -> None:
         if as_json:
@@ -207,61 +165,112 @@ def follow(  # noqa: PLR0913 - each is an option of the command
         else:
             table.row(row)
 
-    async def watch(found: Store) -> None:
-        watching = Following(found, query)
-        older = await watching.begin()
+    async def watch(opened: Store) -> None:
+        follower = LogFollower(opened, query)
+        older = await follower.start()
         if not as_json:
             table.head()
         for row in older[len(older) - number :] if number else []:
             show_row(row)
         while True:
-            await asyncio.sleep(PAUSE)
-            for row in await watching.news():
+            await asyncio.sleep(POLL_SECONDS)
+            for row in await follower.poll():
                 show_row(row)
 
     try:
-        reading(store, watch)
+        run_with_store(store, watch)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-# --- for the commands beside it ---
+class LogFollower:
+    """Finds requests matching *query* that started or ended since the last time."""
 
+    def __init__(self, store: Store, query: RequestQuery) -> None:
+        self._store = store
+        self._query = query
+        self._known: dict[str, RequestRow] = {}
+        self._is_lost = False
 
-def reading(url: str | None, read: Callable[[Store], Awaitable[Result]]) -> Result:
-    """Ask the store at *url*, or the one that the configuration names."""
+    async def start(self) -> list[RequestRow]:
+        """Read the newest requests; return them, oldest first."""
+        page = await self._store.requests(self._query)
+        self._known = {row.id: row for row in page.items}
+        return page.items[::-1]
 
-    async def ask(address: str) -> Result:
-        found = Store(address, create=False)
+    async def poll(self) -> list[RequestRow]:
+        """Return the requests that are new or have another state, oldest first.
+
+        A database that cannot be read is reported once, and read again at the next poll.
+        """
         try:
-            return await read(found)
-        finally:
-            await found.close()
+            rows = await self._read_since(self._horizon())
+        except StoreError as exc:
+            if not self._is_lost:
+                say(Console(stderr=True), f"penstock: {exc}; trying again", "yellow")
+            self._is_lost = True
+            return []
+        self._is_lost = False
+        states = {id_: row.state for id_, row in self._known.items()}
+        news = [row for row in rows if states.get(row.id) != row.state]
+        self._known |= {row.id: row for row in news}
+        # Rows before the horizon cannot change, so the memory does not grow.
+        horizon = self._horizon()
+        self._known = {id_: row for id_, row in self._known.items() if row.created >= horizon}
+        return sorted(news, key=lambda row: row.id)
 
-    with using(url) as address:
-        return asyncio.run(ask(address))
+    async def _read_since(self, since: float) -> list[RequestRow]:
+        query, rows = replace(self._query, since=since), []
+        while True:
+            page = await self._store.requests(query)
+            rows += page.items
+            if not page.next:
+                return rows
+            query = replace(query, before=page.next)
+
+    def _horizon(self) -> float:
+        """Return the time before which nothing changes: all older requests have ended."""
+        running = [row.created for row in self._known.values() if row.state == "started"]
+        return min([time.time() - OVERLAP_SECONDS, *running])
+
+
+# --- for the other commands ---
+
+
+def run_with_store(url: str | None, work: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Run *work* with the store at *url*, by default the one in the configuration."""
+
+    async def run(address: str) -> Result:
+        store = Store(address, create=False)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    with store_errors(url) as address:
+        return asyncio.run(run(address))
 
 
 @contextmanager
-def using(url: str | None) -> Iterator[str]:
-    """Yield the address of the database at *url*, as `address_of` does.
-
-    Where the database cannot be used, the command ends and says which one that is.
-    """
+def store_errors(url: str | None) -> Iterator[str]:
+    """Yield the URL of the store; errors inside end the command and name the database."""
     address = ""
     try:
-        address = address_of(url)
+        address = find_store_url(url)
         yield address
     except StoreError as exc:
+        file = find_database(parse_url(address))
+        if file is not None and not file.exists():
+            refuse(f"there is no log yet: {file} is created by `penstock serve`", exc)
         refuse(f"{exc} ({mask_url(address)})", exc)
     except PenstockError as exc:
         refuse(str(exc), exc)
 
 
-def address_of(url: str | None) -> str:
-    """Return the address of the database: *url*, or else the one that the configuration names.
+def find_store_url(url: str | None) -> str:
+    """Return the URL of the store: *url*, which may be a file, or the one in the configuration.
 
-    The path of a file is an address too. Raises `UsageError` for what is not one.
+    Raises `UsageError` if it is invalid.
     """
     if not url:
         return load(find_file(os.environ, Path()), os.environ).store.url.reveal()
@@ -272,59 +281,45 @@ def address_of(url: str | None) -> str:
 
 
 def bare_id(id_: str) -> str:
-    """Return a request's own id out of any form in which clients see it (``chatcmpl-…``)."""
+    """Return the id of a request from any form that clients receive (``chatcmpl-…``)."""
+    # OpenAI: `chatcmpl-ID`; Responses: `resp_ID`; Anthropic: `msg_ID`.
     return id_.strip().rpartition("-")[2].rpartition("_")[2]
 
 
-def find(id_: str, url: str | None) -> RequestDetail:
-    """Return a request by its id, in any of the forms in which clients see it."""
-    detail = reading(url, lambda found: found.request(bare_id(id_)))
+def find_request(id_: str, url: str | None) -> RequestDetail:
+    """Return a request by its id, in any form that clients receive."""
+    detail = run_with_store(url, lambda store: store.request(bare_id(id_)))
     if detail is None:
-        refuse(f"there is no request {id_!r}", LookupError(id_))
+        refuse(f"there is no request {id_!r}; `penstock logs list` shows those that are stored")
     return detail
 
 
-# --- what is asked, and how it is shown ---
-
-
-def _query(
+def _make_query(
     number: int, model: str, state: str, api: str, upstream: str, since: str, session: str
 ) -> RequestQuery:
     if state and state not in STATES:
-        refuse(f"no request is {state!r}; they are: {', '.join(STATES)}", ValueError(state))
+        refuse(f"unknown state {state!r}; expected one of {', '.join(STATES)}")
     return RequestQuery(
         limit=number,
         model=model,
         state=state,
         client_api=api,
         upstream=upstream,
-        since=moment(since),
+        since=parse_time(since),
         session=session,
     )
 
 
-def _found(store: str | None, query: RequestQuery) -> list[RequestRow]:
-    return reading(store, lambda found: found.requests(query)).items
-
-
-def _show_rows(rows: list[RequestRow], *, utc: bool, as_json: bool) -> None:
+def _show_requests(url: str | None, query: RequestQuery, *, utc: bool, as_json: bool) -> None:
+    rows = run_with_store(url, lambda store: store.requests(query)).items
     out = Console()
     if as_json:
         show_json(out, rows)
         return
     if not rows:
-        say(Console(stderr=True), "nothing found", "dim")
+        say(Console(stderr=True), "nothing found: no stored request fits", "dim")
         return
-    table = Table(out, TimeColumn(utc=utc), rows)
+    table = LogTable(out, TimeFormat(utc=utc), rows)
     table.head()
     for row in rows:
         table.row(row)
-
-
-def _print_part(out: Console, data: bytes) -> None:
-    """Print *data* as it is; on a terminal, which it must not steer, line by line."""
-    if not out.is_terminal:
-        typer.echo(data, nl=False)
-        return
-    for line in data.decode("utf-8", "replace").splitlines():
-        say(out, line)

@@ -1,4 +1,4 @@
-"""``penstock parse``: what a model wrote in, events out, as they come."""
+"""``penstock parse``: text of a model in, events out, as they arrive. ``penstock formats``."""
 
 from __future__ import annotations
 
@@ -18,19 +18,33 @@ from rich.console import Console
 
 from penstock import _json, apis, debug, formats
 from penstock.builder import MessageBuilder
-from penstock.cli.formats import example
-from penstock.cli.output import refuse, say
-from penstock.errors import PenstockError
+from penstock.cli.output import (
+    Fenced,
+    FormatName,
+    ReasoningName,
+    Repair,
+    ToolsFile,
+    Trim,
+    read_tools_file,
+    refuse,
+    say,
+)
+from penstock.errors import PenstockError, UsageError
 from penstock.events import Done, Event
-from penstock.formats import Parser
-from penstock.formats.base import end_of
+from penstock.formats import AnyFormat, Parser
+from penstock.formats.base import Format, stop_reason_for
 from penstock.framing import sse
-from penstock.parsing import BrokenCall
-from penstock.tools import Tool, read_tools
+from penstock.messages import ToolCall
+from penstock.tools import Tool
 from penstock.views import ai_sdk
 
 READ_SIZE: Final = 65536
-"""How many bytes are asked for at once; a pipe gives what it has."""
+"""How many bytes are read at once; a pipe returns what it has."""
+
+EXAMPLE: Final = ToolCall(
+    "", "write_file", {"path": "tides.md", "content": "# Leith\nhigh water: 14:20"}
+)
+"""The call by which formats are shown."""
 
 _DEMO_CHUNK: Final = 8
 _DEMO_TOOL: Final = Tool(
@@ -42,10 +56,18 @@ _DEMO_TOOL: Final = Tool(
         "required": ["path", "content"],
     },
 )
+_STYLES: Final = {
+    "toolcall_end": "bold green",
+    "tool-call": "bold green",
+    "tool": "cyan",
+    "thinking": "dim",
+    "reasoning": "dim",
+}
+"""The styles of lines on a terminal, by the beginning of their `type`."""
 
 
 class View(StrEnum):
-    """The vocabulary in which events are shown."""
+    """The vocabulary of the output."""
 
     events = "events"
     ai_sdk = "ai-sdk"
@@ -53,8 +75,22 @@ class View(StrEnum):
     openai = "openai"
 
 
+class OnlyReasoning(StrEnum):
+    """What a response is that is only reasoning which the prompt had opened."""
+
+    reasoning = "reasoning"
+    text = "text"
+
+
+class StrayEnd(StrEnum):
+    """What an end marker of reasoning without a beginning is."""
+
+    TEXT = "text"
+    SPLIT = "split"  # `split` is a method of `str`
+
+
 class Mode(StrEnum):
-    """When a call comes out."""
+    """When a call is emitted."""
 
     whole = "whole"
     live = "live"
@@ -62,40 +98,53 @@ class Mode(StrEnum):
 
 def command(  # noqa: PLR0913 - each is an option of the command
     file: Annotated[
-        Path | None, typer.Argument(help="What a model wrote; without it, or as -, a pipe is read.")
+        Path | None, typer.Argument(help="File with the text of a model; - or nothing reads stdin.")
     ] = None,
     *,
-    format_: Annotated[
-        str, typer.Option("--format", help="How its calls look; `penstock formats` lists them.")
-    ] = "hermes",
-    tools: Annotated[
-        Path | None, typer.Option(help="A JSON file with the tools, in any provider's shape.")
-    ] = None,
+    format_: FormatName = "auto",
+    tools: ToolsFile = None,
     chunk: Annotated[
-        int, typer.Option(min=0, help="Cut the text into chunks of so many characters.")
+        int, typer.Option(min=0, help="Split the text into chunks of this many characters.")
     ] = 0,
-    view: Annotated[View, typer.Option(help="The vocabulary of the output.")] = View.events,
+    view: Annotated[View, typer.Option(help="Vocabulary of the output.")] = View.events,
     arguments: Annotated[
-        Mode | None, typer.Option(help="Show a call when it is whole (default), or as it comes.")
+        Mode | None,
+        typer.Option(
+            help="Emit a call when it is complete (whole), or as it arrives (live).",
+            show_default="whole",
+        ),
     ] = None,
-    reasoning: Annotated[
-        str | None, typer.Option(help="How the model marks its thoughts; none: they are text.")
+    reasoning: ReasoningName = None,
+    repair: Repair = True,
+    trim: Trim = False,
+    fenced: Fenced = False,
+    prompt_suffix: Annotated[
+        str,
+        typer.Option(help="The end of the prompt, if it opens the reasoning.", show_default="none"),
+    ] = "",
+    reasoning_only: Annotated[
+        OnlyReasoning | None,
+        typer.Option(
+            help="What a response is that ended inside reasoning which the prompt had opened.",
+            show_default="text; with --no-repair, reasoning",
+        ),
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend broken calls.")] = False,
-    trim: Annotated[
-        bool, typer.Option("--trim", help="White space that touches a call is no text.")
-    ] = False,
-    fenced: Annotated[
-        bool, typer.Option("--fenced", help="Calls in code fences are calls (default: text).")
-    ] = False,
+    stray_reasoning: Annotated[
+        StrayEnd | None,
+        typer.Option(
+            help="What an end marker of reasoning without a beginning is.",
+            show_default="split; with --no-repair, text",
+        ),
+    ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Read a sample with a call in it, in small chunks.")
+        bool, typer.Option("--demo", help="Parse a sample with a call, in small chunks.")
     ] = False,
 ) -> None:
-    """Read what a model wrote and show the events in it, one JSON object a line."""
+    """Parse the text of a model and print its events, one JSON object per line."""
     if file is None and not demo and sys.stdin.isatty():
-        raise typer.BadParameter("give a file or pipe a text in")
-    known = [_DEMO_TOOL] if demo and tools is None else _read_tools(tools)
+        raise typer.BadParameter("pass a file, or pipe text to stdin")
+    known = [_DEMO_TOOL] if demo and tools is None else read_tools_file(tools)
+    errors: list[str] = []
     try:
         parser = Parser(
             format_,
@@ -105,50 +154,81 @@ def command(  # noqa: PLR0913 - each is an option of the command
             repair=repair,
             trim=trim,
             fenced="calls" if fenced else "text",
-            on_error=_tell,
+            prompt_suffix=prompt_suffix,
+            reasoning_only=reasoning_only.value if reasoning_only else None,
+            stray_reasoning=stray_reasoning.value if stray_reasoning else None,
+            on_error=lambda message, _: errors.append(message),
         )
         pieces = _show_sample(format_) if demo else _read_pieces(file)
     except PenstockError as exc:
         refuse(str(exc), exc)
-    chunks = _cut(pieces, chunk or (_DEMO_CHUNK if demo else 0))
-    _show(_events(_traced(parser, format_, known), chunks), _view(view, known))
+    chunks = _split(pieces, chunk or (_DEMO_CHUNK if demo else 0))
+    events = _parse(_trace(parser, format_, known), chunks)
+    encoder = _make_encoder(view, known)
+    out, builder = Console(), MessageBuilder()
+    for event in events:
+        builder.add(event)
+        for item in encoder.feed(event):
+            _show_item(out, item)
+    for item in encoder.finish():
+        _show_item(out, item)
+    _explain(formats.find_unread(builder.message, format_, known), errors, repair=repair)
 
 
-# --- in ---
-
-
-def _read_tools(file: Path | None) -> list[Tool]:
-    if file is None:
-        return []
+def list_formats(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Formats to show.", show_default="all")
+    ] = None,
+) -> None:
+    """List the formats: the name, the models that are known to use it, and a call in it."""
     try:
-        return read_tools(_json.decode(file.read_bytes()))
-    except OSError as exc:
-        refuse(f"the tools {file}: {exc.strerror}", exc)
-    except PenstockError as exc:
-        refuse(f"the tools {file}: {exc}", exc)
+        chosen = [formats.get(name) for name in names or formats.names()]
+    except UsageError as exc:
+        refuse(str(exc), exc)
+    out = Console()
+    for number, format_ in enumerate(chosen):
+        if number:
+            say(out, "")
+        say(out, format_.name, "bold")
+        if isinstance(format_, Format) and format_.models:
+            say(out, f"  {', '.join(format_.models)}", "dim")
+        for line in filter(None, render_example(format_).split("\n")):
+            say(out, f"    {line}", "cyan")
+
+
+def render_example(format_: AnyFormat) -> str:
+    """Render `EXAMPLE` in *format_*; the empty string if the format has no calls."""
+    try:
+        return format_.render_call(EXAMPLE)
+    except UsageError:
+        return ""
+
+
+# --- input ---
 
 
 def _read_pieces(file: Path | None) -> Iterator[str]:
-    """Yield the text as it comes; a character that is cut in two waits for its other half."""
+    """Yield the text as it arrives; an incomplete character waits for its other bytes."""
+    # A byte order mark, which some editors write, is dropped; invalid bytes become U+FFFD.
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
     try:
-        with _opened(file) as source:
-            while data := source.read1(READ_SIZE):
+        is_pipe = file is None or str(file) == "-"
+        source: AbstractContextManager[Any]
+        source = nullcontext(sys.stdin.buffer) if file is None or is_pipe else file.open("rb")
+        with source as stream:
+            # `read1` returns what has arrived; `read` would wait for all of it.
+            while data := stream.read1(READ_SIZE):
                 yield decoder.decode(data)
     except OSError as exc:
         refuse(f"{file}: {exc.strerror}", exc)
     yield decoder.decode(b"", final=True)
 
 
-def _opened(file: Path | None) -> AbstractContextManager[Any]:
-    if file is None or str(file) == "-":
-        return nullcontext(sys.stdin.buffer)
-    return file.open("rb")
-
-
 def _show_sample(format_: str) -> list[str]:
-    """Show the text of the demo, which is prose around a call, and return it."""
-    sample = f"I will note the tide.\n\n{example(formats.get(format_))}\n\nIt is in the file."
+    """Print the text of the demo, prose around a call, and return it."""
+    sample = (
+        f"I will note the tide.\n\n{render_example(formats.get(format_))}\n\nIt is in the file."
+    )
     out = Console()
     out.rule("a model writes", align="left", style="dim")
     for line in sample.split("\n"):
@@ -157,27 +237,26 @@ def _show_sample(format_: str) -> list[str]:
     return [sample]
 
 
-def _cut(pieces: Iterable[str], size: int) -> Iterator[str]:
+def _split(pieces: Iterable[str], size: int) -> Iterator[str]:
     for piece in pieces:
         step = size or len(piece) or 1
         for at in range(0, len(piece), step):
             yield piece[at : at + step]
 
 
-# --- through ---
-
-
-def _events(parser: debug.AnyParser, chunks: Iterable[str]) -> Iterator[Event]:
+def _parse(parser: debug.AnyParser, chunks: Iterable[str]) -> Iterator[Event]:
     for chunk in chunks:
         yield from parser.feed(chunk)
     yield from parser.finish(cut=False)
 
 
-def _traced(parser: Parser, format_: str, tools: list[Tool]) -> debug.AnyParser:
+def _trace(parser: Parser, format_: str, tools: list[Tool]) -> debug.AnyParser:
+    """Return *parser*, traced to stderr if the environment says so."""
     settings = debug.settings(os.environ)
     if settings.mode == "off":
         return parser
-    segments = getattr(formats.get(format_), "call_segments", None)
+    found = formats.get(format_)
+    segments = found.call_segments if isinstance(found, Format) else None
     return debug.Traced(
         parser,
         settings,
@@ -187,38 +266,83 @@ def _traced(parser: Parser, format_: str, tools: list[Tool]) -> debug.AnyParser:
     )
 
 
-def _tell(message: str, segment: BrokenCall) -> None:
-    del segment
-    say(Console(stderr=True), f"penstock: {message}", "yellow")
+_FLAGS: Final[dict[formats.UnreadReason, str]] = {
+    "not_offered": "pass its tool with --tools, or --format {format}",
+    "other_format": "pass --format {format}, or --format auto",
+    "in_code": "pass --fenced",
+    "in_reasoning": "pass --reasoning none",
+    "broken": "it was not repaired: it has more than one possible meaning, or none",
+    "cut": "it was not repaired: what is missing is unknown",
+}
+"""The flag that makes a call of what was not one."""
+
+_WITHOUT_REPAIR: Final[dict[formats.UnreadReason, str]] = {
+    "broken": "drop --no-repair",
+    "cut": "drop --no-repair",
+}
+"""The same with ``--no-repair``."""
 
 
-# --- out ---
+def _explain(unread: list[formats.UnreadCall], errors: list[str], *, repair: bool) -> None:
+    """Print to stderr why text that looks like a call is not one.
+
+    *errors* are those of the parser; they are printed if nothing says the same more clearly.
+    """
+    flags = _FLAGS if repair else _FLAGS | _WITHOUT_REPAIR
+    lines = [
+        f"{one.description}; {flags.get(one.reason, one.advice).format(format=one.format)}"
+        for one in unread
+    ]
+    if not any(one.reason in ("in_code", *_WITHOUT_REPAIR) for one in unread):
+        lines += errors
+    for line in lines:
+        say(Console(stderr=True), f"penstock: {line}", "yellow")
 
 
-class Shown(Protocol):
-    """A vocabulary: events in, what is shown of them out."""
+# --- output ---
+
+
+class EventView(Protocol):
+    """Converts events to the items of a vocabulary."""
 
     def feed(self, event: Event, /) -> Iterable[Any]:
-        """Return what stands for *event*."""
+        """Return the items of *event*."""
 
     def finish(self) -> Iterable[Any]:
-        """Return what stands for the end."""
+        """Return the items of the end."""
 
 
 class PlainEvents:
-    """The events as they are."""
+    """The events themselves."""
 
     def feed(self, event: Event) -> list[Event]:
-        """Return *event* itself."""
+        """Return *event*."""
         return [event]
 
     def finish(self) -> list[Event]:
-        """Return nothing more."""
+        """Return nothing."""
         return []
 
 
+class SegmentEvents:
+    """The segment events of `penstock.views.segments`, as dicts."""
+
+    def __init__(self, tools: list[Tool]) -> None:
+        from penstock.views import segments  # noqa: PLC0415 - slow to import, rarely used
+
+        self._handler = segments.Handler(strategy="api_tool_call", tools=tools)
+
+    def feed(self, event: Event) -> list[dict[str, Any]]:
+        """Return the segment events of *event*."""
+        return [one.as_dict() for one in self._handler.feed(event)]
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Return the segment events of the end."""
+        return [one.as_dict() for one in self._handler.finish()]
+
+
 class ChatChunks:
-    """What an OpenAI chat client gets, chunk by chunk."""
+    """The chunks that an OpenAI chat client receives."""
 
     def __init__(self) -> None:
         self._encoder = apis.get("openai-chat").encoder(model="penstock")
@@ -226,65 +350,46 @@ class ChatChunks:
         self._builder = MessageBuilder()
 
     def feed(self, event: Event) -> Iterator[Any]:
-        """Yield the chunks that *event* makes."""
+        """Yield the chunks of *event*."""
         self._builder.add(event)
-        yield from self._chunks(self._encoder.encode(event))
+        yield from self._decode(self._encoder.encode(event))
 
     def finish(self) -> Iterator[Any]:
-        """Yield the last chunks: a parser ends no message, so this does."""
+        """Yield the last chunks; a parser emits no terminal event, so it is made here."""
         message = self._builder.message
-        message.stop_reason = end_of(message, "stop")
+        message.stop_reason = stop_reason_for(message, "stop")
         end = self._encoder.encode(Done(message.stop_reason, message))
-        yield from self._chunks(end + self._encoder.finish())
+        yield from self._decode(end + self._encoder.finish())
 
-    def _chunks(self, data: bytes) -> Iterator[Any]:
+    def _decode(self, data: bytes) -> Iterator[Any]:
         for frame in self._frames.feed(data):
             yield frame.data if frame.data == "[DONE]" else _json.decode(frame.data)
 
 
-def _view(view: View, tools: list[Tool]) -> Shown:
-    if view is View.openai:
-        return ChatChunks()
-    if view is View.ai_sdk:
-        return ai_sdk.Parts()
-    if view is View.segments:
-        from penstock.views import segments  # noqa: PLC0415 - most who parse need no segments
-
-        return segments.Handler(strategy="api_tool_call", tools=tools)
-    return PlainEvents()
-
-
-def _show(events: Iterable[Event], view: Shown) -> None:
-    out = Console()
-    for event in events:
-        for item in view.feed(event):
-            _show_item(out, item)
-    for item in view.finish():
-        _show_item(out, item)
+def _make_encoder(view: View, tools: list[Tool]) -> EventView:
+    match view:
+        case View.openai:
+            return ChatChunks()
+        case View.ai_sdk:
+            return ai_sdk.Parts()
+        case View.segments:
+            return SegmentEvents(tools)
+        case View.events:
+            return PlainEvents()
 
 
 def _show_item(out: Console, item: Any) -> None:
-    """Show one object on a line: in colour on a terminal, else as JSON in UTF-8."""
-    if hasattr(item, "as_dict"):
-        item = item.as_dict()
+    """Print one object on a line: in colour on a terminal, else as JSON in UTF-8."""
     line = _json.encode(item)
-    if out.is_terminal:
-        say(out, line.decode(), _style_of(msgspec.to_builtins(item)))
-    else:
+    if not out.is_terminal:
         typer.echo(line)
+        return
+    say(out, line.decode(), _find_style(msgspec.to_builtins(item)))
 
 
-_STYLES: Final = {
-    "toolcall_end": "bold green",
-    "tool-call": "bold green",
-    "tool": "cyan",
-    "thinking": "dim",
-    "reasoning": "dim",
-}
-"""How lines look on a terminal, by the beginning of their `type`."""
-
-
-def _style_of(item: dict[str, Any]) -> str:
+def _find_style(item: Any) -> str:
+    if not isinstance(item, dict):
+        return ""
     if item.get("call", {}).get("complete") is False:
         return "bold red"
     kind = str(item.get("type", ""))

@@ -1,4 +1,4 @@
-"""``penstock repair``: broken JSON or XML in, the value and what was repaired out."""
+"""``penstock repair``: broken JSON or XML in, the value and the repairs out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ import typer
 from rich.console import Console
 
 from penstock import _json
+from penstock.cli.output import refuse, say
 from penstock.errors import JSONParseError, PenstockError
 from penstock.values import coerce, rjson, rxml
 from penstock.values.rjson import Repaired
+
+FAILED: Final = 1
+"""The exit code if the text cannot be repaired."""
 
 _CODE = {"properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
 _DEMO: list[tuple[str, str, Any]] = [
@@ -26,11 +30,11 @@ _DEMO: list[tuple[str, str, Any]] = [
     ("XML by a schema", "<path>a.cpp</path><content>if (a < b) vector<int> v;</content>", _CODE),
 ]
 
-_XML_LEAD: Final = re.compile(r"\s*(?:```\w*\s*)?<")
+_XML_START: Final = re.compile(r"\s*(?:```\w*\s*)?<")
 
 
 class InputKind(StrEnum):
-    """What the text is."""
+    """The syntax of the text."""
 
     auto = "auto"
     json = "json"
@@ -39,31 +43,28 @@ class InputKind(StrEnum):
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(help="The text to mend; without it, or as -, a pipe is read.")
+        Path | None, typer.Argument(help="File with the text to repair; - or nothing reads stdin.")
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="A JSON Schema that the value is fitted to.")
-    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="JSON Schema to coerce the value to.")] = None,
     kind: Annotated[
-        InputKind, typer.Option("--as", help="What the text is; auto takes a leading < for XML.")
+        InputKind, typer.Option("--as", help="Syntax of the text; auto: a leading < means XML.")
     ] = InputKind.auto,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Show what is mended on a few broken outputs.")
+        bool, typer.Option("--demo", help="Show the repairs of a few broken outputs.")
     ] = False,
 ) -> None:
-    """Repair broken JSON or XML: the value goes to stdout, what was repaired to stderr."""
+    """Repair broken JSON or XML: print the value to stdout and the repairs to stderr."""
     if demo:
         _show_demo()
         return
     if file is None and sys.stdin.isatty():
-        raise typer.BadParameter("give a file or pipe a text in")
+        raise typer.BadParameter("pass a file, or pipe text to stdin")
     try:
-        mended = _mend(_read_text(file), kind, _read_schema(schema))
-        _show_value(Console(), mended)
+        repaired = _repair(_read_text(file), kind, _read_schema(schema))
+        _show_value(Console(), repaired)
     except PenstockError as exc:
-        _complain(str(exc))
-        raise typer.Exit(1) from exc
-    _show_notes(Console(stderr=True), mended)
+        refuse(str(exc), exc, code=FAILED)
+    _show_repairs(Console(stderr=True), repaired)
 
 
 def _read_text(file: Path | None) -> str:
@@ -71,8 +72,7 @@ def _read_text(file: Path | None) -> str:
     try:
         data = sys.stdin.buffer.read() if file is None or is_pipe else file.read_bytes()
     except OSError as exc:
-        _complain(f"{file}: {exc.strerror}")
-        raise typer.Exit(2) from exc
+        refuse(f"{file}: {exc.strerror}", exc)
     return data.decode("utf-8-sig", "replace")
 
 
@@ -82,28 +82,25 @@ def _read_schema(file: Path | None) -> Any:
     try:
         schema = _json.decode(file.read_bytes())
     except OSError as exc:
-        _complain(f"the schema {file}: {exc.strerror}")
-        raise typer.Exit(2) from exc
+        refuse(f"cannot read the schema {file}: {exc.strerror}", exc)
     except JSONParseError as exc:
-        _complain(f"the schema {file}: {exc}")
-        raise typer.Exit(2) from exc
+        refuse(f"invalid schema {file}: {exc}", exc)
     if not isinstance(schema, (dict, bool)):
-        _complain(f"the schema {file}: a JSON Schema is an object")
-        raise typer.Exit(2)
+        refuse(f"invalid schema {file}: a JSON Schema must be an object")
     return schema
 
 
-def _mend(text: str, kind: InputKind, schema: Any) -> Repaired:
-    is_xml = kind is InputKind.xml or (kind is InputKind.auto and _XML_LEAD.match(text) is not None)
-    if is_xml:
-        told: list[str] = []
-        return Repaired(rxml.loads(text, schema, on_error=told.append), told)
-    mended = rjson.repair(text)
+def _repair(text: str, kind: InputKind, schema: Any) -> Repaired:
+    is_auto_xml = kind is InputKind.auto and _XML_START.match(text) is not None
+    if kind is InputKind.xml or is_auto_xml:
+        repairs: list[str] = []
+        return Repaired(rxml.loads(text, schema, on_error=repairs.append), repairs)
+    repaired = rjson.repair(text)
     if schema is None:
-        return mended
-    fitted = coerce(mended.value, schema)
-    notes = [] if fitted is mended.value else ["fitted the value to its schema"]
-    return Repaired(fitted, mended.repairs + notes)
+        return repaired
+    value = coerce(repaired.value, schema)
+    notes = [] if value is repaired.value else ["coerced the value to its schema"]
+    return Repaired(value, repaired.repairs + notes)
 
 
 def _show_demo() -> None:
@@ -111,32 +108,22 @@ def _show_demo() -> None:
     for title, text, schema in _DEMO:
         out.rule(title, align="left", style="dim")
         out.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-        mended = _mend(text, InputKind.auto, schema)
-        _show_value(out, mended)
-        _show_notes(out, mended)
+        repaired = _repair(text, InputKind.auto, schema)
+        _show_value(out, repaired)
+        _show_repairs(out, repaired)
 
 
-def _show_value(out: Console, mended: Repaired) -> None:
-    """Show the value: in colour on a terminal, else as JSON in UTF-8, whatever the locale."""
-    strict = _json.encode_strict(mended.value)
-    in_ascii = strict.isascii()  # half an emoji has no UTF-8 form: such a value came in escapes
+def _show_value(out: Console, repaired: Repaired) -> None:
+    """Print the value: in colour on a terminal, else as JSON in UTF-8, whatever the locale."""
+    strict = _json.encode_strict(repaired.value)
+    in_ascii = strict.isascii()  # a lone surrogate, which has no UTF-8 form, stays an escape
     if out.is_terminal:
         in_ascii = in_ascii or out.encoding != "utf-8"
         out.print_json(strict.decode(), indent=2, ensure_ascii=in_ascii)
     else:
-        typer.echo(json.dumps(mended.value, indent=2, ensure_ascii=in_ascii).encode())
+        typer.echo(json.dumps(repaired.value, indent=2, ensure_ascii=in_ascii).encode())
 
 
-def _show_notes(out: Console, mended: Repaired) -> None:
-    for note in mended.repairs:
-        _say(out, f"mended: {note}", "yellow")
-
-
-def _complain(message: str) -> None:
-    _say(Console(stderr=True), f"penstock: {message}", "red")
-
-
-def _say(out: Console, message: str, style: str) -> None:
-    """Print one line; a control character in it, which a model wrote, steers no terminal."""
-    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in message)
-    out.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
+def _show_repairs(out: Console, repaired: Repaired) -> None:
+    for repair in repaired.repairs:
+        say(out, f"repaired: {repair}", "yellow")

@@ -1,7 +1,7 @@
-"""``penstock replay``: logged streams, read by today's parser.
+"""``penstock replay``: parse logged streams again with the current version.
 
-One request is shown with all that is different. Several of them, or a whole stretch of the log, are
-a regression run: a line for each that differs, and a sum at the end.
+One request is shown with all its differences. Several, or a part of the log, are a regression test:
+a line for each that differs, and a summary.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from penstock import _json
-from penstock.cli.log_table import moment
-from penstock.cli.logs import Url, bare_id, reading
-from penstock.cli.output import refuse, say
+from penstock.cli.admin import StoreUrl
+from penstock.cli.logs import bare_id, run_with_store
+from penstock.cli.output import complete_values, parse_time, refuse, say
+from penstock.config.routes import ModelOptions
 from penstock.errors import UsageError
-from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.replay import Replay, change_options, replay
 from penstock.store import MAX_PAGE, RequestDetail, RequestQuery, Store
 
 DIFFERS: Final = 1
-"""The exit code where today's reading differs from that of the log."""
+"""The exit code if a response is parsed differently now."""
 
 _SIGNS: Final = {"-": "red", "+": "green"}
 
@@ -32,26 +32,36 @@ _SIGNS: Final = {"-": "red", "+": "green"}
 def command(  # noqa: PLR0913 - each is an option of the command
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]…", help="Requests, by the ids that their clients saw."),
+        typer.Argument(metavar="[ID]…", help="Requests, by the ids that clients received."),
     ] = None,
     *,
     format_: Annotated[
-        str | None, typer.Option("--format", help="Read them as this format instead.")
+        str | None,
+        typer.Option(
+            "--format",
+            help="Parse calls in this format instead.",
+            autocompletion=complete_values("format"),
+        ),
     ] = None,
-    arguments: Annotated[str | None, typer.Option(help="live or whole.")] = None,
-    tools: Annotated[str | None, typer.Option(help="native or prompt.")] = None,
+    arguments: Annotated[
+        str | None, typer.Option(help="Parse calls live or whole instead.")
+    ] = None,
+    tools: Annotated[
+        str | None, typer.Option(help="Parse as if tools were native or in the prompt instead.")
+    ] = None,
     parse: Annotated[
-        bool | None,
-        typer.Option("--parse/--no-parse", help="Whether text is parsed.", show_default=False),
+        bool | None, typer.Option("--parse/--no-parse", help="Whether text is parsed.")
     ] = None,
-    reasoning: Annotated[str | None, typer.Option(help="How the model marks its thoughts.")] = None,
-    events: Annotated[bool, typer.Option("--events", help="Print every event.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Read the whole log again.")] = False,
-    since: Annotated[str, typer.Option(help="With --all: only what came since then (1h).")] = "",
-    model: Annotated[str, typer.Option(help="With --all: of this model only.")] = "",
-    store: Url = None,
+    reasoning: Annotated[
+        str | None, typer.Option(help="How the model marks reasoning instead.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="Print all events.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Replay the whole log.")] = False,
+    since: Annotated[str, typer.Option(help="With --all: only requests since then (1h).")] = "",
+    model: Annotated[str, typer.Option(help="With --all: only requests for this model.")] = "",
+    store: StoreUrl = None,
 ) -> None:
-    """Read logged streams again, and show what is different now (exit code 1)."""
+    """Parse logged streams again, and print what is different now (exit code 1)."""
     given = {
         "format": format_,
         "arguments": arguments,
@@ -62,80 +72,81 @@ def command(  # noqa: PLR0913 - each is an option of the command
     changes = {name: value for name, value in given.items() if value not in (None, "")}
     wanted = [bare_id(one) for one in ids or []]
     if bool(wanted) == all_:
-        refuse("say which requests: their ids, or --all", ValueError("ids"))
+        refuse("pass either the ids of requests or --all")
     try:
         change_options(ModelOptions(), dict(changes))
     except UsageError as exc:
         refuse(str(exc), exc)
-    query = RequestQuery(since=moment(since), model=model, limit=MAX_PAGE)
-    run = Run(changes, prints_events=events, is_alone=len(wanted) == 1)
+    query = RequestQuery(since=parse_time(since), model=model, limit=MAX_PAGE)
+    report = ReplayReport(changes, prints_events=events, is_single=len(wanted) == 1)
 
-    async def work(found: Store) -> None:
+    async def work(opened: Store) -> None:
         if all_:
-            wanted.extend(await _listed(found, query))
-        async for detail in _details(found, wanted):
-            await run.read(detail)
+            wanted.extend(await list_ids(opened, query))
+        async for detail in _read_details(opened, wanted):
+            await report.add(detail)
 
-    reading(store, work)
-    run.sum_up()
+    run_with_store(store, work)
+    # A CI job can use --all as a regression test: hence the exit code.
+    report.finish()
 
 
-class Run:
-    """Reads requests again and tells what comes of it; *is_alone* where there is but one."""
+class ReplayReport:
+    """Replays requests and prints the differences; *is_single* if there is only one request."""
 
     def __init__(
-        self, changes: dict[str, str | bool], *, prints_events: bool, is_alone: bool
+        self, changes: dict[str, str | bool], *, prints_events: bool, is_single: bool
     ) -> None:
         self._changes = changes
         self._prints_events = prints_events
-        self._is_alone = is_alone
+        self._is_single = is_single
         self._out = Console(stderr=prints_events)
         self._counts: Counter[str] = Counter()
 
-    async def read(self, detail: RequestDetail) -> None:
-        """Read one request again, and show what is different."""
+    async def add(self, detail: RequestDetail) -> None:
+        """Replay one request, and print what is different."""
         try:
-            read = await replay(detail, **self._changes)
+            replayed = await replay(detail, **self._changes)
         except UsageError as exc:
-            if self._is_alone:
+            if self._is_single:
                 refuse(str(exc), exc)
             self._counts["skipped"] += 1
             return
-        self._counts["different" if read.differences else "same"] += 1
+        self._counts["different" if replayed.differences else "same"] += 1
         if self._prints_events:
-            for event in read.events:
+            for event in replayed.events:
                 typer.echo(_json.encode(event))
-        if read.differences or self._is_alone:
-            self._show(detail, read)
+        if replayed.differences or self._is_single:
+            self._show(detail, replayed)
 
-    def _show(self, detail: RequestDetail, read: Replay) -> None:
-        if not self._is_alone:
+    def _show(self, detail: RequestDetail, replayed: Replay) -> None:
+        if not self._is_single:
             say(self._out, f"{detail.row.id}  {detail.row.model}", "bold")
-        for difference in read.differences:
+        for difference in replayed.differences:
             say(self._out, f"{difference.what} (- then, + now)", "bold yellow")
             for line in difference.lines():
                 say(self._out, f"  {line}", _SIGNS.get(line[:1], "dim"))
-        for complaint in read.complaints if read.differences else []:
-            say(self._out, f"not read as a call now: {complaint}", "yellow")
-        if not read.differences:
-            calls = len(read.now.tool_calls)
-            said = f"{len(read.now.text)} characters of text, {calls} calls"
-            say(self._out, f"the same as then: {said}", "green")
+        for complaint in replayed.complaints if replayed.differences else []:
+            say(self._out, f"not parsed as a call now: {complaint}", "yellow")
+        if not replayed.differences:
+            calls = len(replayed.now.tool_calls)
+            counts = f"{len(replayed.now.text)} characters of text, {calls} calls"
+            say(self._out, f"no difference: {counts}", "green")
 
-    def sum_up(self) -> None:
-        """Say the sum of a run over several, and end with 1 where anything differs."""
+    def finish(self) -> None:
+        """Print the summary of several requests; exit with 1 if any differs."""
         counts = self._counts
-        if not self._is_alone:
+        if not self._is_single:
             same, different, skipped = (counts[n] for n in ("same", "different", "skipped"))
-            kept = f", {skipped} that cannot be read again" if skipped else ""
-            words = f"{same + different} read again: {same} the same, {different} different{kept}"
-            say(self._out, words, "yellow" if different else "green")
+            rest = f", {skipped} that cannot be replayed" if skipped else ""
+            summary = f"{same + different} replayed: {same} the same, {different} different{rest}"
+            say(self._out, summary, "yellow" if different else "green")
         if counts["different"]:
             raise typer.Exit(DIFFERS)
 
 
-async def _listed(store: Store, query: RequestQuery) -> list[str]:
-    """Return the ids of all requests that *query* is about, the oldest first."""
+async def list_ids(store: Store, query: RequestQuery) -> list[str]:
+    """Return the ids of all requests that match *query*, oldest first."""
     ids: list[str] = []
     before = ""
     while True:
@@ -145,9 +156,9 @@ async def _listed(store: Store, query: RequestQuery) -> list[str]:
             return ids[::-1]
 
 
-async def _details(store: Store, ids: list[str]) -> AsyncIterator[RequestDetail]:
+async def _read_details(store: Store, ids: list[str]) -> AsyncIterator[RequestDetail]:
     for id_ in ids:
         detail = await store.request(id_)
         if detail is None:
-            refuse(f"there is no request {id_!r}", LookupError(id_))
+            refuse(f"there is no request {id_!r}; `penstock logs list` shows those that are stored")
         yield detail

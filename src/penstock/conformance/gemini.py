@@ -1,7 +1,7 @@
-"""The grammar of a Gemini stream, checked from the outside.
+"""The grammar of a stream of `streamGenerateContent`.
 
-Knows nothing of the encoder: it reads bytes as the API's own client does, which cuts lines as
-Python cuts them and takes whatever does not begin with ``data: `` for the text of an error.
+It is independent of the encoder: it reads bytes as Google's own client does, which splits lines as
+Python does and reads a line without ``data: `` as the text of an error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from typing import Any, Final
 
-from penstock.conformance.base import Complaints, is_count, is_text, is_word_of, objects_of
+from penstock.conformance import CheckReport, is_count, is_one_of, is_text, read_objects
 
 _FINISH: Final = frozenset(
     {
@@ -34,35 +34,35 @@ _MORE_COUNTS: Final = (
     "thoughtsTokenCount",
     "toolUsePromptTokenCount",
 )
-"""Counts that the API leaves out while they are zero."""
+"""Counts that the API omits while they are zero."""
 
 
 def check(data: bytes) -> list[str]:
-    """List every way in which the stream *data* breaks the grammar."""
+    """List every way in which the stream *data* violates the grammar."""
     return _Checker().check(data)
 
 
 class _Checker:
     def __init__(self) -> None:
-        self.complain = Complaints()
+        self.report = CheckReport()
         self.first: dict[str, Any] = {}
         self.ids: set[str] = set()
         self.is_done = False
 
     def check(self, data: bytes) -> list[str]:
-        complain = self.complain
+        report = self.report
         for line in data.decode("utf-8", "replace").splitlines():
-            complain.unless(line == "" or line.startswith("data: "), "a line is no data")
-        for frame, value in objects_of(data, complain):
-            complain.unless(not self.is_done, "something follows the end")
-            complain.unless("\n" not in frame.data, "a frame has several lines")
+            report.require(line == "" or line.startswith("data: "), "a line is not data")
+        for frame, value in read_objects(data, report):
+            report.require(not self.is_done, "something follows the end")
+            report.require("\n" not in frame.data, "a frame has several lines")
             if "error" in value:
-                complain.unless(frame.data.startswith('{"error":'), "an error does not begin so")
+                report.require(frame.data.startswith('{"error":'), "`error` is not the first field")
                 self.read_error(value["error"])
             else:
                 self.read_chunk(value)
-        complain.unless(self.is_done, "there is no finishReason")
-        return complain.found
+        report.require(self.is_done, "there is no finishReason")
+        return report.found
 
     def read_error(self, error: Any) -> None:
         self.is_done = True
@@ -71,86 +71,84 @@ class _Checker:
             and isinstance(error.get("message"), str)
             and isinstance(error.get("status"), str)
         )
-        self.complain.unless(is_good, "an error has no message or no status")
+        self.report.require(is_good, "an error has no message or no status")
         code = error.get("code") if isinstance(error, dict) else None
         is_code = isinstance(code, int) and 400 <= code < 600  # noqa: PLR2004
-        self.complain.unless(is_code, "an error has no code")
+        self.report.require(is_code, "an error has no code")
 
     def read_chunk(self, value: dict[str, Any]) -> None:
-        complain = self.complain
+        report = self.report
         for key in ("modelVersion", "responseId"):
-            complain.unless(isinstance(value.get(key), str), f"a chunk has no {key}")
+            report.require(isinstance(value.get(key), str), f"a chunk has no {key}")
             same = self.first.setdefault(key, value.get(key)) == value.get(key)
-            complain.unless(same, f"{key} changes")
+            report.require(same, f"{key} changes")
         candidates = value.get("candidates")
         if not candidates and "promptFeedback" in value:
             self.read_feedback(value["promptFeedback"])
         elif not isinstance(candidates, list) or len(candidates) != 1:
-            complain("a chunk has not one candidate")
+            report.add("a chunk needs exactly one candidate")
         elif not isinstance(candidates[0], dict) or candidates[0].get("index", 0) != 0:
-            complain("a candidate has no index 0")
+            report.add("a candidate has no index 0")
         else:
             self.read_candidate(candidates[0])
         self.read_usage(value.get("usageMetadata"))
 
     def read_feedback(self, feedback: Any) -> None:
-        """Read why there is not an answer: the prompt was blocked."""
+        """Read the reason why the prompt was blocked."""
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
-        self.complain.unless(is_text(reason), "a prompt is blocked for no reason")
+        self.report.require(is_text(reason), "a blocked prompt has no reason")
         self.is_done = True
 
     def read_usage(self, usage: Any) -> None:
         if usage is None:
-            self.complain.unless(not self.is_done, "the last chunk has no usage")
+            self.report.require(not self.is_done, "the last chunk has no usage")
             return
         fields = usage if isinstance(usage, dict) else {}
         is_good = all(is_count(fields.get(key)) for key in _COUNTS)
-        self.complain.unless(is_good, "usage has no counts")
+        self.report.require(is_good, "usage has no counts")
         for key in _MORE_COUNTS:
-            self.complain.unless(is_count(fields.get(key, 0)), f"{key} is no count")
+            self.report.require(is_count(fields.get(key, 0)), f"{key} is not a count")
 
     def read_candidate(self, candidate: dict[str, Any]) -> None:
-        complain = self.complain
+        report = self.report
         content = candidate.get("content", {})
         parts = content.get("parts", []) if isinstance(content, dict) else None
         if not isinstance(parts, list):
-            complain("content is no content, or has no parts")
-        elif parts:  # A candidate may say nothing, and then it may have no content.
-            complain.unless(content.get("role") == "model", "content of another role")
+            report.add("content is not an object with parts")
+        elif parts:  # A candidate may be empty, without content.
+            report.require(content.get("role") == "model", "content of another role")
             for part in parts:
                 self.read_part(part)
         finish = candidate.get("finishReason")
         if finish is not None:
-            complain.unless(is_word_of(finish, _FINISH), f"finishReason is {finish!r}")
+            report.require(is_one_of(finish, _FINISH), f"finishReason is {finish!r}")
             self.is_done = True
 
     def read_part(self, part: Any) -> None:
-        complain = self.complain
+        report = self.report
         if not isinstance(part, dict):
-            complain("a part is no object")
+            report.add("a part is not an object")
             return
         kinds = part.keys() & _KINDS
-        is_new = not kinds and bool(
-            part.keys() - _ON_ANY
-        )  # Clients pass over what they do not know.
-        complain.unless(len(kinds) == 1 or is_new, "a part is not one thing")
-        complain.unless(isinstance(part.get("text", ""), str), "text is no text")
-        complain.unless(isinstance(part.get("thought", False), bool), "thought is no flag")
-        complain.unless(_is_base64(part.get("thoughtSignature", "")), "a signature is no base64")
+        is_new = not kinds and bool(part.keys() - _ON_ANY)  # Clients ignore unknown kinds.
+        report.require(len(kinds) == 1 or is_new, "a part has not exactly one kind")
+        report.require(isinstance(part.get("text", ""), str), "text is not a string")
+        report.require(isinstance(part.get("thought", False), bool), "thought is not a boolean")
+        report.require(_is_base64(part.get("thoughtSignature", "")), "a signature is not base64")
         if "functionCall" in kinds:
             self.read_call(part["functionCall"])
 
     def read_call(self, call: Any) -> None:
-        complain = self.complain
+        report = self.report
         if not isinstance(call, dict):
-            complain("a call is no object")
+            report.add("a call is not an object")
             return
         id_, name = call.get("id"), call.get("name")
-        complain.unless(is_text(name), "a call has no name")
-        is_object = isinstance(call.get("args", {}), dict)  # None are omitted.
-        complain.unless(is_object, "the arguments of a call are no object")
-        complain.unless(is_text(id_), "a call has no id")
-        complain.unless(str(id_) not in self.ids, "two calls have one id")
+        report.require(is_text(name), "a call has no name")
+        is_object = isinstance(call.get("args", {}), dict)  # Missing arguments are an empty object.
+        report.require(is_object, "the arguments of a call are not an object")
+        report.require(is_text(id_), "a call has no id")
+        report.require(str(id_) not in self.ids, "two calls have one id")
         self.ids.add(str(id_))
 
 

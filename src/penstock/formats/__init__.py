@@ -1,22 +1,29 @@
-"""The wire formats of calls: how a model is told to call, how its calls are read and replayed."""
+"""Wire formats of tool calls: how models are prompted, how calls are parsed and rendered."""
 
 from penstock.formats.base import CallStyle, Format, Placement, Template, TextParser
 from penstock.formats.combined import MixedCalls
-from penstock.formats.detect import detect, from_template
+from penstock.formats.compiled import CompiledFormat, Span, compile  # noqa: A004 - as `re.compile`
+from penstock.formats.detect import detect, for_model, from_template
 from penstock.formats.file_tags import FileTags
+from penstock.formats.heal import EventReader
 from penstock.formats.json_calls import JSONCalls, json_mix, json_tool
-from penstock.formats.model_names import ModelFormat, for_model
+from penstock.formats.model_names import ModelFormat
 from penstock.formats.morph_xml import ElementStyle
-from penstock.formats.parser import EventParser, Parser, parse, parse_events
+from penstock.formats.parser import EventParser, Parser, make_event_parser, parse, parse_events
 from penstock.formats.registry import AnyFormat, FormatLike, get, names, register, unregister
+from penstock.formats.response_template import from_response_template
 from penstock.formats.sentinel import SentinelCalls
 from penstock.formats.tool_tag import ToolTags, register_tool, unregister_tool
+from penstock.formats.unread import UnreadCall, UnreadReason, find_unread
+from penstock.readers.tagged.piped_tools import PipedTool
 
 __all__ = [
     "AnyFormat",
     "CallStyle",
+    "CompiledFormat",
     "ElementStyle",
     "EventParser",
+    "EventReader",
     "FileTags",
     "Format",
     "FormatLike",
@@ -24,17 +31,25 @@ __all__ = [
     "MixedCalls",
     "ModelFormat",
     "Parser",
+    "PipedTool",
     "Placement",
     "SentinelCalls",
+    "Span",
     "Template",
     "TextParser",
     "ToolTags",
+    "UnreadCall",
+    "UnreadReason",
+    "compile",
     "detect",
+    "find_unread",
     "for_model",
+    "from_response_template",
     "from_template",
     "get",
     "json_mix",
     "json_tool",
+    "make_event_parser",
     "names",
     "parse",
     "parse_events",

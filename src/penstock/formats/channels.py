@@ -1,39 +1,47 @@
-"""Answers in messages with headers, which say what is a thought, what is text and what is a call.
+"""Formats of responses in messages with headers: Harmony, Inkling, Kimi K3, Muse, Functionary.
 
-These formats read the reasoning of their models themselves. Calls and results are written as the
-models' own templates write them: each is a whole message.
+The header of a message decides whether it is reasoning, text or a call, so these formats read the
+reasoning of their models themselves. Calls and results are written as whole messages, as in the
+chat templates of the models.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, Final
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.grammar import (
+from penstock.formats.prompts import (
+    HEAD,
+    STRICT_JSON,
+    TAIL,
+    spaced_json,
+    tools_as_lines,
+    tools_as_list,
+)
+from penstock.formats.round_trip import require_round_trip
+from penstock.formats.wrappers import FILLERS, WRAPPERS
+from penstock.grammar import (
     ANY,
     PLACE,
     Arguments,
     Outline,
     ParameterOutline,
     Slot,
-    around,
     check_names,
-    slot_of,
+    make_slot,
+    split_around,
 )
-from penstock.formats.grammar.outline import Notation
-from penstock.formats.grammar.text_without import Marks
-from penstock.formats.prompts import HEAD, TAIL, lines_in, listed_in
-from penstock.formats.rendering import spaced_json
-from penstock.formats.round_trip import checked_round_trip
+from penstock.grammar.outline import Notation
+from penstock.grammar.text_without import Marks
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.readers.functionary import Recipients
-from penstock.parsing.readers.harmony import Harmony
-from penstock.parsing.readers.inkling import Inkling
-from penstock.parsing.readers.kimi_k3 import XTML, closing, encoded
-from penstock.parsing.readers.muse import ATEM
+from penstock.readers.functionary import Recipients
+from penstock.readers.harmony import Harmony
+from penstock.readers.inkling import Inkling
+from penstock.readers.kimi_k3 import XTML, closing
+from penstock.readers.muse import ATEM
 from penstock.tools import Tool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -42,30 +50,25 @@ _RAW_MARKS: Final = Marks((_RAW_END,))
 _ARGUMENT_END: Final = closing("argument")
 _ARGUMENT_MARKS: Final = Marks((_ARGUMENT_END,))
 _NO_TOOLS: Final = frozenset({"self", "user"})
-"""Recipients that are not tools, in one format or another."""
+"""Recipients that are not tools in some format."""
 
 
 class HarmonyCalls(Harmony, frozen=True):
     """Messages to ``functions.NAME`` with arguments in JSON."""
 
-    def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
-
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a message to its tool."""
-        name = _in_header(call)
+        name = _check_name(call)
         head = f"<|start|>assistant to=functions.{name}<|channel|>commentary json<|message|>"
-        return checked_round_trip(self, call, f"{head}{spaced_json(call.arguments)}<|call|>")
+        return require_round_trip(self, call, f"{head}{spaced_json(call.arguments)}<|call|>")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* as messages in a row."""
+        """Write *calls* as consecutive messages."""
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
-        return _of_json(self.render_call(ToolCall("", tool.name, ANY)))
+        return _make_json_outline(self.render_call(ToolCall("", tool.name, ANY)))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool, in JSON."""
@@ -73,49 +76,79 @@ class HarmonyCalls(Harmony, frozen=True):
         return f"{head}{spaced_json(result.content)}<|end|>"
 
 
+class BeamCalls(Harmony, frozen=True):
+    """Messages to a tool with a tag for each parameter."""
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as a message to its tool."""
+        return require_round_trip(self, call, self.render_calls([call]))
+
+    def render_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write *calls* as messages in a row: the last one ends the turn."""
+        return "<|end|>".join(map(self._message, calls)) + "<|call|>"
+
+    def outline(self, tool: Tool) -> Outline:
+        """Return the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        notation = Notation("json-in-beam", marks=_BEAM_MARKS)
+        parameters = ParameterOutline(_beam_slot, notation, is_sorted=True)
+        call = split_around(_BEAM_HEADER.format(tool.name) + PLACE, parameters, PLACE)
+        return Outline((*call[:-1], "<|call|>"), between="")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result as a message of its tool."""
+        head = f"<|start|>{result.name} to=assistant<|channel|>analysis<|message|>"
+        return f"{head}{_content(result)}<|end|>"
+
+    def _message(self, call: ToolCall) -> str:
+        arguments = sorted(call.arguments.items())  # as the model's template does
+        slots = ((_beam_slot(key), _write_value(value)) for key, value in arguments)
+        written = "".join(f"{slot.before}{value}{slot.after}" for slot, value in slots)
+        return _BEAM_HEADER.format(_check_name(call)) + written
+
+
+_BEAM_HEADER: Final = "<|start|>assistant to={}<|channel|>analysis <|constrain|>xml<|message|>"
+_BEAM_MARKS: Final = Marks(("</rfl:parameter", "<rfl:parameter", "<|call|>", "<|end|>"))
+
+
+def _beam_slot(key: str, kind: str = "string") -> Slot:
+    del kind
+    return make_slot(f'<rfl:parameter name="{key}">\n{PLACE}\n</rfl:parameter>', _BEAM_MARKS)
+
+
 class InklingCalls(Inkling, frozen=True):
     """Blocks that invoke a tool, with the name and the arguments as one JSON object."""
-
-    def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a block of its own."""
         written = spaced_json({"name": call.name, "args": call.arguments})
-        head = f"<|message_model|>{_in_header(call)}<|content_invoke_tool_json|>"
-        return checked_round_trip(self, call, f"{head}{written}<|end_message|>")
+        head = f"<|message_model|>{_check_name(call)}<|content_invoke_tool_json|>"
+        return require_round_trip(self, call, f"{head}{written}<|end_message|>")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* as blocks in a row."""
+        """Write *calls* as consecutive blocks."""
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
-        return _of_json(self.render_call(ToolCall("", tool.name, ANY)))
+        return _make_json_outline(self.render_call(ToolCall("", tool.name, ANY)))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a block of its tool."""
         kind = "tool_error" if result.is_error else "text"
-        return f"<|message_tool|>{result.name}<|content_{kind}|>{_shown(result)}<|end_message|>"
+        return f"<|message_tool|>{result.name}<|content_{kind}|>{_content(result)}<|end_message|>"
 
 
 class XTMLCalls(XTML, frozen=True):
-    """Calls in the channel of tools, each value with its type beside its key."""
-
-    def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
+    """Calls in the channel `tools`, each value with its type beside its key."""
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* in a channel of its own."""
-        return checked_round_trip(self, call, self.render_calls([call]))
+        return require_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* in one channel."""
-        return _channel("".join(_counted(call, at) for at, call in enumerate(calls, 1)))
+        return _channel("".join(_write_numbered_call(call, at) for at, call in enumerate(calls, 1)))
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
@@ -123,86 +156,78 @@ class XTMLCalls(XTML, frozen=True):
         parameters = ParameterOutline(
             _typed_slot, Notation("json-in-channel", marks=_ARGUMENT_MARKS)
         )
-        return Outline(around(_channel(_call(tool.name, 1, PLACE)), parameters, PLACE))
+        return Outline(split_around(_channel(_call(tool.name, 1, PLACE)), parameters, PLACE))
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
-        head = f'<|open|>message role="tool" tool="{encoded(result.name)}" index="1"<|sep|>'
-        return f"{head}{_shown(result)}{closing('message')}"
+        head = f'<|open|>message role="tool" tool="{_encode(result.name)}" index="1"<|sep|>'
+        return f"{head}{_content(result)}{closing('message')}"
 
 
 class ATEMCalls(ATEM, frozen=True):
-    """Messages to a tool that invoke it, with each value as it stands."""
-
-    def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
+    """Messages to a tool that invoke it, with raw values."""
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a message to its tool."""
-        return checked_round_trip(self, call, self.render_calls([call]))
+        return require_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* as messages in a row: the last one ends the turn."""
-        return "<|eom|>".join(map(_invoked, calls)) + "<|eot|>"
+        """Write *calls* as consecutive messages; the last one ends the turn."""
+        return "<|eom|>".join(map(_write_invocation, calls)) + "<|eot|>"
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
         check_names(self.render_call, tool)
         parameters = ParameterOutline(_raw_slot, Notation("json-in-message", marks=_RAW_MARKS))
-        call = around(_invocation(tool.name, PLACE), parameters, PLACE)
+        call = split_around(_invocation(tool.name, PLACE), parameters, PLACE)
         return Outline(call, closing="<|eot|>", between="<|eom|>")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
-        inside = f'<tool_output name="{result.name}">\n{_shown(result)}\n</tool_output>'
+        inside = f'<tool_output name="{result.name}">\n{_content(result)}\n</tool_output>'
         return f"<|start|>tool {result.name}<|message|>{inside}<|eot|>"
 
 
 class RecipientCalls(Recipients, frozen=True):
     """Pieces whose recipient is a tool, with arguments in JSON."""
 
-    def syntax(self, tools: Iterable[Tool]) -> Self:
-        """Return itself: the tools that may be recipients are known where calls are read."""
-        del tools
-        return self
-
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as a piece to its tool."""
-        return checked_round_trip(self, call, f">>>{call.name}\n{spaced_json(call.arguments)}")
+        return require_round_trip(self, call, f">>>{call.name}\n{spaced_json(call.arguments)}")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* as pieces in a row."""
+        """Write *calls* as consecutive pieces."""
         return "".join(map(self.render_call, calls))
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
         written = self.render_call(ToolCall("", tool.name, ANY))
-        return _of_json(written, f">>>{tool.name}\n")
+        return _make_json_outline(written, f">>>{tool.name}\n")
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a turn of its tool."""
-        return f"<|start_header_id|>tool<|end_header_id|>\n\n{_shown(result)}<|eot_id|>"
+        return f"<|start_header_id|>tool<|end_header_id|>\n\n{_content(result)}<|eot_id|>"
 
 
-def _of_json(written: str, trigger: str = "") -> Outline:
+def _make_json_outline(written: str, trigger: str = "") -> Outline:
     """Return the outline of a call that is *written* with any arguments."""
-    return Outline(around(written, Arguments(), spaced_json(ANY)), between="", trigger=trigger)
+    return Outline(
+        split_around(written, Arguments(), spaced_json(ANY)), between="", trigger=trigger
+    )
 
 
-def _in_header(call: ToolCall) -> str:
+def _check_name(call: ToolCall) -> str:
     """Return the name of *call*; raise `UsageError` for one that a header cannot hold."""
     if _NAME.fullmatch(call.name) is None or call.name in _NO_TOOLS:
-        raise UsageError(f"no header can hold the name {call.name!r}")
+        raise UsageError(f"{call.name!r} cannot be the name of a tool in a header")
     return call.name
 
 
-def _shown(result: ToolResult) -> str:
+def _content(result: ToolResult) -> str:
     return result.content if isinstance(result.content, str) else spaced_json(result.content)
 
 
-def _raw(value: Any) -> str:
+def _write_value(value: Any) -> str:
     return value if isinstance(value, str) else spaced_json(value)
 
 
@@ -213,15 +238,20 @@ def _invocation(name: str, written: str) -> str:
     return f"<|start|>assistant to={name}<|message|>{section}"
 
 
-def _invoked(call: ToolCall) -> str:
+def _write_invocation(call: ToolCall) -> str:
     slots = ((_raw_slot(key), value) for key, value in call.arguments.items())
-    written = "".join(f"{slot.before}{_raw(value)}{slot.after}" for slot, value in slots)
-    return _invocation(_in_header(call), written)
+    written = "".join(f"{slot.before}{_write_value(value)}{slot.after}" for slot, value in slots)
+    return _invocation(_check_name(call), written)
 
 
 def _raw_slot(key: str, kind: str = "string") -> Slot:
     del kind
-    return slot_of(f'<atem:parameter name="{key}">{PLACE}{_RAW_END}>\n', _RAW_MARKS)
+    return make_slot(f'<atem:parameter name="{key}">{PLACE}{_RAW_END}>\n', _RAW_MARKS)
+
+
+def _encode(text: str) -> str:
+    """Write *text* as an attribute of Kimi K3; its reader decodes no other entities."""
+    return text.replace("&", "&amp;").replace('"', "&quot;")
 
 
 def _channel(calls: str) -> str:
@@ -231,27 +261,27 @@ def _channel(calls: str) -> str:
 
 def _call(name: str, at: int, written: str) -> str:
     """Write the call *at* this place in its channel, with its arguments *written*."""
-    head = f'<|open|>call tool="{encoded(name)}" index="{at}"<|sep|>'
+    head = f'<|open|>call tool="{_encode(name)}" index="{at}"<|sep|>'
     return f"{head}{written}{closing('call')}"
 
 
-def _counted(call: ToolCall, at: int) -> str:
+def _write_numbered_call(call: ToolCall, at: int) -> str:
     written = "".join(_typed_argument(*item) for item in call.arguments.items())
     return _call(call.name, at, written)
 
 
 def _typed_argument(key: str, value: Any) -> str:
-    slot = _typed_slot(key, _type_of(value))
-    return f"{slot.before}{_raw(value)}{slot.after}"
+    slot = _typed_slot(key, _find_type(value))
+    return f"{slot.before}{_write_value(value)}{slot.after}"
 
 
 def _typed_slot(key: str, kind: str) -> Slot:
     kind = "number" if kind == "integer" else kind
-    head = f'<|open|>argument key="{encoded(key)}" type="{kind}"<|sep|>'
-    return slot_of(f"{head}{PLACE}{_ARGUMENT_END}", _ARGUMENT_MARKS)
+    head = f'<|open|>argument key="{_encode(key)}" type="{kind}"<|sep|>'
+    return make_slot(f"{head}{PLACE}{_ARGUMENT_END}", _ARGUMENT_MARKS)
 
 
-def _type_of(value: Any) -> str:
+def _find_type(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -277,8 +307,9 @@ with the arguments, like this:
 
 {example}
 
-Keep every mark of it. Write strict JSON: keys and texts in double quotes; inside a text a quote \
-is \\" and a new line is \\n. For several calls, write one message for each.
+Keep all markers. """
+    + STRICT_JSON
+    + """ For several calls, write one message for each.
 """
     + TAIL
 )
@@ -286,13 +317,14 @@ is \\" and a new line is \\n. For several calls, write one message for each.
 _JSON_BLOCK: Final = (
     HEAD
     + """\
-To call a tool, write a block that invokes it. The tool's name stands before its mark; behind it \
-stands one JSON object with the name and, as `args`, the arguments, like this:
+To call a tool, write a block that invokes it. The tool's name is before the marker; after it \
+is one JSON object with the name and, as `args`, the arguments, like this:
 
 {example}
 
-Keep every mark of it. Write strict JSON: keys and texts in double quotes; inside a text a quote \
-is \\" and a new line is \\n. For several calls, write one block for each.
+Keep all markers. """
+    + STRICT_JSON
+    + """ For several calls, write one block for each.
 """
     + TAIL
 )
@@ -300,14 +332,14 @@ is \\" and a new line is \\n. For several calls, write one block for each.
 _RAW_CALLS: Final = (
     HEAD
     + """\
-To call a tool, write its name and each of its arguments as in this example, and keep every mark \
-of it:
+To call a tool, write its name and each of its arguments as in this example, with all of its \
+markers:
 
 {example}
 
-A text stands between its marks as it is, with its quotes and its new lines: escape nothing. Write \
-numbers, true, false, null, lists and objects as JSON. For several calls, repeat all of it, one \
-after the other.
+Write strings between their markers exactly as they are, with quotes and newlines: escape nothing. \
+Write numbers, true, false, null, lists and objects as JSON. For several calls, repeat all of it, \
+one after the other.
 """
     + TAIL
 )
@@ -315,14 +347,15 @@ after the other.
 _RECIPIENT: Final = (
     HEAD
     + """\
-Whatever you write has a recipient: `>>>`, a name, and a new line. What is for the user goes to \
-`all`. To call a tool, write to it: its name, and on the next line one JSON object with the \
+Every message has a recipient: `>>>`, a name and a newline. Messages for the user go to `all`. \
+To call a tool, write a message to it: its name, and on the next line one JSON object with the \
 arguments, like this:
 
 {example}
 
-Write strict JSON: keys and texts in double quotes; inside a text a quote is \\" and a new line is \
-\\n. For several calls, repeat that for each.
+"""
+    + STRICT_JSON
+    + """ For several calls, repeat this for each.
 """
     + TAIL
 )
@@ -333,6 +366,15 @@ HARMONY: Final[Format] = Format(
     calls=HarmonyCalls(),
     prompt=_JSON_MESSAGE,
     reasoning=None,
+    wrappers=(*WRAPPERS, *FILLERS),
+)
+
+BEAM: Final[Format] = Format(
+    name="beam",
+    calls=BeamCalls(),
+    prompt=_RAW_CALLS,
+    reasoning=None,
+    wrappers=(*WRAPPERS, *FILLERS),
 )
 
 INKLING: Final[Format] = Format(
@@ -349,7 +391,7 @@ KIMI_K3: Final[Format] = Format(
     calls=XTMLCalls(),
     prompt=_RAW_CALLS,
     reasoning=None,
-    tools=listed_in("```json\n{tools}\n```"),
+    tools=tools_as_list("```json\n{tools}\n```"),
 )
 
 MUSE_GLIMMER: Final[Format] = Format(
@@ -358,7 +400,7 @@ MUSE_GLIMMER: Final[Format] = Format(
     calls=ATEMCalls(),
     prompt=_RAW_CALLS,
     reasoning=None,
-    tools=lines_in("{tools}", typed=False),
+    tools=tools_as_lines("{tools}", typed=False),
 )
 
 FUNCTIONARY_V3_2: Final[Format] = Format(
@@ -368,4 +410,11 @@ FUNCTIONARY_V3_2: Final[Format] = Format(
     prompt=_RECIPIENT,
 )
 
-FORMATS: Final[tuple[Format, ...]] = (HARMONY, INKLING, KIMI_K3, MUSE_GLIMMER, FUNCTIONARY_V3_2)
+FORMATS: Final[tuple[Format, ...]] = (
+    HARMONY,
+    BEAM,
+    INKLING,
+    KIMI_K3,
+    MUSE_GLIMMER,
+    FUNCTIONARY_V3_2,
+)

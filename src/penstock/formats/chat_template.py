@@ -1,12 +1,12 @@
-"""Which format a chat template writes calls in, and how it marks reasoning.
+"""Recognise the format and the reasoning style of a chat template.
 
-The strategy: not to look for markers, but to read. A call that the template has written is read
-with every format that there is; one that gives the very call back, and leaves no text, is the
-template's. Of several, that one counts which also reads two calls, and writes the call most like
-the template. Thoughts are read in the same way.
+Strategy: parse instead of searching for markers. The template renders a message with a call, and
+every known format parses it; a format that returns the same call and leaves no text is a candidate.
+Of several candidates the one wins that also reads two calls, and that renders the call most like
+the template. Reasoning is recognised in the same way.
 
-Some templates write no calls at all, but tell the model how to: then the format counts whose call
-begins as the prompt says, if it says so only where there are tools.
+Some templates render no calls but instruct the model how to write them. Then the format wins whose
+calls begin like the example in the prompt, if that text appears only when there are tools.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.formats.base import Format, message_of
+from penstock.formats.base import Format, build_message
 from penstock.formats.jinja_sandbox import RunawayError, Sandbox
 from penstock.formats.json_calls import json_mix
 from penstock.formats.model_names import UNKNOWN, ModelFormat
@@ -33,16 +33,14 @@ from penstock.messages import AssistantMessage, ToolCall
 from penstock.parsing import Reasoning
 from penstock.tools import Tool, read_tools
 
-# The small conversation that a chat template is tried with, and what becomes of it.
-#
-# Its words are such as no template has of its own, so they are found again in what was written.
-# The same things are said in several ways, because templates are particular: some want
-# arguments as an object and some as JSON text, some want ids of nine characters, some take the
-# name from the id, and some look at the content of a message that has none.
+# The conversation that a template is tried with. Its words occur in no template, so they can be
+# found in the output. It exists in several wordings, because templates differ: some want arguments
+# as an object and some as JSON text, Mistral's want ids of nine characters, Kimi's take the name
+# from the id, and some fail on a message without content.
 
 
 MAX_ANSWER: Final = 4_096
-"""How long an answer may be to be looked at: two calls and a thought need some hundreds."""
+"""The longest excerpt that is parsed: two calls and reasoning need some hundred characters."""
 
 QUESTION: Final = "Qxhow deep is the harbourxQ"
 WORDS: Final = "Zwseven fathoms at low waterwZ"
@@ -88,30 +86,27 @@ _TOOLS: Final = [
 TOOLS: Final[list[Tool]] = read_tools(_TOOLS)
 
 _SURROUNDINGS: Final = {"functions": _json.encode(_TOOLS).decode(), "datetime": "2024-01-01"}
-"""What some older templates ask for."""
+"""Variables of some older templates."""
 
 _IDS: Final = ("lead00001", "lamp00002")
 
 
 class Wording(Struct, frozen=True):
-    """How calls are said: arguments as text or as objects, ids with the name in them, no content.
-
-    It says the same to any template that does not ask.
-    """
+    """One way to give calls to a template: arguments as text, ids with the name, no content."""
 
     as_text: bool = False
     named_ids: bool = False
     without_content: bool = False
 
     def calls(self, count: int) -> list[ToolCall]:
-        """Return the first *count* calls, with their ids."""
+        """Return the first *count* calls with ids."""
         return [
             ToolCall(self._id(number), call.name, call.arguments)
             for number, call in enumerate(CALLS[:count])
         ]
 
     def answer(self, count: int, **more: Any) -> dict[str, Any]:
-        """Return the message that calls *count* tools."""
+        """Return a message with *count* calls."""
         content = None if self.without_content else ""
         calls = [
             {
@@ -136,17 +131,17 @@ WORDINGS: Final = tuple(
     for named_ids in (False, True)
     for as_text in (False, True)
 )
-"""Every way to say it, the plainest first."""
+"""All wordings, the most common first."""
 
 PLAIN: Final = {"role": "assistant", "content": WORDS}
 THINKING: Final = {"reasoning_content": THOUGHT, "reasoning": THOUGHT, "thinking": THOUGHT}
-"""A thought, under each of the names that templates look for."""
+"""Reasoning, under each key that templates use."""
 
 
 class TemplateChat:
-    """A conversation that a template writes.
+    """A conversation rendered by a template.
 
-    *prompt* is what a model is given, and *plain* what has become of it when it answered.
+    *prompt* is the prompt for a response, *plain* the same conversation with a plain response.
     """
 
     def __init__(self, source: str, variables: dict[str, Any]) -> None:
@@ -158,7 +153,7 @@ class TemplateChat:
         self.plain = self.write(PLAIN)
 
     def write(self, answer: dict[str, Any] | None = None, **more: Any) -> str:
-        """Write the question and *answer*; empty where the template refuses them."""
+        """Render the question and *answer*; return "" if the template fails."""
         if self._template is None:
             return ""
         messages = [{"role": "user", "content": QUESTION}, *([answer] if answer else [])]
@@ -166,14 +161,14 @@ class TemplateChat:
         try:
             return self._sandbox.write(self._template, self._size, deepcopy(given))
         except (RunawayError, RecursionError, MemoryError):
-            self._template = None  # It would only do so again.
-        except Exception:  # noqa: BLE001, S110 - whatever a stranger's template raises
+            self._template = None  # It would fail again.
+        except Exception:  # noqa: BLE001, S110 - an untrusted template may raise anything
             pass
         return ""
 
     @property
     def opening(self) -> str:
-        """What the prompt ends with, after all that was said."""
+        """The end of the prompt, after the last message."""
         before = self.write()
         if before and before != self.prompt and self.prompt.startswith(before):
             return self.prompt[len(before) :]
@@ -182,17 +177,17 @@ class TemplateChat:
     def _load(self, source: str) -> Template | None:
         try:
             return self._sandbox.load(source)
-        except Exception:  # noqa: BLE001 - whatever is wrong with a stranger's template
+        except Exception:  # noqa: BLE001 - an untrusted template may be broken in any way
             return None
 
     def answers_in(self, written: str) -> Iterator[Excerpt]:
-        """Find the answer in *written*; where it begins and ends is tried, the likeliest first."""
+        """Yield possible excerpts of the answer in *written*, the most likely first."""
         if QUESTION not in written:
             return
         starts = (self._start_in(written, self.prompt), self._start_in(written, self.plain))
         for start in dict.fromkeys(starts):
             header = written[:start].rpartition(QUESTION)[2]
-            # Where a thought is omitted that the prompt opens, its end may still be written.
+            # A template that omits reasoning which the prompt opens may still write its end.
             headers = (header, self.prompt.rpartition(QUESTION)[2], header + "<think>")
             for end in self._ends_in(written, start):
                 if end - start <= MAX_ANSWER:
@@ -200,23 +195,23 @@ class TemplateChat:
                         yield Excerpt(before, written[start:end], written[end:])
 
     def marks_in(self, written: str) -> tuple[str, str]:
-        """Return what stands around the thought in *written*, and not in an answer without one."""
-        before, _, behind = written.partition(THOUGHT)
+        """Return the text around the reasoning in *written* that *plain* does not have."""
+        before, _, after = written.partition(THOUGHT)
         start = before[self._start_in(before, self.plain) :]
-        return start.strip(), behind.partition(WORDS)[0].strip()
+        return start.strip(), after.partition(WORDS)[0].strip()
 
     def _start_in(self, written: str, other: str) -> int:
-        """Return where the answer begins: what comes before it is in *other*, too."""
+        """Return where the answer begins: *other* shares the text before it."""
         start = _shared(written, other)
-        if start < min(len(written), len(other)):  # Markers may begin alike: take none apart.
+        if start < min(len(written), len(other)):  # Do not split markers with a common prefix.
             start -= _size_of_half_marker(written, start)
         return max(start, written.find(QUESTION) + len(QUESTION))
 
     def _ends_in(self, written: str, start: int) -> list[int]:
-        """List where the answer may end: before what follows any answer, or before a marker."""
+        """Return where the answer may end: before the end of turn, or before a marker."""
         tail = self.plain.rpartition(WORDS)[2]
         first = len(written) - min(_shared(written[::-1], tail[::-1]), len(written) - start)
-        if _size_of_half_marker(written, first):  # Markers may end alike, too.
+        if _size_of_half_marker(written, first):  # Do not split markers with a common suffix.
             found = _MARKER_END.search(written, first)
             first = len(written) if found is None else found.end()
         marks = [found.start() for found in _MARKER.finditer(written, first)]
@@ -225,7 +220,7 @@ class TemplateChat:
 
 
 class Excerpt(Struct, frozen=True):
-    """An answer as a template writes it: *text*, what comes before it, and what after."""
+    """The *text* of an answer, and the rendered text before and after it."""
 
     header: str
     text: str
@@ -239,19 +234,19 @@ _MARKER: Final = re.compile(r"<[^<>\s]*>|\[[^\[\]\s]*\]")
 
 
 def _json_text(arguments: dict[str, Any]) -> str:
-    """Write JSON with the spaces that templates put into it."""
+    """Write JSON with the spaces that templates expect."""
     pairs = (f'"{key}": {_json.encode(value).decode()}' for key, value in arguments.items())
     return "{" + ", ".join(pairs) + "}"
 
 
 def _size_of_half_marker(text: str, end: int) -> int:
-    """Return how much of a marker like ``<think>`` or ``[THINK]`` has come where *text* is cut."""
+    """Return the size of a cut marker like ``<thi`` before *end*, or 0."""
     found = _HALF_MARKER.search(text, max(0, end - _MAX_MARKER), end)
     return 0 if found is None else end - found.start()
 
 
 def _shared(one: str, other: str) -> int:
-    """Return how many characters *one* and *other* begin with alike."""
+    """Return the length of the common prefix of *one* and *other*."""
     size = min(len(one), len(other))
     return next((at for at in range(size) if one[at] != other[at]), size)
 
@@ -260,21 +255,21 @@ _CANDIDATES: Final = sorted(
     (known for known in BUILT_IN if known.name not in (UNKNOWN, NONE.name)),
     key=lambda known: not known.models,
 )
-"""Formats to try: first those that some model was trained on."""
+"""Formats to try: first those that models were trained on."""
 
 
 def recognise(
     source: str, *, bos_token: str = "", eos_token: str = "", thinking: bool | None = None
 ) -> ModelFormat:
-    """Return what the model writes whose chat template is *source*."""
+    """Return the format of the model whose chat template is *source*."""
     variables: dict[str, object] = {"bos_token": bos_token, "eos_token": eos_token}
     if thinking is not None:
         variables |= {"enable_thinking": thinking, "thinking": thinking}
     chat = TemplateChat(source, variables)
-    found = _written_in(chat) or _announced_in(chat)
+    found = _find_rendered(chat) or _find_announced(chat)
     known = NONE if found is None else found
-    style = _style_of(chat, known)
-    suffix = _suffix_of(chat, known, style)
+    style = _find_reasoning(chat, known)
+    suffix = _prompt_suffix(chat, known, style)
     if found is None:
         return ModelFormat(UNKNOWN, style, suffix)
     name = found.name if found in BUILT_IN else found
@@ -282,7 +277,7 @@ def recognise(
 
 
 class _Sample(Struct, frozen=True):
-    """Calls that a template has written: one, and two where it agreed to that."""
+    """Calls rendered by a template: one, and two if the template allows it."""
 
     wording: Wording
     one: list[Excerpt]
@@ -293,14 +288,14 @@ def _samples(chat: TemplateChat) -> Iterator[_Sample]:
     seen = {""}
     for wording in WORDINGS:
         one = chat.write(wording.answer(1))
-        if one not in seen:  # Most templates write the same for any wording.
+        if one not in seen:  # Most templates render all wordings alike.
             seen.add(one)
             two = chat.write(wording.answer(2))
             yield _Sample(wording, [*chat.answers_in(one)], [*chat.answers_in(two)])
 
 
-def _written_in(chat: TemplateChat) -> Format | None:
-    """Find the format that *chat* writes calls in."""
+def _find_rendered(chat: TemplateChat) -> Format | None:
+    """Return the format in which *chat* renders calls."""
     samples = [*_samples(chat)]
     for sample in samples:
         for excerpt in sample.one:
@@ -313,7 +308,7 @@ def _written_in(chat: TemplateChat) -> Format | None:
 
 
 def _fitness(known: Format, excerpt: Excerpt, sample: _Sample) -> tuple[bool, int]:
-    """Return how well *known* fits: whether it reads two calls, how alike it writes one."""
+    """Return how well *known* fits: whether it reads two calls, how similarly it renders one."""
     reads_two = any(_reads(known, both, sample.wording.calls(2)) for both in sample.two)
     own = _rendered(known, sample.wording.calls(1)[0])
     likeness = _likeness(own.strip(), excerpt.text.strip())
@@ -321,11 +316,8 @@ def _fitness(known: Format, excerpt: Excerpt, sample: _Sample) -> tuple[bool, in
 
 
 def _likeness(one: str, other: str) -> int:
-    """Count what *one* and *other* have alike at either end; none are more alike than equals."""
-    size = min(len(one), len(other))
-    before = next((at for at in range(size) if one[at] != other[at]), size)
-    behind = next((at for at in range(size) if one[-1 - at] != other[-1 - at]), size)
-    return before + behind + (one == other)
+    """Return the size of the common prefix and suffix of *one* and *other*, plus 1 if equal."""
+    return _shared(one, other) + _shared(one[::-1], other[::-1]) + (one == other)
 
 
 def _rendered(known: Format, call: ToolCall) -> str:
@@ -336,7 +328,7 @@ def _rendered(known: Format, call: ToolCall) -> str:
 
 
 def _between_markers(sample: _Sample) -> Format | None:
-    """Make a format of calls in JSON whose markers are whatever stands around it."""
+    """Make a format whose markers are the text around the JSON of a call."""
     if not sample.one:
         return None
     excerpt = sample.one[0]
@@ -345,31 +337,31 @@ def _between_markers(sample: _Sample) -> Format | None:
     ends = [at + 1 for at, char in enumerate(text) if char in "}]"][-_MAX_TRIES:]
     for start in starts:
         for end in reversed(ends):
-            before, behind = text[:start].strip(), text[end:].strip() or excerpt.tail.strip()
-            if 0 < len(before) <= _MAX_MARKER and 0 < len(behind) <= _MAX_MARKER and end > start:
-                made = json_mix(before, behind)
+            before, after = text[:start].strip(), text[end:].strip() or excerpt.tail.strip()
+            if 0 < len(before) <= _MAX_MARKER and 0 < len(after) <= _MAX_MARKER and end > start:
+                made = json_mix(before, after)
                 if _reads(made, excerpt, sample.wording.calls(1)):
                     return made
     return None
 
 
-def _announced_in(chat: TemplateChat) -> Format | None:
-    """Find the format that the prompt tells the model to call in."""
-    said = _squeezed(chat.prompt)
-    said_anyway = _squeezed(chat.write(add_generation_prompt=True, tools=None))
+def _find_announced(chat: TemplateChat) -> Format | None:
+    """Return the format that the prompt instructs the model to use."""
+    prompt = _squeezed(chat.prompt)
+    without_tools = _squeezed(chat.write(add_generation_prompt=True, tools=None))
     found = [
         (len(beginning), -number)
         for number, known in enumerate(_CANDIDATES)
-        for beginning in _beginnings_of(known)
-        if beginning in said and beginning not in said_anyway
+        for beginning in _call_beginnings(known)
+        if beginning in prompt and beginning not in without_tools
     ]
     return _CANDIDATES[-max(found)[1]] if found else None
 
 
-def _beginnings_of(known: Format) -> list[str]:
-    """List how a call of *known* begins: up to the name of the tool, and only its marker."""
+def _call_beginnings(known: Format) -> list[str]:
+    """Return how a call of *known* begins: up to the name of the tool, and the marker alone."""
     before = _rendered(known, CALLS[0]).partition(CALLS[0].name)[0]
-    beginnings = [_squeezed(before).rstrip('"'), *_starts_of(known)[:1]]
+    beginnings = [_squeezed(before).rstrip('"'), *_start_markers(known)[:1]]
     return [text for text in beginnings if len(text) >= _MIN_MARKER and text[0] in "<["]
 
 
@@ -377,8 +369,8 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _style_of(chat: TemplateChat, known: Format) -> str | Reasoning | None:
-    """Find how reasoning are marked; None where the format's own way will do, or nobody knows."""
+def _find_reasoning(chat: TemplateChat, known: Format) -> str | Reasoning | None:
+    """Return the reasoning style; None if it is the format's own, or if there is no reasoning."""
     for answer in (PLAIN, *(wording.answer(1) for wording in WORDINGS)):
         written = chat.write({**answer, **THINKING})
         if THOUGHT in written:
@@ -391,21 +383,21 @@ def _style_of(chat: TemplateChat, known: Format) -> str | Reasoning | None:
 
 
 def _up_to_words(excerpt: Excerpt) -> Excerpt:
-    before, words, behind = excerpt.text.partition(WORDS)
-    return Excerpt(excerpt.header, before + words, behind + excerpt.tail)
+    before, words, after = excerpt.text.partition(WORDS)
+    return Excerpt(excerpt.header, before + words, after + excerpt.tail)
 
 
 def _marked(chat: TemplateChat, written: str) -> Iterator[Reasoning]:
-    """Make a style of whatever stands around the thought."""
+    """Make a style of the text around the reasoning."""
     start, end = chat.marks_in(written)
     if 0 < len(start) <= _MAX_MARKER and 0 < len(end) <= _MAX_MARKER:
         yield Reasoning("template", (start,), (end,))
 
 
-def _suffix_of(chat: TemplateChat, known: Format, style: str | Reasoning | None) -> str:
-    """Return what the prompt ends with, as far as it says how the answer begins."""
+def _prompt_suffix(chat: TemplateChat, known: Format, style: str | Reasoning | None) -> str:
+    """Return the end of the prompt, as far as it decides how the response begins."""
     opening = chat.opening
-    if hasattr(known.calls.syntax(TOOLS), "opened_in"):  # It begins with half a header.
+    if known.calls.syntax(TOOLS).has_headers:  # It begins with half a header.
         return opening
     reasoning = STYLES[style] if isinstance(style, str) else style or known.usual_reasoning
     starts = ("<think>", *(reasoning.starts if reasoning is not None else ()))
@@ -416,29 +408,30 @@ def _suffix_of(chat: TemplateChat, known: Format, style: str | Reasoning | None)
 def _reads(known: Format, excerpt: Excerpt, calls: Iterable[ToolCall]) -> bool:
     """Return whether *known* reads *excerpt* as *calls* and nothing else."""
     before = excerpt.header + excerpt.text
-    if CALLS[0].name not in excerpt.text or not any(map(before.__contains__, _starts_of(known))):
+    starts = _start_markers(known)
+    if CALLS[0].name not in excerpt.text or not any(map(before.__contains__, starts)):
         return False
     message = _read(known, None, excerpt)
-    said = [(call.name, call.arguments) for call in message.tool_calls if call.complete]
+    found = [(call.name, call.arguments) for call in message.tool_calls if call.complete]
     rest = message.text + message.thinking
-    return said == [(call.name, call.arguments) for call in calls] and not rest.strip()
+    return found == [(call.name, call.arguments) for call in calls] and not rest.strip()
 
 
 @cache
-def _starts_of(known: Format) -> tuple[str, ...]:
+def _start_markers(known: Format) -> tuple[str, ...]:
     return known.calls.syntax(TOOLS).starts
 
 
 def _thinks(known: Format, style: Reasoning | None, excerpt: Excerpt) -> bool:
-    """Return whether *excerpt* is read as the thought, and something else after it."""
+    """Return whether *excerpt* parses as the reasoning, followed by text or calls."""
     message = _read(known, style, excerpt)
-    is_said = message.text.strip() == WORDS or (message.tool_calls and not message.text.strip())
-    return message.thinking.strip() == THOUGHT and bool(is_said)
+    answers = message.text.strip() == WORDS or (message.tool_calls and not message.text.strip())
+    return message.thinking.strip() == THOUGHT and bool(answers)
 
 
 def _read(known: Format, style: Reasoning | None, excerpt: Excerpt) -> AssistantMessage:
     parser = known.parser(TOOLS, reasoning=style, prompt_suffix=excerpt.header)
-    return message_of([*parser.feed(excerpt.text), *parser.finish(cut=False)])
+    return build_message([*parser.feed(excerpt.text), *parser.finish(cut=False)])
 
 
 _MAX_TRIES: Final = 8

@@ -1,30 +1,31 @@
 """Several call styles read together: the earliest marker wins, and a tie goes to the first style.
 
-Where the marker of one style begins another's (``[`` of JSON, ``[[SEG_START``) only the shorter one
-is looked for, since no cut of the text may change what is found; the styles then take turns at what
-follows. A style that finds no call there leaves the place to the next one.
+Where the marker of one style is a prefix of another's (``[`` of JSON, ``[[SEG_START``) only the
+shorter one is looked for, so that the cut of the text does not matter; then the readers of these
+styles are tried in turn.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from penstock.errors import ParseError, UsageError
+from penstock.errors import UsageError
 from penstock.formats.base import CallStyle, Format, Outlined, render_together
-from penstock.formats.grammar import Outline
+from penstock.grammar import Outline
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import BodyReader, CallSink, Channel, OpenString, Scanner, Syntax, Verdict
 from penstock.tools import Tool
 
 MAX_TURN: Final = 1024
-"""How much text a style may have read and still leave it to the next: more is its own."""
+"""How much text a reader may have read before it is too late to try the next one."""
 
 
 class MixedCalls(Struct, frozen=True):
-    """Calls in any of *styles*; the first one is also how they are written."""
+    """Calls in any of *styles*; they are written in the first."""
 
     styles: tuple[CallStyle, ...]
 
@@ -56,7 +57,7 @@ class MixedCalls(Struct, frozen=True):
         return self.styles[0].render_result(result)
 
     def _first(self, write: Callable[[CallStyle], str]) -> str:
-        """Return what *write* writes in the first style that does not refuse."""
+        """Return the result of *write* for the first style that does not refuse."""
         refusal = UsageError("there is no style to write a call in")
         for style in self.styles:
             try:
@@ -67,9 +68,9 @@ class MixedCalls(Struct, frozen=True):
 
 
 def mixed(name: str, *formats: Format) -> Format:
-    """Make the format that reads the calls of all *formats*, and writes those of the first."""
+    """Return a format that reads the calls of all *formats* and writes those of the first."""
     if not formats:
-        raise UsageError("a mix needs a format")
+        raise UsageError("mixed() needs at least one format")
     first = formats[0]
     styles = tuple(one.calls for one in formats)
     calls = MixedCalls(styles)
@@ -77,24 +78,28 @@ def mixed(name: str, *formats: Format) -> Format:
 
 
 class _Candidate(Struct, frozen=True):
-    """A syntax that may have a call where its own *start* stands."""
+    """A syntax, and its *start* that may be here."""
 
     syntax: Syntax
     start: str
 
     def begins(self, text: str) -> bool | None:
-        """Return whether *text* begins with the start; None where only more text can tell."""
-        # Beyond ASCII `lower` may change a letter into one of ours.
-        said = text.lower() if self.syntax.folds and text.isascii() else text
-        if said.startswith(self.start):
+        """Return whether *text* begins with the start; None if more text is needed."""
+        # Beyond ASCII `lower` may change a letter into an ASCII one.
+        folded = text.lower() if self.syntax.folds and text.isascii() else text
+        if folded.startswith(self.start):
             return True
-        return None if self.start.startswith(said) else False
+        return None if self.start.startswith(folded) else False
 
 
-class MixedSyntax:
-    """The starts of several syntaxes, and for each the syntaxes that may have a call there."""
+class MixedSyntax(Syntax):
+    """The starts of several syntaxes, and for each the syntaxes that have it."""
+
+    folds: bool = False
+    starts: tuple[str, ...] = ()
 
     def __init__(self, syntaxes: Sequence[Syntax]) -> None:
+        self._syntaxes = syntaxes
         self.folds = any(syntax.folds for syntax in syntaxes)
         own = [_Candidate(syntax, start) for syntax in syntaxes for start in syntax.starts]
         folded = {self._folded(candidate.start) for candidate in own}
@@ -109,82 +114,82 @@ class MixedSyntax:
             for start in shortest
         }
 
-    def body(self, marker: str) -> BodyReader:
-        """Return a reader for what follows *marker*.
+    def copy(self) -> MixedSyntax:
+        """Return a syntax for another response: itself, if no part of it has state."""
+        copies = [syntax.copy() for syntax in self._syntaxes]
+        is_same = all(map(operator.is_, copies, self._syntaxes))
+        return self if is_same else MixedSyntax(copies)
 
-        That of the one syntax that has it, or turns.
-        """
+    def body(self, marker: str) -> BodyReader:
+        """Return the reader of the only syntax with *marker*, or one that tries several."""
         candidates = self._candidates[self._folded(marker)]
         if len(candidates) == 1 and candidates[0].begins(marker):
             return candidates[0].syntax.body(marker)
-        return Turns(marker, candidates)
+        return AlternatingReader(marker, candidates)
 
     def _folded(self, text: str) -> str:
         return text.lower() if self.folds else text
 
 
-class Turns:
-    """Lets several readers try what follows one marker, each where the one before found no call."""
+class AlternatingReader(BodyReader):
+    """Tries several readers after one marker, each where the one before found no call."""
 
     def __init__(self, marker: str, candidates: Sequence[_Candidate]) -> None:
-        self.error: str | ParseError = ""
-        self.end = ""
         self._marker = marker
         self._candidates = candidates
         self._turn = 0
-        self._body: BodyReader | None = None  # whose turn it is
-        self._refusal = Verdict.NOT_A_CALL  # the gravest so far
+        self._body: BodyReader | None = None  # that is being tried
+        self._refusal = Verdict.NOT_A_CALL  # the worst so far
 
     @property
     def enters(self) -> Channel | None:
-        """The channel that the reader opened whose turn it is."""
-        return getattr(self._body, "enters", None)
+        """The channel that the current reader opens."""
+        return None if self._body is None else self._body.enters
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Let the readers read, one after the other, until one continues or has a call."""
+        """Try the readers, one after the other, until one continues or has a call."""
         while self._turn < len(self._candidates):
-            verdict = self._read_turn(scanner, calls)
+            verdict = self._read_current(scanner, calls)
             if verdict is not None:
                 return verdict
         return self._refusal
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Say that the text has ended, to every reader that still has its turn."""
+        """Handle the end of the text, for every reader that is left."""
         while True:
             body = self._body
             last = Verdict.NOT_A_CALL if body is None else body.finish(scanner, calls)
-            verdict = self._judged(last, scanner, calls) or self.read(scanner, calls)
+            verdict = self._check_verdict(last, scanner, calls) or self.read(scanner, calls)
             if verdict is not Verdict.MORE:
                 return verdict
 
-    def run(self) -> OpenString | None:
-        """Return the string that streams just now, if there is one."""
-        return None if self._body is None else self._body.run()
+    def open_string(self) -> OpenString | None:
+        """Return the string that is streaming, if there is one."""
+        return None if self._body is None else self._body.open_string()
 
     def open_text(self) -> str | None:
-        """Return what has gone out of the string that streams just now."""
-        give: Callable[[], str | None] | None = getattr(self._body, "open_text", None)
-        return None if give is None else give()
+        """Return the text that was emitted of the streaming string."""
+        return None if self._body is None else self._body.open_text()
 
-    def _read_turn(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Let the reader whose turn it is read on; None tells that it had its turn."""
+    def _read_current(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Continue the current reader; None means that it found no call."""
         if self._body is None:
             candidate = self._candidates[self._turn]
             longest = len(candidate.start) - len(self._marker)
-            start = self._marker + scanner.text[scanner.at : scanner.at + longest]
+            start = self._marker + scanner.peek(longest)
             begins = candidate.begins(start)
             if begins is None:
                 return Verdict.MORE
             if not begins:
-                return self._judged(Verdict.NOT_A_CALL, scanner, calls)
-            scanner.at += longest
+                return self._check_verdict(Verdict.NOT_A_CALL, scanner, calls)
+            scanner.skip(longest)
             self._body = candidate.syntax.body(start)
-        return self._judged(self._body.read(scanner, calls), scanner, calls)
+        return self._check_verdict(self._body.read(scanner, calls), scanner, calls)
 
-    def _judged(self, verdict: Verdict, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        """Pass on a verdict, or give the next reader its turn and None."""
+    def _check_verdict(self, verdict: Verdict, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Return the verdict, or None after switching to the next reader."""
         if self._body is not None and not self._body.end.startswith(self._marker):
-            # A later end marker that begins as a call does could not be told from one.
+            # A later end marker with the prefix of a start could not be distinguished from one.
             self.end = self._body.end
         if verdict not in _REFUSALS:
             return verdict
@@ -199,7 +204,7 @@ class Turns:
         calls.drop()
         scanner.give_back()
         scanner.begin_call()
-        scanner.at += len(self._marker)
+        scanner.skip(len(self._marker))
         self._turn += 1
         self._body = None
         return None

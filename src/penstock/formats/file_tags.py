@@ -1,4 +1,4 @@
-"""Calls as a tag of their own each: files, patches and commands, their text exactly as it is."""
+"""Calls with a tag per tool: files, patches and commands, with their text exactly as it is."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import Outline, ParameterOutline, Slot
-from penstock.formats.grammar.outline import JSON_IN_XML
-from penstock.formats.grammar.text_without import ATTRIBUTE_LETTERS, Marks
 from penstock.formats.json_calls import as_json
-from penstock.formats.round_trip import checked_round_trip
+from penstock.formats.round_trip import require_round_trip
 from penstock.formats.tool_tag import render_result
+from penstock.grammar import Outline, ParameterOutline, Slot
+from penstock.grammar.outline import JSON_IN_XML
+from penstock.grammar.text_without import ATTRIBUTE_LETTERS, Marks
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.readers.sentinel import FILE_TOOLS, REQUIRED, FileTagReader
+from penstock.parsing.body import Syntax
+from penstock.readers.tagged.piped_tools import FILE_TOOLS, REQUIRED, FileTagReader
 from penstock.tools import Tool
 from penstock.values.rxml.writer import quote_attribute
 from penstock.values.schema import Schema
 
 
-class FileTags(Struct, frozen=True):
+class FileTags(Syntax, Struct, frozen=True):
     """``<write_file path="…">``, ``<edit_file path="…">`` and ``<run_bash>``, for tools *names*."""
 
     names: tuple[str, ...] = ()
@@ -44,7 +45,7 @@ class FileTags(Struct, frozen=True):
         return FileTags(tuple(name for name in FILE_TOOLS if name in names))
 
     def body(self, marker: str) -> FileTagReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         return FileTagReader(marker)
 
     def render_call(self, call: ToolCall) -> str:
@@ -52,14 +53,14 @@ class FileTags(Struct, frozen=True):
         tool = FILE_TOOLS.get(call.name.lower())
         content = call.arguments.get(tool.content) if tool is not None else None
         if tool is None or not isinstance(content, str):
-            raise UsageError(f"this format has no words for this call of {call.name!r}")
+            raise UsageError(f"this format cannot write this call of {call.name!r}")
         attributes = "".join(
             f" {key}={quote_attribute(_attribute(value), minimal=True)}"
             for key, value in call.arguments.items()
             if key != tool.content
         )
         name = call.name.lower()
-        return checked_round_trip(self, call, f"<{name}{attributes}>{content}</{name}>")
+        return require_round_trip(self, call, f"<{name}{attributes}>{content}</{name}>")
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
@@ -85,7 +86,7 @@ class FileTags(Struct, frozen=True):
 
 
 def _sample(schema: Schema) -> Any:
-    """Return a value that *schema* may accept, to see whether it can be written."""
+    """Return a value that *schema* may accept, to check whether it can be written."""
     return {"boolean": True, "integer": 1, "number": 1}.get(schema.wants or "", "text")
 
 
@@ -103,14 +104,14 @@ FILE_TAGS: Final[Format] = Format(
     calls=FileTags(),
     prompt=prompts.HEAD
     + """\
-The tools `write_file`, `edit_file` and `run_bash`, where they are among them, are called with a \
-tag of their own name. What is to be written, the patch or the command stands between the opening \
-and the closing tag, and every other argument is an attribute of the opening tag, like this:
+The tools `write_file`, `edit_file` and `run_bash`, if they are listed, are called with a tag of \
+the same name. The content, the patch or the command is between the opening and the closing tag, \
+and every other argument is an attribute of the opening tag, like this:
 
 {example}
 
-Between the tags write everything exactly as it is to be: nothing is escaped and nothing is \
-trimmed, so put no line break behind the opening tag that is not meant. The first closing tag of \
+Write the text between the tags exactly as it is: escape nothing, and add no line break after the \
+opening tag. The first closing tag of \
 that name ends the text. Put attributes in double quotes. For several calls, write one tag after \
 the other.
 """

@@ -1,36 +1,37 @@
-"""Calls that are spelled out, with marks of their own around texts: the newer Gemma models.
+"""Calls with delimited strings: Gemma 4 and FunctionGemma.
 
-A text is between two marks as it is, so that nothing in it needs an escape; a text that holds
-the mark itself cannot be written, and is refused.
+A call is ``call:NAME{key:value,…}``. Strings are verbatim between two delimiters such as ``<|"|>``,
+without escapes, so a string that contains the delimiter cannot be written and is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.grammar import ANY, Arguments, Outline, around, check_names
-from penstock.formats.grammar.outline import Notation
-from penstock.formats.grammar.text_without import RAW, Marks
 from penstock.formats.json_calls import as_json
 from penstock.formats.prompts import HEAD, TAIL
-from penstock.formats.round_trip import checked_round_trip
+from penstock.formats.round_trip import require_round_trip
+from penstock.grammar import ANY, Arguments, Outline, check_names, split_around
+from penstock.grammar.outline import Notation
+from penstock.grammar.text_without import RAW, Marks
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.readers.delimited import DelimitedReader, Delimiters
+from penstock.parsing.body import Syntax
+from penstock.readers.delimited import DelimitedReader, Delimiters
 from penstock.tools import Tool
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _VALUE: Final = "value"
-"""The key under which a result stands that is not an object."""
+"""The key of a result that is not an object."""
 
 
-class DelimitedCalls(Struct, frozen=True):
-    """``call:NAME{k:v,…}`` from *start* to *end*, with a *quote* on both sides of a text."""
+class DelimitedCalls(Syntax, Struct, frozen=True):
+    """``call:NAME{k:v,…}`` from *start* to *end*, with a *quote* on both sides of a string."""
 
     start: str
     end: str
@@ -38,30 +39,20 @@ class DelimitedCalls(Struct, frozen=True):
     result_start: str
     result_end: str
 
-    def syntax(self, tools: Iterable[Tool]) -> DelimitedCalls:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
-
     @property
     def starts(self) -> tuple[str, ...]:
-        """The one marker that opens a call."""
+        """The marker that starts a call."""
         return (self.start,)
 
-    @property
-    def folds(self) -> bool:
-        """Markers are matched as they are."""
-        return False
-
     def body(self, marker: str) -> DelimitedReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         del marker
         return DelimitedReader(Delimiters(self.start, self.end, self.quote))
 
     def render_call(self, call: ToolCall) -> str:
-        """Write *call*; raise `UsageError` for a text that holds the quote."""
+        """Write *call*; raise `UsageError` for a string that contains the quote."""
         arguments = _written(call.arguments, self.quote)
-        return checked_round_trip(self, call, f"{self.start}call:{call.name}{arguments}{self.end}")
+        return require_round_trip(self, call, f"{self.start}call:{call.name}{arguments}{self.end}")
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write *calls* with nothing between them."""
@@ -73,10 +64,10 @@ class DelimitedCalls(Struct, frozen=True):
         written = self.render_call(ToolCall("", tool.name, ANY))
         place = _written(ANY, self.quote)
         arguments = Arguments(self._notation())
-        return Outline(around(written, arguments, place), between="", trigger=self.start)
+        return Outline(split_around(written, arguments, place), between="", trigger=self.start)
 
     def _notation(self) -> Notation:
-        """Say how values are written, for a grammar."""
+        """Return the notation of values, for a grammar."""
         return Notation(
             "delimited",
             quote=self.quote,
@@ -88,20 +79,20 @@ class DelimitedCalls(Struct, frozen=True):
         )
 
     def render_result(self, result: ToolResult) -> str:
-        """Write a result; raise `UsageError` for a text that holds the quote."""
+        """Write a result; raise `UsageError` for a string that contains the quote."""
         content = result.content if isinstance(result.content, dict) else {_VALUE: result.content}
         written = _written(content, self.quote)
         return f"{self.result_start}response:{result.name}{written}{self.result_end}"
 
 
 class _Mark(str):
-    """Text that stands as it is between values."""
+    """Punctuation between values, which is not quoted."""
 
     __slots__ = ()
 
 
 def _written(value: Any, quote: str) -> str:
-    """Write *value*; what is inside of it waits in a list, so that it may be deep."""
+    """Write *value*, with a stack instead of recursion: it may nest deeper than Python recurses."""
     pieces: list[str] = []
     waiting = [value]
     while waiting:
@@ -123,7 +114,7 @@ def _members(members: dict[Any, Any], quote: str) -> list[Any]:
     parts: list[Any] = [_Mark("{")]
     for key, value in members.items():
         if not isinstance(key, str):
-            raise UsageError(f"a key is text, not {type(key).__name__}")
+            raise UsageError(f"a key must be a string, not {type(key).__name__}")
         parts += [_Mark(f"{_key(key, quote)}:"), value, _Mark(",")]
     return [*(parts[:-1] if members else parts), _Mark("}")]
 
@@ -141,19 +132,19 @@ def _items(items: list[Any]) -> list[Any]:
 
 def _quoted(text: str, quote: str) -> str:
     if quote in text:
-        raise UsageError(f"a text that holds {quote!r} cannot be written in this format")
+        raise UsageError(f"a string that contains {quote!r} cannot be written in this format")
     return f"{quote}{text}{quote}"
 
 
 _HOW: Final = """\
-To call a tool, write its name and its arguments as in this example, and keep every mark of it:
+To call a tool, write its name and its arguments as in this example, with all of its markers:
 
 {example}
 
-Put QUOTE right before and right behind every text. Between the two the text stands as it is, with \
-its quotes and its new lines: nothing is escaped, and QUOTE itself must not occur in it. Numbers, \
-true, false and null stand alone; a list is [1,2] and an object {key:1,other:2}, to any depth. For \
-several calls, repeat all of it, one after the other.
+Put QUOTE directly before and after every string. Write the string between them exactly as it is, \
+with quotes and newlines: escape nothing. It must not contain QUOTE itself. Numbers, \
+true, false and null have no quotes; a list is [1,2] and an object {key:1,other:2}, to any depth. \
+For several calls, repeat all of it, one after the other.
 """
 
 

@@ -1,21 +1,20 @@
-"""A Jinja environment in which a stranger's chat template can do little harm.
+"""A Jinja environment with resource limits, for untrusted chat templates.
 
-Jinja's own sandbox keeps a template away from Python's insides. It may change its own lists, as
-some do, and what it is given, so that is a copy. What the sandbox does not keep it from is running
-for ever and filling the memory; that is done here:
+Jinja's own sandbox keeps a template away from Python's internals. Templates may modify lists, also
+those they are given, so they get copies. Jinja limits neither time nor memory; this environment
+does:
 
-* each turn of a loop, each call, filter and sum is a step, and more where it handles much;
-* what a step makes (text, a list, a number) has a limit, whichever operator or filter made it, and
-  what could make far too much of little (a product, a width, ``replace``) is asked before;
-* a template, and what it writes, have a limit each; writing stops when it is reached.
+* each iteration of a loop, each call, filter and sum is a step; large operands cost more steps;
+* the result of a step (text, a list, a number) has a maximum size, and operations that make much
+  from little (a product, a width, ``replace``) are checked before they run;
+* the template and its output have a maximum length; rendering stops when it is exceeded.
 
-Comparisons, tests, slices and the arguments of calls are measured by what they look at: ``x in
-text`` costs as many steps as the text is long, and lists that hold each other many times over are
-larger than the limit.
+Comparisons, tests, slices and arguments of calls cost steps by the size of their operands: ``x in
+text`` costs as many steps as the text is long, and lists that contain each other many times exceed
+the maximum size.
 
-One step takes a bounded time and a template has a bounded number of them, so all of it ends: a
-hostile one may take a second and some hundred megabytes before it is given up. Not measured is what
-Jinja needs to compile a template.
+A step takes bounded time and a template has a bounded number of steps, so every template ends: a
+hostile one may take a second and some hundred megabytes. The cost of compiling is not measured.
 """
 
 from __future__ import annotations
@@ -34,35 +33,35 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import Namespace
 
 MAX_TEMPLATE: Final = 131_072
-"""How long a chat template may be, in characters: real ones stay below a third of it."""
+"""The maximum length of a template in characters: real ones stay below a third of it."""
 
 MAX_STEPS: Final = 20_000
-"""How many steps a template may take: real ones take some hundreds."""
+"""The maximum number of steps: real templates take some hundreds."""
 
 MAX_WORK: Final = 268_435_456
-"""How many characters a template may write that nobody reads: its length times its steps."""
+"""The maximum of the template's length times its steps: a macro may render text that is dropped."""
 
 MAX_VALUE: Final = 131_072
-"""How long a text or a list may be that a template makes, and how much it may write at all."""
+"""The maximum length of a text or list that a template makes, and of its output."""
 
 MAX_NUMBER: Final = 10_000
-"""The largest number that a template may give to a method or filter, or may count to."""
+"""The largest number that a template may pass to a method or filter, or may count to."""
 
 MAX_PRODUCT: Final = 16_777_216
-"""How much a filter or a method of text may make before it is measured: the two largest of what it
-is given, multiplied."""
+"""The maximum product of the two largest operands of a filter or a string method, checked before
+the result is made."""
 
-_STEP_SIZE: Final = 64  # So much of a text is one more step.
-_STEP_ITEMS: Final = 16  # So much of a list is one more step: each item is looked at by itself.
-_REPEATING: Final = ("do_sum", "sync_do_sum")  # Each list is added to a copy of those before it.
+_STEP_SIZE: Final = 64  # characters of a text per step
+_STEP_ITEMS: Final = 16  # items of a list per step
+_REPEATING: Final = ("do_sum", "sync_do_sum")  # These copy the sum so far for every list.
 
 
 class RunawayError(TemplateError):
-    """A template wanted more than it may have."""
+    """A template exceeded a limit."""
 
 
 class Sandbox(SandboxedEnvironment):
-    """Runs one template at a time, and counts what it does."""
+    """Runs one template at a time and counts its steps."""
 
     intercepted_binops = frozenset(["+", "*", "**", "%"])
 
@@ -70,8 +69,8 @@ class Sandbox(SandboxedEnvironment):
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            optimized=False,  # What is computed while compiling is not counted.
-            finalize=self._measure,  # What is written inside a macro or a block, too.
+            optimized=False,  # Constant folding happens while compiling and is not counted.
+            finalize=self._measure,  # Covers output inside macros and blocks too.
             extensions=[loopcontrols, Generation],
         )
         self._steps = MAX_STEPS
@@ -89,12 +88,12 @@ class Sandbox(SandboxedEnvironment):
         }
 
     def load(self, source: str) -> Template:
-        """Compile *source* so that every loop in it is counted, and all that it joins measured."""
+        """Compile *source* with counted loops and measured concatenations."""
         if len(source) > MAX_TEMPLATE:
             raise RunawayError("the template is too long")
         tree = self.parse(source)
         for loop in tree.find_all(nodes.For):
-            if loop.recursive:  # Its inner turns would not be seen; no chat needs them.
+            if loop.recursive:  # Inner iterations could not be counted; no chat template needs it.
                 raise RunawayError("the template has a recursive loop")
             loop.iter = _piped(loop.iter, "counted")
         for block in tree.find_all(nodes.AssignBlock):
@@ -105,13 +104,13 @@ class Sandbox(SandboxedEnvironment):
             for operand in comparison.ops:
                 operand.expr = _piped(operand.expr, "measured")
         for part in tree.find_all(nodes.Getitem):
-            if isinstance(part.arg, nodes.Slice):  # It is a copy.
+            if isinstance(part.arg, nodes.Slice):  # A slice copies.
                 part.node = _piped(part.node, "measured")
         tree.set_environment(self)
         return Template.from_code(self, self.compile(tree), {**self.globals})
 
     def write(self, template: Template, size: int, variables: dict[str, Any]) -> str:
-        """Run *template*, whose source has *size* characters, up to the limits."""
+        """Render *template*, whose source has *size* characters, within the limits."""
         self._steps = min(MAX_STEPS, MAX_WORK // max(size, 1))
         written: list[str] = []
         length = 0
@@ -123,7 +122,7 @@ class Sandbox(SandboxedEnvironment):
         return "".join(written)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Call what the template calls, with numbers and for a result that are not trap."""
+        """Make a call of the template, with limits on its arguments and its result."""
         owner = getattr(args[1], "__self__", None)
         _check_numbers(args, kwargs)
         if isinstance(owner, str):
@@ -133,14 +132,14 @@ class Sandbox(SandboxedEnvironment):
         return self._measure(super().call(*args, **kwargs))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return the format method of a text that does not pad without end."""
+        """Return the format method of a string whose padding is limited."""
         method = super().wrap_str_format(value)
         if method is not None:
             _check_width(value.__self__)
         return method
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute what could grow without a limit only where it stays within it."""
+        """Compute a sum, product, power or ``%`` if its result stays within the limits."""
         if operator == "*" and not (isinstance(left, int) and isinstance(right, int)):
             _check_product(left, right)
         elif operator == "**":
@@ -155,9 +154,9 @@ class Sandbox(SandboxedEnvironment):
             yield item
 
     def _measured(self, made: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the filter *made* with limits on what it is told and on what it gives."""
+        """Return the filter or test *made* with limits on its arguments and its result."""
 
-        @functools.wraps(made)  # Along with the marks by which Jinja knows what to give it.
+        @functools.wraps(made)  # Jinja reads from attributes which context it must pass.
         def measured(*args: Any, **kwargs: Any) -> Any:
             values = [value for value in (*args, *kwargs.values()) if _weight(value)]
             _check_numbers(values, {})
@@ -173,7 +172,7 @@ class Sandbox(SandboxedEnvironment):
         return measured
 
     def _measure(self, value: Any) -> Any:
-        """Return *value*, which was made or is worked on, if it is not too large."""
+        """Return *value*; raise `RunawayError` if it is too large."""
         if isinstance(value, int):
             if value.bit_length() > MAX_VALUE:
                 raise RunawayError("the template makes too large a number")
@@ -191,19 +190,19 @@ class Sandbox(SandboxedEnvironment):
 
 
 class _Variables(Namespace):
-    """A template's variables, which show nothing of themselves: they may hold each other."""
+    """A namespace with a constant repr: namespaces may contain each other."""
 
     def __repr__(self) -> str:
         return "<namespace>"
 
 
 class Generation(Extension):
-    """Reads ``{% generation %}``, which marks what a model writes, as if it were not there."""
+    """Ignores ``{% generation %}``, which marks the model's output for training."""
 
     tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Return what stands inside."""
+        """Return the statements inside of the block."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -214,7 +213,7 @@ def _piped(node: Any, name: str) -> nodes.Filter:
 
 
 def _measure_joins(tree: nodes.Node) -> None:
-    """Put a measure on every ``~`` below *tree*."""
+    """Measure the result of every ``~`` in *tree*."""
     waiting = [tree]
     while waiting:
         outer = waiting.pop()
@@ -243,7 +242,7 @@ def _check_product(*values: Any) -> None:
 
 
 def _weight(value: Any) -> int:
-    """Return how much *value* holds, itself and inside; more than the limit is all the same."""
+    """Return the size of *value* with its contents, counted to just above the limit."""
     weight = 0
     waiting = [value]
     while waiting and weight <= MAX_VALUE:
@@ -275,7 +274,7 @@ def _range(*args: int) -> range:
 
 
 def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:  # noqa: FBT001, FBT002
-    """Write *value* as JSON the way chat templates expect it: nothing in it is for HTML."""
+    """Write *value* as JSON without Jinja's HTML escapes, as transformers does."""
     known = {key: options[key] for key in ("indent", "separators", "sort_keys") if key in options}
     return json.dumps(value, ensure_ascii=ensure_ascii, default=list, **known)
 
@@ -285,7 +284,7 @@ def _refuse(message: object = "") -> str:
 
 
 def _date(pattern: str) -> str:
-    """Write a Monday long ago in place of today: the core reads no clock."""
+    """Write a fixed Monday instead of today: this layer reads no clock."""
     return _DIRECTIVE.sub(lambda found: _MONDAY.get(found[1], "01"), pattern)
 
 

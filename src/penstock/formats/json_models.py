@@ -1,48 +1,53 @@
-"""Calls in JSON after a marker, as the models of each family were taught to write them.
+"""JSON calls of particular model families: Qwen 2.5, Granite, Jamba, Cohere, Llama 3 and others.
 
-One class reads and writes them all; a format says which markers it has and what a call looks like
-in it. `written`, `result` and the list of tools show that as the models' own templates have it.
+`MarkedJSON` reads and writes all formats that have a start marker, `LeadingJSON` those whose calls
+may begin the response without one. The templates for calls, results and tool lists follow the
+models' own chat templates.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import ANY, Arguments, Outline, around
-from penstock.formats.prompts import LINES, ToolList, listed_in
-from penstock.formats.reasoning import STYLES, TURN_ENDS
-from penstock.formats.rendering import indented_json, spaced_json
+from penstock.formats.prompts import LINES, ToolList, indented_json, spaced_json, tools_as_list
+from penstock.formats.reasoning import STYLES
+from penstock.formats.wrappers import WRAPPERS
+from penstock.grammar import ANY, Arguments, Outline, split_around
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import BodyReader, JSONCallReader
-from penstock.parsing.readers import markers
-from penstock.parsing.readers.bare_json import LabelledJSONReader, LeadingJSONReader, ResponseReader
-from penstock.parsing.readers.envelope import CALL, Shape
-from penstock.parsing.readers.json_calls import KeyedJSONReader, UnclosedJSONReader
-from penstock.parsing.readers.markers import ThoughtEnd
-from penstock.parsing.reasoning import Wrapper
+from penstock.parsing import BodyReader
+from penstock.parsing.body import Syntax, Wrapper
+from penstock.parsing.call_shape import CALL, CallShape
+from penstock.parsing.marker_readers import CITATION_END, CitationEnd, ReasoningEnd
+from penstock.readers.json_calls import JSONCallReader, UnclosedJSONReader
+from penstock.readers.signed_json import LabelledJSONReader, LeadingJSONReader, ResponseReader
 from penstock.tools import Tool
 
 _CALL: Final = "{call}"
+
+_KEYED: Final = CallShape(keyed=True)
+_PARAMETERS: Final = CallShape(arguments=("parameters", "arguments", "args", "input"))
+_COMMAND_R: Final = structs.replace(_PARAMETERS, names=("tool_name", "name"))
+_COMMAND_R7B: Final = structs.replace(_COMMAND_R, ids=("tool_call_id", "id"), writes_id=True)
+
 _PLACE: Final = re.compile(r"\{(content|json|id|name|error)\}")
 
 
-class MarkedJSON(Struct, frozen=True):
+class MarkedJSON(Syntax, Struct, frozen=True):
     """Objects with a name and arguments, or lists of them, from one of *starts* to *end*.
 
-    Without an *end* the calls end with their JSON. A start may itself end with the bracket that
-    begins it, or be none without the *label* after it. *written* shows where the object of a call
-    stands, *keys* are those of its name and its arguments, *id_key* that of its id, if it has one.
-    Several calls are in the same place with *between* between them; without it each has a place
-    and a line of its own. *lines* tells that objects are written over lines.
+    Without *end* a call ends with its JSON. A start may end with the bracket that begins the JSON;
+    with a *label* it counts only if the label follows. *written* is the template of a call, *shape*
+    describes its object. Several calls share one template with *between* between them; with None
+    each has its own, on a line. With *lines* objects are indented over several lines.
 
-    *result* shows where the ``{content}`` of a result stands: text as it is, anything else as JSON;
-    or its ``{json}``, ``{id}``, ``{name}``, and whether it is an ``{error}``.
+    *result* is the template of a result: ``{content}`` is text verbatim and other values as JSON,
+    ``{json}`` always JSON; ``{id}``, ``{name}`` and ``{error}`` are available too.
     """
 
     starts: tuple[str, ...]
@@ -51,48 +56,42 @@ class MarkedJSON(Struct, frozen=True):
     written: str = _CALL
     between: str | None = None
     lines: bool = False
-    keys: tuple[str, str] = ("name", "arguments")
-    id_key: str = ""
+    shape: CallShape = CALL
     result: str = "{content}"
     folds: bool = False
 
-    def syntax(self, tools: Iterable[Tool]) -> MarkedJSON:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
-
     def body(self, marker: str) -> BodyReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         if self.label:
             return LabelledJSONReader(marker, self.label, self.end)
         if self.end:
-            return JSONCallReader(self.end)
-        return UnclosedJSONReader(bracket="[" if marker.endswith("[") else "")
+            return JSONCallReader(self.end, self.shape)
+        return UnclosedJSONReader(self.shape, bracket="[" if marker.endswith("[") else "")
 
     def render_call(self, call: ToolCall) -> str:
-        """Write *call* as one object, where the models write it."""
+        """Write *call* as one object in the template."""
         return self.written.replace(_CALL, self._json(self.members(call)))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* in one place, or each in its own."""
+        """Write *calls* in one template, or each in its own."""
         if self.between is None:
             return "\n".join(map(self.render_call, calls))
         objects = (self._json(self.members(call, at)) for at, call in enumerate(calls))
         return self.written.replace(_CALL, self.between.join(objects))
 
     def outline(self, tool: Tool) -> Outline:
-        """Return the outline of a call of *tool*; its arguments are on one line in any case."""
+        """Return the outline of a call of *tool*; its arguments are always on one line."""
         call = self._json(self.members(ToolCall("", tool.name, ANY)))
         trigger = next(filter(self.written.startswith, self.starts), "")
         written = self.written if self.between is None else _CALL
-        whole = around(written.replace(_CALL, call), Arguments(), self._any)
+        whole = split_around(written.replace(_CALL, call), Arguments(), self._any)
         if self.between is None:
             return Outline(whole, trigger=trigger)
         opening, _, closing = self.written.partition(_CALL)
         return Outline(whole, opening, closing, between=self.between, trigger=trigger)
 
     def render_result(self, result: ToolResult) -> str:
-        """Write what a call gave back, where the models read it."""
+        """Write the result of a call in the template."""
         is_text = isinstance(result.content, str)
         places = {
             "content": result.content if is_text else spaced_json(result.content),
@@ -104,40 +103,24 @@ class MarkedJSON(Struct, frozen=True):
         return _PLACE.sub(lambda place: places[place[1]], self.result)
 
     def members(self, call: ToolCall, at: int = 0) -> dict[str, Any]:
-        """Return the object that *call* is written as, the one *at* this place in its message."""
-        name, arguments = self.keys
-        first = {self.id_key: call.id or str(at)} if self.id_key else {}
-        return {**first, name: call.name, arguments: call.arguments}
+        """Return the JSON object of *call*, which is number *at* of its message."""
+        return self.shape.write(call.name, call.arguments, call.id or str(at))
 
     def _json(self, members: dict[str, Any]) -> str:
         return indented_json(members, depth=1) if self.lines else spaced_json(members)
 
     @property
     def _any(self) -> str:
-        """What stands for any arguments in an outline."""
+        """The placeholder for arguments in an outline."""
         return indented_json(ANY, depth=2) if self.lines else spaced_json(ANY)
 
 
-class KeyedJSON(MarkedJSON, frozen=True):
-    """Objects with one key, the name of the call; its value are the arguments."""
-
-    def body(self, marker: str) -> BodyReader:
-        """Return a fresh reader for what follows *marker*."""
-        del marker
-        return KeyedJSONReader(self.end)
-
-    def members(self, call: ToolCall, at: int = 0) -> dict[str, Any]:
-        """Return the object that *call* is written as."""
-        del at
-        return {call.name: call.arguments}
-
-
 class CitedJSON(MarkedJSON, frozen=True):
-    """Calls among text with citations, of which only the text is content."""
+    """Calls in text with citations, ``<co>text</co: 0:[1]>``; only the cited text is content."""
 
     def body(self, marker: str) -> BodyReader:
-        """Return a fresh reader for what follows *marker*: a call, or the end of a citation."""
-        return markers.CitationEnd() if marker == markers.START else JSONCallReader(self.end)
+        """Return a new reader for the text after *marker*: a call, or the end of a citation."""
+        return CitationEnd() if marker == CITATION_END else JSONCallReader(self.end)
 
 
 LISTED: Final = (
@@ -151,17 +134,16 @@ SINGLE: Final = (
 _LINES: Final = (SINGLE[0], "write one object on each line between the same two tags")
 
 
-def told(what: str, several: str, *, first: bool = False) -> str:
-    """Return a model to write *what*, and how to write *several* calls; *first* of all, if so."""
-    place = " It has to be the first thing that you write." if first else ""
+def json_prompt(what: str, several: str, *, first: bool = False) -> str:
+    """Return the prompt for a call that is *what*; *several* explains parallel calls."""
+    place = " It must be the first thing that you write." if first else ""
     return f"""\
 {prompts.HEAD}\
-To call a tool, write {what}, and whatever stands around it here, like this:
+To call a tool, write {what}, with everything that surrounds it here, like this:
 
 {{example}}
 
-Write strict JSON: keys and texts in double quotes; inside a text a quote is \\" and a new line is \
-\\n. For several calls, {several}.{place}
+{prompts.STRICT_JSON} For several calls, {several}.{place}
 {prompts.TAIL}"""
 
 
@@ -172,7 +154,7 @@ _TAGS: Final = MarkedJSON(
     result="<tool_response>\n{content}\n</tool_response>",
 )
 _FUNCTOOLS: Final = "functools["
-_ACTION: Final = ("<|START_ACTION|>", markers.START)
+_ACTION: Final = ("<|START_ACTION|>", CITATION_END)
 _ACTION_END: Final = "<|END_ACTION|>"
 _ACTION_RESULT: Final = """\
 <|START_TOOL_RESULT|>[
@@ -184,13 +166,15 @@ _ACTION_RESULT: Final = """\
         "is_error": {error}
     }
 ]<|END_TOOL_RESULT|>"""
-_FENCED_TOOLS: Final = ToolList(
+FENCED_TOOLS: Final = ToolList(
     "```json\n{tools}\n```", "[\n    ", "\n]", between=",\n    ", typed=False
 )
-_CITED: Final = (*TURN_ENDS, Wrapper("<co>"))
+CITED: Final = (*WRAPPERS, Wrapper("<co>"))
 
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
+        # Qwen's templates put a newline on both sides of the JSON, and SGLang's `qwen25` requires
+        # it. Here white space around the JSON is optional.
         name="qwen25",
         models=("qwen2.5", "qwq"),
         calls=_TAGS,
@@ -198,6 +182,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         tools=LINES,
     ),
     Format(
+        # Text between and after the blocks is content, as in vLLM.
         name="granite4",
         models=("granite-4",),
         calls=_TAGS,
@@ -205,6 +190,8 @@ FORMATS: Final[tuple[Format, ...]] = (
         tools=LINES,
     ),
     Format(
+        # Trinity calls tools inside of <think>: the call ends the reasoning, and a lone </think>
+        # after it is dropped.
         name="trinity",
         models=("trinity",),
         calls=_TAGS,
@@ -212,6 +199,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         tools=LINES,
     ),
     Format(
+        # vLLM drops newlines around the block and after </think>; see the style of that name.
         name="ernie45",
         models=("ernie-4.5",),
         calls=_TAGS,
@@ -229,6 +217,8 @@ FORMATS: Final[tuple[Format, ...]] = (
         prompt=prompts.JSON_MIX,
     ),
     Format(
+        # vLLM writes the two tokens without a space, SGLang with one; vLLM reads one call, SGLang
+        # several.
         name="internlm",
         models=("internlm2.5", "internlm3", "intern-s1"),
         calls=MarkedJSON(
@@ -239,12 +229,15 @@ FORMATS: Final[tuple[Format, ...]] = (
             ),
             end="<|action_end|>",
             written="<|action_start|><|plugin|>\n{call}<|action_end|>",
-            keys=("name", "parameters"),
+            shape=_PARAMETERS,
         ),
-        prompt=told(*SINGLE),
+        prompt=json_prompt(*SINGLE),
         reasoning=STYLES["interns1"],
     ),
     Format(
+        # Jamba, Hunyuan A13B and MiniMax M1 share their markers. After <tool_calls> an array is
+        # read, or a sequence of objects, with or without commas, so each reads the calls of the
+        # others.
         name="jamba",
         models=("jamba-1.5", "jamba-1.6"),
         calls=MarkedJSON(
@@ -253,7 +246,7 @@ FORMATS: Final[tuple[Format, ...]] = (
             written="<tool_calls>[\n    {call}\n]</tool_calls>",
             between=",\n    ",
         ),
-        prompt=told(*LISTED),
+        prompt=json_prompt(*LISTED),
     ),
     Format(
         name="hunyuan_a13b",
@@ -264,10 +257,11 @@ FORMATS: Final[tuple[Format, ...]] = (
             written="<tool_calls>[{call}]</tool_calls>",
             between=", ",
         ),
-        prompt=told(*LISTED),
-        wrappers=(*TURN_ENDS, Wrapper("\u52a9\u624b\uff1a", "first")),  # "assistant:", in Chinese
+        prompt=json_prompt(*LISTED),
+        wrappers=(*WRAPPERS, Wrapper("\u52a9\u624b\uff1a", "first")),  # "assistant:", in Chinese
     ),
     Format(
+        # One object per line. Blocks inside of <think> are not calls. No peer reads this any more.
         name="minimax_m1",
         models=("minimax-m1",),
         calls=MarkedJSON(
@@ -277,30 +271,34 @@ FORMATS: Final[tuple[Format, ...]] = (
             between="\n",
             result="tool result: {content}",
         ),
-        prompt=told(*_LINES),
+        prompt=json_prompt(*_LINES),
         tools=LINES,
     ),
     Format(
+        # vLLM ends the list at the first "]", so an array among the arguments breaks the call
+        # there, and does not stream at all. Here the JSON ends where its brackets do.
         name="phi4_mini_json",
         models=("phi-4-mini",),
         calls=MarkedJSON(starts=(_FUNCTOOLS,), written="functools[{call}]", between=", "),
-        prompt=told(*LISTED),
-        tools=listed_in("<|tool|>{tools}<|/tool|>", typed=False),
+        prompt=json_prompt(*LISTED),
+        tools=tools_as_list("<|tool|>{tools}<|/tool|>", typed=False),
     ),
     Format(
+        # The leading space is in the template. There is no end marker.
         name="firefunction_v2",
         models=("firefunction-v2",),
         calls=MarkedJSON(
             starts=(" " + _FUNCTOOLS, _FUNCTOOLS), written=" functools[{call}]", between=", "
         ),
-        prompt=told(*LISTED),
-        tools=listed_in("{tools}", typed=False),
+        prompt=json_prompt(*LISTED),
+        tools=tools_as_list("{tools}", typed=False),
     ),
     Format(
+        # No end marker: each <function_call> is followed by one object.
         name="granite_20b_fc",
         models=("granite-20b-functioncalling",),
         calls=MarkedJSON(starts=("<function_call>",), written="<function_call> {call}"),
-        prompt=told(*SINGLE),
+        prompt=json_prompt(*SINGLE),
     ),
     Format(
         name="gigachat3",
@@ -309,10 +307,11 @@ FORMATS: Final[tuple[Format, ...]] = (
             starts=("<|function_call|>", "function call<|role_sep|>\n"),
             written="<|function_call|>{call}",
         ),
-        prompt=told(*SINGLE),
-        wrappers=(*TURN_ENDS, Wrapper("<|message_sep|>")),
+        prompt=json_prompt(*SINGLE),
+        wrappers=(*WRAPPERS, Wrapper("<|message_sep|>")),
     ),
     Format(
+        # Nano v2 only: Nemotron 3 Nano writes the form of Qwen3-Coder (`nemotron_v3`).
         name="nemotron_toolcall",
         models=("nemotron-nano-v2",),
         calls=MarkedJSON(
@@ -322,22 +321,26 @@ FORMATS: Final[tuple[Format, ...]] = (
             between=", ",
             result="<TOOL_RESPONSE>[{content}]</TOOL_RESPONSE>",
         ),
-        prompt=told(*LISTED),
-        tools=listed_in("<AVAILABLE_TOOLS>{tools}</AVAILABLE_TOOLS>", typed=False),
+        prompt=json_prompt(*LISTED),
+        tools=tools_as_list("<AVAILABLE_TOOLS>{tools}</AVAILABLE_TOOLS>", typed=False),
     ),
     Format(
+        # The name of the tool is the only key of each object. SGLang calls this `apertus2509`.
         name="apertus",
         models=("apertus",),
-        calls=KeyedJSON(
+        calls=MarkedJSON(
+            shape=_KEYED,
             starts=("<|tools_prefix|>",),
             end="<|tools_suffix|>",
             written="<|tools_prefix|>[{call}]<|tools_suffix|>",
             between=", ",
             result="[{content}]",
         ),
-        prompt=told(*LISTED),
+        prompt=json_prompt(*LISTED),
     ),
     Format(
+        # `tool_name` and `parameters` instead of `name` and `arguments`. Citations (<co>text</co:
+        # 0:[1]>) are unwrapped to their text.
         name="cohere_command",
         models=("command-a", "command-a-reasoning"),
         calls=CitedJSON(
@@ -345,13 +348,12 @@ FORMATS: Final[tuple[Format, ...]] = (
             end=_ACTION_END,
             written="<|START_ACTION|>\n[{call}]\n<|END_ACTION|>",
             between=", ",
-            keys=("tool_name", "parameters"),
-            id_key="tool_call_id",
+            shape=_COMMAND_R7B,
             result=_ACTION_RESULT,
         ),
-        prompt=told(*LISTED),
-        wrappers=_CITED,
-        tools=_FENCED_TOOLS,
+        prompt=json_prompt(*LISTED),
+        wrappers=CITED,
+        tools=FENCED_TOOLS,
     ),
     Format(
         name="command_r7b",
@@ -361,16 +363,16 @@ FORMATS: Final[tuple[Format, ...]] = (
             end=_ACTION_END,
             written="<|START_ACTION|>[\n    {call}\n]<|END_ACTION|>",
             between=",\n    ",
-            keys=("tool_name", "parameters"),
-            id_key="tool_call_id",
+            shape=_COMMAND_R7B,
             result=_ACTION_RESULT,
         ),
-        prompt=told(*LISTED),
+        prompt=json_prompt(*LISTED),
         reasoning=STYLES["cohere_command"],
-        wrappers=_CITED,
-        tools=_FENCED_TOOLS,
+        wrappers=CITED,
+        tools=FENCED_TOOLS,
     ),
     Format(
+        # The call ends with the fence; there is no other end marker.
         name="command_r_plus",
         models=("command-r", "command-r-plus"),
         calls=MarkedJSON(
@@ -380,16 +382,16 @@ FORMATS: Final[tuple[Format, ...]] = (
             written="Action:\n```json\n[\n    {call}\n]```",
             between=",\n    ",
             lines=True,
-            keys=("tool_name", "parameters"),
+            shape=_COMMAND_R,
             result="<results>\n{content}</results>",
         ),
-        prompt=told(*LISTED),
+        prompt=json_prompt(*LISTED),
     ),
 )
 """The formats that have a start marker."""
 
 
-# Calls in JSON that an answer may begin with, without any marker; a marker may stand there too.
+# Calls in JSON that may begin the response without a marker: only those of known tools.
 
 
 _BRACKETS: Final = ("{", "[")
@@ -398,24 +400,23 @@ _THOUGHT_END: Final = "</think>"
 
 
 class LeadingJSON(MarkedJSON, frozen=True):
-    """Calls of *shape* after a bracket that begins the answer, or after a marker of *starts*.
+    """Calls after a bracket that begins the response, or after a marker of *starts*.
 
-    A bracket calls known tools only, and so does a fence, which has to hold JSON. *label* makes a
-    marker of a ``[``. With *only_first* markers too count only where the answer begins. The end of
-    a thought lets it begin once more.
+    A bracket or a JSON fence calls known tools only. With *label*, a ``[`` that the label follows
+    is a marker. With *only_first* markers count only at the start of the response; the end of
+    reasoning counts as such a start.
     """
 
-    shape: Shape = CALL
     only_first: bool = False
 
     @property
     def leading(self) -> tuple[str, ...]:
-        """The brackets, which are text once something was said; one with a label is a marker."""
+        """The brackets that count only at the start of the response."""
         brackets = [start for start in self.starts if start in _BRACKETS]
         return tuple(start for start in brackets if start != "[" or not self.label)
 
     def body(self, marker: str) -> BodyReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         if marker == "[" and self.label:
             return LabelledJSONReader(marker, self.label)
         if marker in _BRACKETS:
@@ -423,30 +424,30 @@ class LeadingJSON(MarkedJSON, frozen=True):
         if marker == _FENCE:
             return LabelledJSONReader(marker, "json", _FENCE, known=True)
         if marker == _THOUGHT_END:
-            return ThoughtEnd(marker)
+            return ReasoningEnd(marker)
         if self.end:
-            return JSONCallReader(self.end)
-        return UnclosedJSONReader(leading=self.only_first)
+            return JSONCallReader(self.end, self.shape)
+        return UnclosedJSONReader(self.shape, leading=self.only_first)
 
     def outline(self, tool: Tool) -> Outline:
-        """Return the outline of a call of *tool*, which is all of an answer."""
+        """Return the outline of a call of *tool*, which is the whole response."""
         outline = super().outline(tool)
         return structs.replace(outline, between=self.between, trigger="", leads=True)
 
 
 class AnsweringJSON(LeadingJSON, frozen=True):
-    """Calls in an object that begins the answer; or else the answer itself is in the object."""
+    """An object at the start of the response that has the calls, or the text of the answer."""
 
     def body(self, marker: str) -> BodyReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         return ResponseReader(marker, self.shape)
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* as a list under the key of several."""
+        """Write *calls* as a list under the key ``tool_calls``."""
         return spaced_json({"tool_calls": [self.members(call) for call in calls]})
 
 
-_GENERIC: Final = Shape(wrappers=frozenset({"tool_call"}), lists=frozenset({"tool_calls"}))
+_GENERIC: Final = CallShape(outer_keys=("tool_call",), lists=("tool_calls",))
 
 _ROW: Final = (SINGLE[0], "write one object after the other, with a semicolon between them")
 _MEMBER: Final = (
@@ -456,18 +457,23 @@ _MEMBER: Final = (
 
 LEADING_FORMATS: Final[tuple[Format, ...]] = (
     Format(
+        # Several calls are separated by semicolons. vLLM looks for the first "{" anywhere if it
+        # parses a whole response, and only at the start if it streams. Here both use the start, and
+        # <|python_tag|> counts anywhere.
         name="llama3_json",
         models=("llama-3.1", "llama-3.2", "llama-3.3", "llama-4"),
         calls=LeadingJSON(
             starts=("<|python_tag|>", "{"),
-            keys=("name", "parameters"),
+            shape=_PARAMETERS,
             between="; ",
             result="{json}",
         ),
-        prompt=told(*_ROW, first=True),
+        prompt=json_prompt(*_ROW, first=True),
         tools=ToolList("{tools}", between="\n\n", tool="{lines}"),
     ),
     Format(
+        # The array may be the whole response, or follow </think>, a JSON fence, [TOOL_CALLS] or
+        # <tool_call>. vLLM's reader accepts all five.
         name="xlam",
         models=("xlam", "llama-xlam-2"),
         calls=LeadingJSON(
@@ -477,9 +483,11 @@ LEADING_FORMATS: Final[tuple[Format, ...]] = (
             written="[{call}]",
             between=", ",
         ),
-        prompt=told(*LISTED, first=True),
+        prompt=json_prompt(*LISTED, first=True),
     ),
     Format(
+        # Granite 3.0 has a token <|tool_call|>, 3.1 writes <tool_call> as text, and neither has an
+        # end marker.
         name="granite",
         models=("granite-3.0", "granite-3.1", "granite-3.2", "granite-3.3"),
         calls=LeadingJSON(
@@ -488,16 +496,18 @@ LEADING_FORMATS: Final[tuple[Format, ...]] = (
             written="<|tool_call|>[{call}]",
             between=", ",
         ),
-        prompt=told(*LISTED, first=True),
+        prompt=json_prompt(*LISTED, first=True),
     ),
     Format(
+        # llama.cpp's fallback for templates without tools, enforced by a grammar. It is gone from
+        # its code, and still in its documentation.
         name="generic_json",
         calls=AnsweringJSON(
             starts=("{",),
             shape=_GENERIC,
             written='{"tool_call": {call}}',
         ),
-        prompt=told(*_MEMBER, first=True),
+        prompt=json_prompt(*_MEMBER, first=True),
     ),
 )
-"""The formats that may do without a marker."""
+"""The formats whose calls may have no marker."""

@@ -1,13 +1,12 @@
 """Calls as elements: the tag is the tool's name, and a child element each of its arguments.
 
-A value may be written in several ways: as text, as elements, a list as repeated tags or as items in
-one tag, and anything as JSON. The renderer takes the first that reads back as it was, by reading
-it; so what it writes is what a model is told to write, unless that would say something else. What
-no way can carry is refused: an argument whose name no tag can have, and what JSON has no word for.
+A value can be written in several ways: as text, as elements, a list as repeated tags or as items in
+one tag, and anything as JSON. The renderer uses the first way that reads back unchanged, which it
+checks by reading. A value that no way can express is refused: an argument whose name is not valid
+in a tag, and values that are not JSON.
 
-It reads back so where the schema of the tool says what each value is. Elements have no types of
-their own: where the schema says nothing, of an argument or of what is nested in one, a value is
-what it looks like, and the text ``5`` reads as a number.
+Elements have no types of their own: without a schema for an argument, or for a value nested in one,
+a value is what it looks like, and the text ``5`` reads as a number.
 """
 
 from __future__ import annotations
@@ -20,28 +19,27 @@ from msgspec import Struct
 from penstock import _json
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.grammar import PLACE, Outline, ParameterOutline, Slot, check_names, slot_of
-from penstock.formats.grammar.outline import JSON_IN_XML, out_of_markup
-from penstock.formats.grammar.text_without import XML_LETTERS
 from penstock.formats.prompts import HEAD, TAIL
-from penstock.formats.round_trip import checked_round_trip
+from penstock.formats.round_trip import require_round_trip
+from penstock.grammar import PLACE, Outline, ParameterOutline, Slot, check_names, make_slot
+from penstock.grammar.outline import JSON_IN_XML, out_of_markup
+from penstock.grammar.text_without import XML_LETTERS
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import ElementCalls
-from penstock.parsing.readers.elements import Duplicates
+from penstock.readers.elements import Duplicates, ElementCalls
 from penstock.tools import Tool
 from penstock.values.rxml.markup import is_name
 from penstock.values.rxml.writer import Style, write_element
 
 _NULL: Final = "null"
 _RESULT: Final = Style(format=False, minimal_escaping=True, null=_NULL)
-"""How results are written: for a model to read, so with no more escapes than needed."""
+"""How results are written: for a model to read, so with as few escapes as possible."""
 
 
 class ElementStyle(Struct, frozen=True):
     """An element per call, with *separator* between its tags.
 
-    With *trims*, string values lose one newline next to each of their tags. *duplicates* says what
-    becomes of a call that gives a string twice: it is not one, or the ``first`` one stands.
+    With *trims*, string values lose one newline next to each of their tags. *duplicates* decides
+    about a call that gives a string twice: it is refused, or the ``first`` one counts.
     """
 
     trims: bool = False
@@ -55,12 +53,12 @@ class ElementStyle(Struct, frozen=True):
     def render_call(self, call: ToolCall) -> str:
         """Write *call* as one element.
 
-        Raises `UsageError` for a name that no tag can have, and for values that JSON has not.
+        Raise `UsageError` for a name that is not valid in a tag, and for values that are not JSON.
         """
         if not is_name(call.name):
             raise UsageError(f"{call.name!r} cannot be the name of a tag")
         fields = [self._field(call.name, key, value) for key, value in call.arguments.items()]
-        return checked_round_trip(self, call, self._element(call.name, fields))
+        return require_round_trip(self, call, self._element(call.name, fields))
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
@@ -70,7 +68,7 @@ class ElementStyle(Struct, frozen=True):
         return Outline((opening, parameters, closing))
 
     def render_result(self, result: ToolResult) -> str:
-        """Write a result as one element that holds the tool's name and what it gave back."""
+        """Write a result as one element with the name of the tool and its content."""
         name = write_element("tool_name", result.name, _RESULT)
         return self._element("tool_response", [name, _result(result.content)])
 
@@ -86,12 +84,12 @@ class ElementStyle(Struct, frozen=True):
         for write in (self._as_tags, self._as_one_tag, _as_json):
             try:
                 field = write(key, value)
-                checked_round_trip(self, alone, self._element(name, [field]))
+                require_round_trip(self, alone, self._element(name, [field]))
             except UsageError as exc:
                 refused = refused or exc
             else:
                 return field
-        raise UsageError(f"no way to write {key!r}: {refused}") from refused
+        raise UsageError(f"cannot write the argument {key!r} as elements: {refused}") from refused
 
     def _as_tags(self, key: str, value: Any) -> str:
         """Write a tag, and for a list one for each of its elements."""
@@ -105,7 +103,7 @@ class ElementStyle(Struct, frozen=True):
 
 def _slot(key: str, kind: str) -> Slot:
     del kind
-    return slot_of(f"<{key}>{PLACE}</{key}>", letters=XML_LETTERS)
+    return make_slot(f"<{key}>{PLACE}</{key}>", letters=XML_LETTERS)
 
 
 def _as_json(key: str, value: Any) -> str:
@@ -115,7 +113,7 @@ def _as_json(key: str, value: Any) -> str:
 
 
 def _result(content: Any) -> str:
-    """Write what a tool gave back: as text or elements, or as JSON where no elements can be."""
+    """Write the content of a result as text or elements, or else as JSON."""
     try:
         return write_element("result", content, _RESULT)
     except UsageError:
@@ -123,22 +121,22 @@ def _result(content: Any) -> str:
 
 
 _HOW: Final = """\
-To call a tool, write one element: its tag is the name of the tool, and inside it stands one \
+To call a tool, write one element: its tag is the name of the tool, and inside it is one \
 element for each argument, whose tag is the name of the argument, like this:
 
 {example}
 
 The tags of the call hold its name and nothing else. For a list, repeat the tag of the argument, \
 once for each element of the list; for an object, put one element for each of its properties \
-inside. Leave out arguments that you do not need, and give no text twice.
+inside. Omit arguments that you do not need, and write no argument twice.
 
-A text is taken as it stands, up to its closing tag: write code and markup as they are, escape \
-nothing. Where a text is shown to you with `&lt;` and `&amp;`, these stand for `<` and `&`. Behind \
+A string ends at its closing tag: write code and markup exactly as they are, and escape nothing. \
+Where a text is shown to you with `&lt;` and `&amp;`, these mean `<` and `&`. After \
 a closing tag comes the next tag, and nothing else.
 """
 
 _LINES: Final = """\
-One line break behind the opening tag of a text and one before its closing tag are not part of it.
+One line break after the opening tag of a string and one before its closing tag are not part of it.
 """
 
 _SEVERAL: Final = """

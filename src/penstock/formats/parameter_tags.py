@@ -1,50 +1,50 @@
-"""Calls with a tag for each parameter and its value as raw text: how a dialect is read and written.
+"""Formats with a tag for each parameter and raw values: Qwen3-Coder, GLM, MiniMax, DSML and others.
 
-The families of dialects are in files of their own: `qwen3_coder`, `glm`, `invokes`, `minimax`.
-How a call is written is a template that looks like the call: ``NAME`` is the tool, ``PARAMETERS``
-all of its parameters, ``KEY`` and ``VALUE`` one of them. Calls of one message may share a section.
+A call is written by a template that looks like the call: ``NAME`` is the tool, ``PARAMETERS`` all
+of its parameters, ``KEY`` and ``VALUE`` one of them. Calls of one message may share a section.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.grammar import (
+from penstock.formats.prompts import HEAD, LINES, TAIL, TOOL_LINES, spaced_json, tools_as_lines
+from penstock.formats.reasoning import STYLES
+from penstock.formats.round_trip import require_round_trip
+from penstock.formats.wrappers import MINIMAX_ENDS, WRAPPERS
+from penstock.grammar import (
     PLACE,
     Outline,
     ParameterOutline,
     Slot,
-    around,
     check_names,
-    slot_of,
+    make_slot,
+    split_around,
 )
-from penstock.formats.grammar.outline import Notation
-from penstock.formats.grammar.text_without import Marks
-from penstock.formats.prompts import HEAD, LINES, TAIL, TOOL_LINES, lines_in
-from penstock.formats.reasoning import STYLES
-from penstock.formats.rendering import spaced_json
-from penstock.formats.round_trip import checked_round_trip
+from penstock.grammar.outline import Notation
+from penstock.grammar.text_without import Marks
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.readers.tagged.dialect import TagDialect, grammar_of
-from penstock.parsing.readers.tagged.parameters import ParameterCallReader
-from penstock.parsing.readers.tagged.tags import Spelling
-from penstock.parsing.readers.tagged.values import ITEM
+from penstock.parsing.body import Syntax
+from penstock.readers.tagged import TagDialect, compile_dialect
+from penstock.readers.tagged.calls import TaggedCallReader
+from penstock.readers.tagged.tags import Spelling
+from penstock.readers.tagged.values import ITEM
 from penstock.tools import Tool
 
 _PLACES: Final = re.compile(r'"(?:NAME|KEY)"|NAME|KEY|IS_TEXT|PARAMETERS|VALUE|CONTENT')
 
 
-class ParameterCalls(Struct, frozen=True):
+class ParameterCalls(Syntax, Struct, frozen=True):
     """Calls of *dialect*, written as *call* and *parameter* show, results as *result* shows.
 
-    *other_parameter* is how a value is written that the usual way would lose something of. The
-    calls of one message stand from *opening* to *closing* with *between* between them.
+    *other_parameter* is the template for a value that *parameter* would change. The calls of one
+    message are between *opening* and *closing*, separated by *between*.
     """
 
     dialect: TagDialect
@@ -56,27 +56,17 @@ class ParameterCalls(Struct, frozen=True):
     between: str = "\n"
     result: str = "<tool_response>\nCONTENT\n</tool_response>"
 
-    def syntax(self, tools: Iterable[Tool]) -> ParameterCalls:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
-
     @property
     def starts(self) -> tuple[str, ...]:
-        """What opens a section of calls, or a call."""
+        """The markers that open a section of calls, or a call."""
         return self.dialect.starts
 
-    @property
-    def folds(self) -> bool:
-        """Markers are matched as they are."""
-        return False
-
-    def body(self, marker: str) -> ParameterCallReader:
-        """Return a fresh reader for what follows *marker*."""
-        return ParameterCallReader(self.dialect, marker)
+    def body(self, marker: str) -> TaggedCallReader:
+        """Return a new reader for the text after *marker*."""
+        return TaggedCallReader(self.dialect, marker)
 
     def render_call(self, call: ToolCall) -> str:
-        """Write *call*; raise `UsageError` for a value that holds what would end it."""
+        """Write *call*; raise `UsageError` for a value that does not read back."""
         return self.render_calls([call])
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
@@ -93,7 +83,7 @@ class ParameterCalls(Struct, frozen=True):
             self._slot, notation, elements=nests, item=ITEM if nests else ""
         )
         return Outline(
-            around(_filled(self.call, places), parameters, PLACE),
+            split_around(_fill(self.call, places), parameters, PLACE),
             self.opening,
             self.closing,
             between=self.between,
@@ -103,12 +93,12 @@ class ParameterCalls(Struct, frozen=True):
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""
         content = result.content if isinstance(result.content, str) else spaced_json(result.content)
-        return _filled(self.result, {"NAME": result.name, "CONTENT": content})
+        return _fill(self.result, {"NAME": result.name, "CONTENT": content})
 
     @property
     def _marks(self) -> Marks:
-        """What a value may not hold in a grammar: whatever might end it."""
-        return Marks(grammar_of(self.dialect).ends)
+        """The texts that a value may not hold in a grammar, because they might end it."""
+        return Marks(compile_dialect(self.dialect).ends)
 
     def _in_section(self, written: str) -> str:
         return self.opening + written + self.closing
@@ -118,28 +108,28 @@ class ParameterCalls(Struct, frozen=True):
         refused: UsageError | None = None
         for template in filter(None, (self.parameter, self.other_parameter)):
             written = "".join(self._parameter(template, *item) for item in call.arguments.items())
-            text = _filled(self.call, {"NAME": call.name, "PARAMETERS": written})
+            text = _fill(self.call, {"NAME": call.name, "PARAMETERS": written})
             try:
-                checked_round_trip(self, call, self._in_section(text))
+                require_round_trip(self, call, self._in_section(text))
             except UsageError as exc:
                 refused = exc
             else:
                 return text
-        raise refused or UsageError("no way to write this")
+        raise refused or UsageError("this call cannot be written in this format")
 
     def _slot(self, key: str, kind: str) -> Slot:
         places = {"KEY": key, "VALUE": PLACE, "IS_TEXT": "true" if kind == "string" else "false"}
-        return slot_of(_filled(self.parameter, places), self._marks)
+        return make_slot(_fill(self.parameter, places), self._marks)
 
     def _parameter(self, template: str, key: str, value: Any) -> str:
         is_text = isinstance(value, str)
         prefix = self.dialect.spelling.prefix
-        written = _elements(value, prefix) if self.dialect.nests else _written(value)
+        written = _elements(value, prefix) if self.dialect.nests else _write_value(value)
         places = {"KEY": key, "VALUE": written, "IS_TEXT": "true" if is_text else "false"}
-        return _filled(template, places)
+        return _fill(template, places)
 
 
-def prompt_of(how: str) -> str:
+def make_prompt(how: str) -> str:
     """Return the prompt of a format; *how* says what is special about its values."""
     return f"{HEAD}{_CALL}{how} For several calls, {_REPEAT}\n{TAIL}"
 
@@ -150,27 +140,31 @@ To call a tool, write its name and each of its arguments between tags, like this
 {example}
 
 """
+_RAW: Final = (
+    "Write strings between their tags exactly as they are: escape nothing and add no white space. "
+    "Write numbers, true, false, null, lists and objects as JSON."
+)
 _REPEAT: Final = "repeat all of it, one after the other."
 
 
-def _filled(template: str, places: Mapping[str, str]) -> str:
-    """Fill the places of *template*, all at once: what is put in may hold the name of a place."""
+def _fill(template: str, places: Mapping[str, str]) -> str:
+    """Fill the places of *template* in one pass: a value may hold the name of a place."""
 
     def fill(place: re.Match[str]) -> str:
         name = place[0]
         if name.startswith('"'):
-            return _quoted(places[name[1:-1]])
+            return _quote(places[name[1:-1]])
         return places[name]
 
     return _PLACES.sub(fill, template)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     quote = "'" if '"' in text else '"'
     return f"{quote}{text}{quote}"
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     return value if isinstance(value, str) else spaced_json(value)
 
 
@@ -181,7 +175,7 @@ class _Mark(str):
 
 
 def _elements(value: Any, prefix: str) -> str:
-    """Write *value* as elements; what is inside of it waits in a list, so that it may be deep."""
+    """Write *value* as elements; nested values wait in a list, so depth is not recursion."""
     pieces: list[str] = []
     waiting = [value]
     while waiting:
@@ -195,7 +189,7 @@ def _elements(value: Any, prefix: str) -> str:
                 for inner in reversed(items):
                     waiting += _element(ITEM, inner, prefix)
             case leaf:
-                pieces.append(_written(leaf))
+                pieces.append(_write_value(leaf))
     return "".join(pieces)
 
 
@@ -206,11 +200,10 @@ def _element(key: str, value: Any, prefix: str) -> list[Any]:
 # ``<arg_key>`` and ``<arg_value>``: the calls of GLM and of Hunyuan's newer models.
 
 
-_GLM_PROMPT: Final = prompt_of(
-    "A text stands between its tags exactly as it is to be: nothing in it is escaped, and no white "
-    "space is added. Write numbers, true, false, null, lists and objects as JSON."
-)
+GLM_PROMPT: Final = make_prompt(_RAW)
 
+# GLM-4.5, GLM-4.6 and Laguna put a newline after each tag, GLM-4.7 and GLM-5 none. SGLang accepts
+# newlines that were written as backslash and n, too. A call without arguments is only its name.
 _GLM: Final = TagDialect(
     starts=("<tool_call>",),
     call="<tool_call>NAME",
@@ -218,13 +211,18 @@ _GLM: Final = TagDialect(
     parameter="<arg_key>KEY</arg_key>",
     value="<arg_value>",
     parameter_end="</arg_value>",
+    # GLM-5.3-Flash writes <tool_call>NAME>{json}, often without an end tag.
+    json="after names",
     spelling=Spelling(escaped=True),
 )
-_HUNYUAN: Final = TagDialect(
+# The tokenizer that Hunyuan ships adds one suffix to every tag: <tool_calls:opensource>. In Hy3 the
+# name is followed by <tool_sep>, in Hy4 by nothing; SGLang's `hunyuan` means both.
+HUNYUAN: Final = TagDialect(
     starts=("<tool_call",),
     section="<tool_calls>",
     section_end="</tool_calls>",
-    call="<tool_call>NAME<tool_sep>",
+    call="<tool_call>NAME",
+    after_name="<tool_sep>",
     call_end="</tool_call>",
     parameter="<arg_key>KEY</arg_key>",
     value="<arg_value>",
@@ -250,29 +248,30 @@ _LING: Final = ParameterCalls(
 )
 
 
-def _suffixed(template: str) -> str:
-    """Return every tag of *template* the suffix that the tokenizer of Hunyuan's models adds."""
+def _add_suffix(template: str) -> str:
+    """Add the suffix that the tokenizer of Hunyuan's models adds to every tag of *template*."""
     return template.replace(">", ":opensource>")
 
 
 _HY_V3: Final = ParameterCalls(
-    _HUNYUAN,
-    opening=_suffixed("<tool_calls>\n"),
-    call=_suffixed("<tool_call>NAME<tool_sep>\nPARAMETERS</tool_call>"),
-    parameter=_suffixed(_GLM_LINES),
-    closing=_suffixed("\n</tool_calls>"),
-    result=_suffixed(
+    HUNYUAN,
+    opening=_add_suffix("<tool_calls>\n"),
+    call=_add_suffix("<tool_call>NAME<tool_sep>\nPARAMETERS</tool_call>"),
+    parameter=_add_suffix(_GLM_LINES),
+    closing=_add_suffix("\n</tool_calls>"),
+    result=_add_suffix(
         "<tool_responses>\n<tool_response>\nCONTENT\n</tool_response>\n</tool_responses>"
     ),
 )
-_AVAILABLE: Final = lines_in("<available_tools>\n{tools}\n</available_tools>")
+_AVAILABLE: Final = tools_as_lines("<available_tools>\n{tools}\n</available_tools>")
 
 GLM_FORMATS: Final[tuple[Format, ...]] = (
-    Format("glm45", _ON_LINES, _GLM_PROMPT, models=("glm-4.5", "glm-4.6"), tools=LINES),
-    Format("glm47", _ON_ONE_LINE, _GLM_PROMPT, models=("glm-4.7", "glm-5"), tools=LINES),
-    Format("ling3", _LING, _GLM_PROMPT, models=("ling-3", "ring-3"), tools=LINES),
-    Format("poolside_v1", _ON_LINES, _GLM_PROMPT, models=("laguna",), tools=_AVAILABLE),
-    Format("hy_v3", _HY_V3, _GLM_PROMPT, models=("hy3", "hunyuan-3"), tools=LINES),
+    Format("glm45", _ON_LINES, GLM_PROMPT, models=("glm-4.5", "glm-4.6"), tools=LINES),
+    Format("glm47", _ON_ONE_LINE, GLM_PROMPT, models=("glm-4.7", "glm-5"), tools=LINES),
+    Format("ling3", _LING, GLM_PROMPT, models=("ling-3", "ring-3"), tools=LINES),
+    # Poolside's Laguna writes GLM-4.5's calls and has another frame for the list of tools.
+    Format("poolside_v1", _ON_LINES, GLM_PROMPT, models=("laguna",), tools=_AVAILABLE),
+    Format("hy_v3", _HY_V3, GLM_PROMPT, models=("hy3", "hunyuan-3"), tools=LINES),
 )
 
 
@@ -282,24 +281,25 @@ GLM_FORMATS: Final[tuple[Format, ...]] = (
 # ruff: noqa: RUF001 - these models write a wide bar
 
 
-_RAW: Final = (
-    "A text stands between its tags exactly as it is to be: nothing in it is escaped, and no white "
-    "space is added. Write numbers, true, false, null, lists and objects as JSON."
-)
-_INVOKE_PROMPT: Final = prompt_of(_RAW)
-_DSML_PROMPT: Final = prompt_of(
-    _RAW + ' `string="true"` says that the value is a text, `string="false"` that it is JSON.'
+_INVOKE_PROMPT: Final = make_prompt(_RAW)
+DSML_PROMPT: Final = make_prompt(
+    _RAW + ' `string="true"` means that the value is a string, `string="false"` that it is JSON.'
 )
 
+# Without its section a bare "<invoke name=" opens a call. Several invokes are parallel calls.
+# Attributes are in double quotes, single quotes or none.
 _MINIMAX_M2: Final = TagDialect(
-    starts=("<minimax:tool_call>", "<invoke name="),
+    # Servers of DeepSeek and others leak plain invokes in the wrapper <function_calls>.
+    starts=("<minimax:tool_call>", "<function_calls>", "<invoke name="),
     section="<minimax:tool_call>",
     section_end="</minimax:tool_call>",
+    other_sections=("<function_calls>",),
     call='<invoke name="NAME">',
     call_end="</invoke>",
     parameter='<parameter name="KEY">',
     parameter_end="</parameter>",
 )
+# {"name": …, "arguments": …} is accepted as the body of a section, as in vLLM and SGLang.
 _DOTS: Final = TagDialect(
     starts=("<dots_function_call>", "<invoke name="),
     section="<dots_function_call>",
@@ -310,6 +310,8 @@ _DOTS: Final = TagDialect(
     parameter_end="</parameter>",
     json="in sections",
 )
+# Step3's tokens have a plain underscore, unlike DeepSeek's "▁". "function" and its separator before
+# the invoke are optional. Values are stripped (vLLM and SGLang lose values that hold "<").
 _STEP3: Final = TagDialect(
     starts=("<｜tool_calls_begin｜>", "<｜tool_call_begin｜>", "<steptml:invoke name="),
     section="<｜tool_calls_begin｜>",
@@ -323,6 +325,8 @@ _STEP3: Final = TagDialect(
     trims="blanks",
     special=True,
 )
+# MiniCPM5 glues names to attributes at times: <functionname=, <paramname=. vLLM and SGLang give a
+# call with an unknown parameter back as text; here it is a call.
 _MINICPM5: Final = TagDialect(
     starts=("<function name=", "<functionname="),
     call='<function name="NAME">',
@@ -334,21 +338,6 @@ _MINICPM5: Final = TagDialect(
 )
 
 
-def _dsml(section: str) -> TagDialect:
-    return TagDialect(
-        starts=(f"<｜DSML｜{section}>", "<｜DSML｜invoke name="),
-        section=f"<｜DSML｜{section}>",
-        section_end=f"</｜DSML｜{section}>",
-        call='<｜DSML｜invoke name="NAME">',
-        call_end="</｜DSML｜invoke>",
-        parameter='<｜DSML｜parameter name="KEY">',
-        parameter_end="</｜DSML｜parameter>",
-        special=True,
-        json="in calls",
-        unwraps=True,
-    )
-
-
 def _lines(dialect: TagDialect, result: str) -> ParameterCalls:
     """Write each tag on a line of its own."""
     return ParameterCalls(
@@ -357,19 +346,6 @@ def _lines(dialect: TagDialect, result: str) -> ParameterCalls:
         call=f"{dialect.call}\nPARAMETERS{dialect.call_end}",
         closing=f"\n{dialect.section_end}",
         parameter=f"{dialect.parameter}VALUE{dialect.parameter_end}\n",
-        result=result,
-    )
-
-
-def _typed_lines(section: str, result: str) -> ParameterCalls:
-    """Write each tag on a line of its own, and say what each value is."""
-    dialect = _dsml(section)
-    return ParameterCalls(
-        dialect,
-        opening=f"{dialect.section}\n",
-        call=f"{dialect.call}\nPARAMETERS{dialect.call_end}",
-        closing=f"\n{dialect.section_end}",
-        parameter='<｜DSML｜parameter name="KEY" string="IS_TEXT">VALUE</｜DSML｜parameter>\n',
         result=result,
     )
 
@@ -388,14 +364,13 @@ _MINICPM5_CALLS: Final = ParameterCalls(
     parameter='<param name="KEY">VALUE</param>',
     other_parameter='<param name="KEY"><![CDATA[VALUE]]></param>',
 )
-_RESULTS: Final = "<function_results>\n<result>CONTENT</result>\n</function_results>"
-
 INVOKE_FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "minimax_m2",
         _lines(_MINIMAX_M2, "<response>CONTENT</response>"),
         _INVOKE_PROMPT,
         models=("minimax-m2",),
+        wrappers=(*WRAPPERS, *MINIMAX_ENDS),
         tools=TOOL_LINES,
     ),
     Format(
@@ -404,37 +379,25 @@ INVOKE_FORMATS: Final[tuple[Format, ...]] = (
         _INVOKE_PROMPT,
         models=("dots",),
     ),
-    Format(
-        "deepseek_v32",
-        _typed_lines("function_calls", _RESULTS),
-        _DSML_PROMPT,
-        models=("deepseek-v3.2",),
-        reasoning=STYLES["deepseek_v3"],
-        tools=lines_in("<functions>\n{tools}\n</functions>", typed=False),
-    ),
-    Format(
-        "deepseek_v4",
-        _typed_lines("tool_calls", "<tool_result>CONTENT</tool_result>"),
-        _DSML_PROMPT,
-        models=("deepseek-v4",),
-        tools=lines_in("{tools}", typed=False),
-    ),
     Format("step3", _STEP3_CALLS, _INVOKE_PROMPT, models=("step-3", "step3")),
     Format("minicpm5", _MINICPM5_CALLS, _INVOKE_PROMPT, models=("minicpm5",), tools=LINES),
 )
 
 
-# MiniMax-M3's calls: every tag after the token of its namespace, and values that may nest.
+# MiniMax-M3: every tag comes after the token of its namespace, and values may nest.
 #
-# What is nested has no types of its own: a leaf is what the schema of the tool says, and text
-# where it says nothing. So a call reads back as it was only where the schema declares what it
-# holds.
+# Nested values have no types of their own: a leaf is read by the schema of the tool, and is text
+# without one. So a call reads back unchanged only if the schema declares everything in it.
 
 
 _NS: Final = "]<]minimax[>["
 
+# Deployed checkpoints omit the opening tag of the first parameter: the text up to the first closing
+# tag is its value then. A tag without the namespace token is data.
+# Values nest: an object is elements, an array is repeated `item` elements, and a tag that is
+# repeated is an array. An element without content is "", [] or {} by its schema.
 _MINIMAX_M3: Final = TagDialect(
-    # The token alone would not do: it begins the end of a section, too.
+    # The token alone is not a marker: it begins the end of a section, too.
     starts=tuple(
         f"{_NS}{blank}<{tag}" for blank in ("", " ", "\n") for tag in ("tool_call>", "invoke name=")
     ),
@@ -461,28 +424,31 @@ MINIMAX_FORMATS: Final[tuple[Format, ...]] = (
             parameter=f"{_NS}<KEY>VALUE{_NS}</KEY>",
             result="<response>CONTENT</response>",
         ),
-        prompt=prompt_of(
-            f"Put {_NS} right before every tag. A text stands between its tags exactly as it is to "
-            "be: nothing in it is escaped. An object has a tag for each of its keys, a list a tag "
-            "`item` for each of its items, to any depth; numbers, true, false and null stand "
-            "between their tags as in JSON."
+        prompt=make_prompt(
+            f"Put {_NS} directly before every tag. Write strings between their tags exactly as "
+            "they are: escape nothing. An object has a tag for each key, a list a tag `item` "
+            "for each item, to any depth. Write numbers, true, false and null as in JSON."
         ),
+        wrappers=(*WRAPPERS, *MINIMAX_ENDS),
         tools=TOOL_LINES,
     ),
 )
 
 
-# ``<function=NAME>`` and ``<parameter=KEY>``: Qwen3-Coder's calls, and those made after them.
+# ``<function=NAME>`` and ``<parameter=KEY>``: Qwen3-Coder, and models that follow it.
 
 
-_QWEN3_CODER_PROMPT: Final = prompt_of(
-    "A text stands on lines of its own between the tags, exactly as it is to be: nothing in it is "
-    "escaped. Write numbers, true, false, null, lists and objects as JSON. Close every tag."
+_QWEN3_CODER_PROMPT: Final = make_prompt(
+    "Write strings on lines of their own between the tags, exactly as they are: escape nothing. "
+    "Write numbers, true, false, null, lists and objects as JSON. Close every tag."
 )
 _QWEN3_CODER_LINES: Final = "<parameter=KEY>\nVALUE\n</parameter>\n"
 _INLINE: Final = "<parameter=KEY>VALUE</parameter>\n"
 
 
+# Tolerated: no section (a bare "<function=" opens a call), several functions in one section,
+# missing closing tags, blanks inside tags, and values without the newlines around them. One newline
+# at either end of a value belongs to the format; entities are not decoded.
 def _dialect(section: str) -> TagDialect:
     return TagDialect(
         starts=(f"<{section}", "<function="),
@@ -503,8 +469,9 @@ _QWEN: Final = ParameterCalls(
     parameter=_QWEN3_CODER_LINES,
 )
 _STEP: Final = structs.replace(_QWEN, between="", result="<tool_response>CONTENT</tool_response>")
+# Seed-OSS writes values inline, so a newline at the end of one is its own.
 _SEED: Final = ParameterCalls(
-    _dialect("seed:tool_call"),
+    structs.replace(_dialect("seed:tool_call"), trims="lines"),
     call="<seed:tool_call>\n<function=NAME>\nPARAMETERS</function>\n</seed:tool_call>",
     parameter=_INLINE,
     other_parameter=_QWEN3_CODER_LINES,
@@ -521,6 +488,7 @@ QWEN3_CODER_FORMATS: Final[tuple[Format, ...]] = (
         tools=LINES,
     ),
     Format("seed_oss", _SEED, _QWEN3_CODER_PROMPT, models=("seed-oss",)),
+    # Nemotron 3, MiMo V2 and Step 3.5 write Qwen3-Coder's calls; Seed-OSS has its own section tag.
     Format("nemotron_v3", _QWEN, _QWEN3_CODER_PROMPT, models=("nemotron-3",)),
     Format("step3p5", _STEP, _QWEN3_CODER_PROMPT, models=("step-3.5",), tools=LINES),
     Format("mimo", _QWEN, _QWEN3_CODER_PROMPT, models=("mimo-v2",)),

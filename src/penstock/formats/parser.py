@@ -1,15 +1,16 @@
-"""Reading an answer in any format: at once, as it comes, or inside a sequence of events."""
+"""Parsers for responses in any format: whole texts, streams, and text inside events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
 from typing import Any, Final, Self, Unpack
 
 from msgspec import structs
 
 from penstock.errors import UsageError
 from penstock.events import (
+    DELTAS,
+    ENDS,
     Done,
     Event,
     Failed,
@@ -25,50 +26,94 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats.base import Format, ParserOptions, end_of, message_of
-from penstock.formats.reasoning import reasoning_of
-from penstock.formats.registry import FormatLike, get
-from penstock.messages import AssistantMessage, Content, StopReason, Text, Thinking
-from penstock.parsing import Arguments, Engine, FencedCalls, OnError, Reasoning, Untrusted
-from penstock.tools import read_tools
+from penstock.formats.base import (
+    Format,
+    ParserOptions,
+    Preparation,
+    collect_message,
+    prepare,
+    stop_reason_for,
+)
+from penstock.formats.heal import EventHealer, EventReader
+from penstock.formats.registry import AnyFormat, FormatLike, get
+from penstock.messages import (
+    AssistantMessage,
+    CallIds,
+    Content,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from penstock.parsing import Arguments, Engine, FencedCalls, OnError, Reasoning, Schemas, Untrusted
+from penstock.parsing.body import ReasoningOnly, StrayReasoning
+from penstock.tools import Tool, read_tools
+
+
+def prepare_tools(format: AnyFormat, tools: object) -> Preparation | list[Tool]:  # noqa: A002
+    """Return *tools* as a parser of *format* takes them: a custom one takes a list."""
+    if isinstance(format, Format):
+        return prepare(format, tools)
+    return read_tools(tools)
+
+
+class InitSignature:
+    """Makes `inspect.signature` of a class show `__init__`: `__new__` hides its options."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        """Return the signature of *owner*."""
+        from inspect import signature  # noqa: PLC0415 - only tools that show signatures need it
+
+        found = signature(owner.__init__)  # type: ignore[misc]
+        return found.replace(parameters=list(found.parameters.values())[1:])
 
 
 class Parser(Engine):
-    """Reads one answer of a model, as it arrives: `feed` text, get events; `finish` at its end.
+    """Parses one response of a model as it arrives: `feed` text, get events; `finish` at its end.
 
-    *format* is the name of a format, or a format. *tools* are those that the model may call, in any
-    shape that `read_tools` reads.
+    *format* is the name of a format, or a format; ``auto`` recognises any. *tools* are those that
+    the model may call, in any shape that `read_tools` accepts. If tools are given, ``auto`` reads
+    calls of these only; without any it reads every call that has a marker.
 
-    * *arguments*: ``whole``, where a call comes out when it is complete and anything else is text,
-      or ``live``, where it comes out as it arrives and may turn out incomplete.
-    * *reasoning*: how the model marks its reasoning; None is what the format's models do, ``none``
-      leaves them in the text. *prompt_suffix* is what the prompt ended with: it may have opened a
-      thought.
-    * *trim*: white space that touches a call is not a text, and neither are the blank lines between
-      reasoning and the text after it.
-    * *repair*: a call that is broken, or left open by a model that ended by itself, is repaired if
-      the tool is known and its schema satisfied.
-    * *on_error*: told in words, and with the segment, of text that was meant to be a call.
-    * *ids*: gives an id to a call that brings none.
-    * *max_calls*: how many calls an answer may have; what follows them stays text. None is any
-      number.
+    * *arguments*: ``whole`` emits a call when it is complete; anything else is text. ``live``
+      emits a call as it arrives; it may turn out incomplete.
+    * *reasoning*: how the model marks its reasoning; None means the format's usual style,
+      ``none`` leaves reasoning in the text. *prompt_suffix* is the end of the prompt, which may
+      have opened reasoning.
+    * *trim*: drop white space that touches a call, and blank lines between reasoning and the text
+      after it.
+    * *repair*: repair a call that is broken, or that the model left open at its end, if the tool is
+      known and its schema is satisfied.
+    * *on_error*: called with a message and the segment for text that was meant to be a call.
+    * *ids*: creates an id for a call without one.
+    * *max_calls*: how many calls a response may have; further calls are text. None means no limit.
     * *untrusted*: texts of the conversation that are not instructions, such as tool results. A call
-      that occurs in one of them word for word is quoted: it is text, and *on_error* says so.
-    * *fenced*: what a call in a code fence, in inline code or in a block quote is: ``text``, or
-      ``calls`` for a model that always fences its calls.
+      that occurs in one of them, apart from white space and escapes, is quoted: it is text, and
+      *on_error* is called.
+    * *fenced*: how a call in a code fence, in inline code or in a block quote is read: as ``text``,
+      or as ``calls``, for a model that always fences its calls.
+    * *reasoning_only*: what a response is that ended inside reasoning which the prompt had opened:
+      ``reasoning``, or ``text`` as well, so that the answer is not empty. None means ``text`` with
+      *repair*.
+    * *stray_reasoning*: what an end marker of reasoning without a beginning is: ``text``, or
+      ``split``: it is dropped, and what follows is the answer, in a block of its own. None means
+      ``split`` with *repair*.
 
-    No text of a model makes it raise. After `finish`, `rest` is text that no event claimed.
+    Model text never makes it raise. After `finish`, `rest` is text that no event claimed.
     """
 
-    def __new__(cls, format: FormatLike, tools: object = (), **options: Any) -> Self:  # noqa: A002
-        """Make the parser that *format* asks for: a format of the user's own brings its own."""
+    __signature__ = InitSignature()
+
+    def __new__(cls, format: FormatLike = "auto", tools: object = (), **options: Any) -> Self:  # noqa: A002
+        """Create a parser, or a wrapper around the parser of a custom format object."""
         del tools, options
-        kind: Any = cls if isinstance(get(format), Format) else _BorrowedParser
+        is_ours = isinstance(format, Format) or isinstance(get(format), Format)
+        kind: Any = cls if is_ours else _CustomParser
         return super().__new__(kind)  # type: ignore[no-any-return]
 
     def __init__(  # noqa: PLR0913 - each is an option of every parser
         self,
-        format: FormatLike,  # noqa: A002 - the word of the whole interface
+        format: FormatLike = "auto",  # noqa: A002 - as everywhere in the interface
         tools: object = (),
         *,
         arguments: Arguments = "whole",
@@ -81,15 +126,14 @@ class Parser(Engine):
         max_calls: int | None = None,
         untrusted: Untrusted | Iterable[str] | None = None,
         fenced: FencedCalls = "text",
+        reasoning_only: ReasoningOnly | None = None,
+        stray_reasoning: StrayReasoning | None = None,
     ) -> None:
-        found, known = get(format), read_tools(tools)
-        assert isinstance(found, Format)  # noqa: S101 - `__new__` has looked
+        found = format if isinstance(format, Format) else get(format)
+        assert isinstance(found, Format)  # noqa: S101 - checked in `__new__`
         super().__init__(
-            found.calls.syntax(known),
-            known,
+            **found.engine_setup(tools, reasoning),
             arguments=arguments,
-            reasoning=reasoning_of(found.usual_reasoning, reasoning),
-            wrappers=found.wrappers,
             prompt_suffix=prompt_suffix,
             trim=trim,
             repair=repair,
@@ -98,37 +142,39 @@ class Parser(Engine):
             max_calls=max_calls,
             untrusted=untrusted,
             fenced=fenced,
+            reasoning_only=reasoning_only,
+            stray_reasoning=stray_reasoning,
         )
 
 
-class _BorrowedParser(Parser):
-    """The parser of a format of the user's own, which is told only the options that were given."""
+class _CustomParser(Parser):
+    """Wraps the parser of a custom format object, which receives only the options given."""
 
-    def __init__(self, format: FormatLike, tools: object = (), **options: Any) -> None:  # noqa: A002
+    def __init__(self, format: FormatLike = "auto", tools: object = (), **options: Any) -> None:  # noqa: A002
         self.rest = ""
         self.spans = []
         self._first_index = 0
-        self._own = get(format).parser(read_tools(tools), **options)
+        self._wrapped = get(format).parser(read_tools(tools), **options)
 
     def feed(self, text: str) -> list[Event]:
-        """Read more text; return the events that it makes certain."""
-        return self._numbered(self._own.feed(text))
+        """Parse more text; return the events that are certain now."""
+        return self._renumber(self._wrapped.feed(text))
 
     def finish(self, cut: bool = True) -> list[Event]:  # noqa: FBT001, FBT002
-        """End the answer; how it ended is nothing that such a parser is told."""
+        """End the response; a custom parser does not receive *cut*."""
         del cut
-        events = self._numbered(self._own.finish())
-        self.rest = str(getattr(self._own, "rest", ""))
+        events = self._renumber(self._wrapped.finish())
+        self.rest = str(getattr(self._wrapped, "rest", ""))
         return events
 
     def number_from(self, index: int) -> None:
-        """Give the blocks numbers from *index* on."""
+        """Begin the numbers of the blocks at *index*."""
         self._first_index = index
 
-    def follow_thought(self) -> None:
-        """Do nothing: such a parser is told nothing of what came before."""
+    def follow_reasoning(self) -> None:
+        """Do nothing: custom parsers are not notified of other blocks."""
 
-    def _numbered(self, events: list[Event]) -> list[Event]:
+    def _renumber(self, events: list[Event]) -> list[Event]:
         first = self._first_index
         if not first:
             return list(events)
@@ -137,103 +183,125 @@ class _BorrowedParser(Parser):
 
 def parse(
     text: str,
-    format: FormatLike = "hermes",  # noqa: A002
+    format: FormatLike = "auto",  # noqa: A002
     tools: object = (),
     *,
     reasoning: str | Reasoning | None = None,
     **options: Unpack[ParserOptions],
 ) -> AssistantMessage:
-    """Read a whole answer; the options are those of `Parser`.
+    """Parse a whole response; the options are those of `Parser`.
 
-    The message ends as ``tool_use`` where it has calls and all of them are complete, else as
-    ``stop``: the model is taken to have ended by itself.
+    The stop reason is ``tool_use`` if the message has calls and all of them are complete, otherwise
+    ``stop``: the model is assumed to have stopped of its own accord. Raises `UsageError` if *text*
+    is not a `str`.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"the text of a model must be str, not {type(text).__name__}")
     found = get(format)
     if not isinstance(found, Format):
         return found.parse(text, read_tools(tools))
     parser = found.parser(tools, reasoning=reasoning, **options)
-    return message_of([*parser.feed(text), *parser.finish(cut=False)])
+    return collect_message([*parser.feed(text), *parser.finish(cut=False)])
 
 
-# Events in, events out: the text inside a sequence of events becomes text, thinking and calls.
+# --- events in, events out: the text inside events becomes text, reasoning and calls -------------
 #
-# What a provider sends as text goes through a parser; every other block passes as it is. Blocks
-# are numbered again, since one text may become several. Where the provider ends one block of
-# text and begins another means nothing to the parser; any other block, and the end of the
-# answer, finish the text before them. The terminal event is made again: its message is what came
-# out, and calls that were read make it end as ``tool_use``.
+# The text of a provider goes through a parser; every other block passes unchanged. Blocks are
+# numbered again, since one text may become several. The parser ignores where the provider ends one
+# block of text and begins another; any other block, and the end of the response, finish the text
+# before them. The terminal event is replaced: its message has the parsed blocks, and its reason is
+# ``tool_use`` if calls were parsed.
 #
-# A signature of text finishes the text that it is of, but not before it is known what follows:
-# only the end of the answer can tell a call that the model left open from one that was cut. It
-# stays on text, for it is the text's: on a call or a thought read from it, others would take it
-# for theirs.
+# A signature ends the text that it signs. The text is finished only when the next event has come,
+# because only the end of the response distinguishes a call that the model left open from one that
+# was cut. The signature stays on text: providers would refuse it on a call or on reasoning.
 
 
 Block = (
     ThinkingStart | ThinkingDelta | ThinkingEnd | ToolCallStart | ToolCallDelta | ToolCallEnd | Part
 )
-"""An event of a block that is not a text."""
+"""An event of a block that is not text."""
 
 _BLOCK_STARTS: Final = (ThinkingStart, ToolCallStart, Part)
 
 
 class EventParser:
-    """Reads the text inside events as they come; the options are those of `Parser`.
+    """Parses the text inside events as they arrive; the options are those of `Parser`.
 
-    `add` every event of an answer; `finish` where they end without a terminal one.
+    `add` every event of a response; call `finish` if it ends without a terminal event.
     """
 
-    __slots__ = ("_after_thought", "_called", "_content", "_format", "_heard", "_ids", "_indexes",
-                 "_max_calls", "_next", "_numbers", "_options", "_parser", "_rest", "_signature",
-                 "_tools")  # fmt: skip
+    __slots__ = (
+        "_after_reasoning",
+        "_called",
+        "_content",
+        "_format",
+        "_indexes",
+        "_max_calls",
+        "_next",
+        "_options",
+        "_parser",
+        "_received",
+        "_rest",
+        "_signature",
+        "_tools",
+        "next_id",
+    )  # fmt: skip
 
     def __init__(
         self,
-        format: FormatLike,  # noqa: A002 - the word of the whole interface
+        format: FormatLike = "auto",  # noqa: A002 - as everywhere in the interface
         tools: object = (),
         *,
         reasoning: str | Reasoning | None = None,
         **options: Unpack[ParserOptions],
     ) -> None:
         self._format = get(format)
-        self._tools = read_tools(tools)
+        self._tools = prepare_tools(self._format, tools)
         self._options: dict[str, Any] = dict(options)
         if reasoning is not None:
             self._options["reasoning"] = reasoning
         self._max_calls: int | None = self._options.pop("max_calls", None)
-        if isinstance(self._format, Format):  # Any other makes ids as it likes.
-            self._options.setdefault("ids", self._next_id)
+        self.next_id = CallIds()
+        """Returns an id that none of the provider's calls has."""
+        if isinstance(self._format, Format):  # A custom format creates its own ids.
+            self._options.setdefault("ids", self.next_id)
         else:
             self._max_calls = None
-        self._after_thought = False  # the last block that passed is reasoning
-        self._called = 0  # how many calls have come, the provider's own among them
+        self._after_reasoning = False  # the last block that is not text is reasoning
+        self._called = 0  # complete calls so far, including the provider's own
         self._parser: Parser | None = None  # of the text that is being read
-        self._heard: dict[int, int] = {}  # how much of each block of text has come
-        self._signature = ""  # of the text that has been read, until more follows
-        self._content: dict[int, Content] = {}  # what has come out whole, by index
-        self._indexes: dict[int, int] = {}  # of the blocks that pass: theirs, and ours
+        self._received: dict[int, int] = {}  # characters received of each text block
+        self._signature = ""  # of the text that was parsed, until more follows
+        self._content: dict[int, Content] = {}  # complete blocks, by index
+        self._indexes: dict[int, int] = {}  # of blocks that are not text: the provider's to ours
         self._next = 0  # the index of the next block
         self._rest = ""  # text that no event has claimed
-        self._ids: dict[str, None] = {}  # that the provider has given; a set takes more room
-        self._numbers = count(1)
 
     def add(self, event: Event) -> list[Event]:
-        """Take one event; return those that it makes certain."""
+        """Handle one event; return the events that are certain now."""
         if isinstance(event, TextDelta):
-            self._heard[event.index] = self._heard.get(event.index, 0) + len(event.text)
-            return self._read(event.text)
+            text, index = event.text, event.index
+            self._received[index] = self._received.get(index, 0) + len(text)
+            if self._parser is None or self._signature or self._rest:
+                return self._read(text)
+            events = self._parser.feed(text)
+            # Nearly all deltas become one delta, which completes no block.
+            if len(events) == 1 and isinstance(events[0], DELTAS):
+                return events
+            return self._record(events)
         if isinstance(event, TextStart):
             return []
         if isinstance(event, TextEnd):
             return self._end_block(event)
         if isinstance(event, MessageStart):
             return [event]
-        if isinstance(event, Done | Failed):
+        if isinstance(event, ENDS):
             return self._end(event)
         return self._pass(event)
 
     def finish(self) -> list[Event]:
-        """End a sequence that has no terminal event: the text ends here, whoever cut it."""
+        """End a sequence that has no terminal event: its text was cut."""
         return self._finish_text(cut=True)
 
     # --- text ---
@@ -244,44 +312,44 @@ class EventParser:
         if self._parser is None:
             self._parser = Parser(self._format, self._tools, **self._options, **self._limit())
             self._parser.number_from(self._next)
-            if self._after_thought:
-                self._parser.follow_thought()
-            self._options.pop("prompt_suffix", None)  # it stood before the first text
-        return self._put(self._parser.feed(text))
+            if self._after_reasoning:
+                self._parser.follow_reasoning()
+            self._options.pop("prompt_suffix", None)  # it applies to the first text only
+        return self._record(self._parser.feed(text))
 
     def _limit(self) -> dict[str, Any]:
-        """Return how many calls may still come, if there is a limit."""
+        """Return the `max_calls` option for the next text, if there is a limit."""
         most = self._max_calls
         return {} if most is None else {"max_calls": max(0, most - self._called)}
 
     def _end_block(self, event: TextEnd) -> list[Event]:
-        """Read what the end of a block says and no delta has said; keep what signs it."""
-        missing = event.text[self._heard.pop(event.index, 0) :]
+        """Parse text that only the end event has; keep the signature."""
+        missing = event.text[self._received.pop(event.index, 0) :]
         before = self._read(missing) if missing else []
         if event.signature:
-            if self._signature:  # Two blocks side by side: each has its own.
+            if self._signature:  # Two adjacent blocks: each has its own.
                 before += self._finish_text(cut=True)
             self._signature = event.signature
         return before
 
     def _finish_text(self, *, cut: bool) -> list[Event]:
-        """Finish the text, and sign it if its block was signed."""
+        """Finish the text, with the signature of its block."""
         parser, self._parser = self._parser, None
         signature, self._signature = self._signature, ""
         events = [] if parser is None else parser.finish(cut)
         if signature and events and isinstance(last := events[-1], TextEnd):
             events[-1] = structs.replace(last, signature=signature)
             signature = ""
-        events = self._put(events)
+        events = self._record(events)
         self._rest += "" if parser is None else parser.rest
-        return events + (self._sign_nothing(signature) if signature else [])
+        return events + (self._sign_empty(signature) if signature else [])
 
-    def _sign_nothing(self, signature: str) -> list[Event]:
-        """Let an empty block of text carry *signature*, where the text itself is over or none."""
-        return self._put([TextStart(self._next), TextEnd(self._next, "", signature)])
+    def _sign_empty(self, signature: str) -> list[Event]:
+        """Put *signature* on an empty block of text: its own has ended or never began."""
+        return self._record([TextStart(self._next), TextEnd(self._next, "", signature)])
 
-    def _put(self, events: list[Event]) -> list[Event]:
-        """Note what *events* bring whole, and let the first of them claim what nobody has."""
+    def _record(self, events: list[Event]) -> list[Event]:
+        """Record the blocks that *events* complete; the first event gets the unclaimed text."""
         for event in events:
             if isinstance(event, TextDelta):  # nearly all of them
                 continue
@@ -303,27 +371,23 @@ class EventParser:
         self._content[index] = block
         self._next = max(self._next, index + 1)
 
-    def _next_id(self) -> str:
-        """Make an id that the provider has not given to a call of its own."""
-        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self._ids)
-
-    # --- what is not a text ---
+    # --- other blocks ---
 
     def _pass(self, event: Block) -> list[Event]:
-        """Let a block pass that is not a text, under a number of our own."""
+        """Pass an event of another block, with its new number."""
         before: list[Event] = []
         if isinstance(event, _BLOCK_STARTS):
-            self._after_thought = isinstance(event, ThinkingStart)
+            self._after_reasoning = isinstance(event, ThinkingStart)
             before = self._finish_text(cut=True)
             self._indexes[event.index] = self._next
             self._next += 1
         if event.index not in self._indexes:
-            raise UsageError(f"block {event.index} has not been started")
+            raise UsageError(f"block {event.index} has not started: add its start event first")
         if isinstance(event, ToolCallStart):
-            self._ids[event.id] = None
+            self.next_id.taken.add(event.id)
         index = self._indexes[event.index]
         passed = event if index == event.index else structs.replace(event, index=index)
-        return before + self._put([passed])
+        return before + self._record([passed])
 
     def _end(self, event: Done | Failed) -> list[Event]:
         is_whole = isinstance(event, Done) and event.reason != "length"
@@ -333,7 +397,7 @@ class EventParser:
             message = self._message(event.message, event.reason)
             return [*before, structs.replace(event, message=message, raw=raw)]
         message = self._message(event.message, event.reason)
-        reason = end_of(message, event.reason)
+        reason = stop_reason_for(message, event.reason)
         message.stop_reason = reason
         return [*before, Done(reason, message, raw)]
 
@@ -342,19 +406,56 @@ class EventParser:
         return structs.replace(source, content=content, stop_reason=reason)
 
 
-def parse_events(
-    events: Iterable[Event],
-    format: FormatLike = "hermes",  # noqa: A002
+def make_event_parser(
+    format: FormatLike = "auto",  # noqa: A002 - as everywhere in the interface
     tools: object = (),
     *,
     reasoning: str | Reasoning | None = None,
+    heal: bool = False,
+    max_tokens: int | None = None,
+    **options: Unpack[ParserOptions],
+) -> EventReader:
+    """Return a parser for the events of one response; `parse_events` explains the options."""
+    found = get(format)
+    known = prepare_tools(found, tools)
+    parser = EventParser(found, known, reasoning=reasoning, **options)
+    if not heal:
+        return parser
+    schemas = Schemas(known) if isinstance(known, list) else known.schemas
+
+    def read_calls(text: str) -> list[ToolCall]:
+        """Return the calls that *text* ends with; none if more text follows them."""
+        kept: ParserOptions = {"untrusted": options.get("untrusted"), "ids": parser.next_id}
+        message = parse(text.rstrip(), found, known, reasoning="none", **kept)
+        if not message.content or not isinstance(message.content[-1], ToolCall):
+            return []
+        calls = message.tool_calls
+        return calls if all(call.complete and call.name in schemas for call in calls) else []
+
+    return EventHealer(
+        parser, schemas, ids=parser.next_id, read_calls=read_calls, max_tokens=max_tokens
+    )
+
+
+def parse_events(
+    events: Iterable[Event],
+    format: FormatLike = "auto",  # noqa: A002
+    tools: object = (),
+    *,
+    reasoning: str | Reasoning | None = None,
+    heal: bool = False,
+    max_tokens: int | None = None,
     **options: Unpack[ParserOptions],
 ) -> Iterator[Event]:
-    """Read the text inside *events*; the options are those of `Parser`.
+    """Parse the text inside *events*; the other options are those of `Parser`.
 
-    Gives the events of the same answer, where text has become text, thinking and calls.
+    Yields the events of the same response, with its text parsed into text, thinking and calls. With
+    *heal*, native calls that the upstream damaged are repaired, and *max_tokens*, the limit of the
+    request, distinguishes a response that reached it from one that ended.
     """
-    parser = EventParser(format, tools, reasoning=reasoning, **options)
+    parser = make_event_parser(
+        format, tools, reasoning=reasoning, heal=heal, max_tokens=max_tokens, **options
+    )
     for event in events:
         yield from parser.add(event)
     yield from parser.finish()

@@ -1,15 +1,16 @@
-"""What a model is told about its tools: the words of each format, filled with the caller's tools.
+"""Prompts that list tools and explain how to call them.
 
-A prompt is text with two places: ``{tools}``, where the tools stand as JSON, and ``{example}``,
-where a call of one of them stands as this format writes it. Nothing else in it is special, so a
-prompt may hold any braces.
+A prompt is text with two places: ``{tools}`` is replaced by the tools as JSON and ``{example}`` by
+a call of one of them, rendered by the format. Nothing else is special, so a prompt may contain any
+braces.
 
-The words are ours. The list of tools is as a model's own template writes it, where that is JSON:
-a `ToolList` says what stands around it and what each tool looks like.
+The instructions are ours. The list of tools follows the model's own chat template where that is
+JSON: a `ToolList` describes its frame and the form of each tool.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,19 +18,39 @@ from msgspec import Struct
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.formats.rendering import indented_json, spaced_json
 from penstock.messages import ToolCall
 from penstock.tools import Tool
+from penstock.values import rjson
 from penstock.values.schema import Schema
 
-# A call that a tool's schema would accept, to show a model how one is written.
+_JSON_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
+_INDENT: Final = 4
+
+
+def spaced_json(value: object) -> str:
+    """Write *value* as most chat templates do, with a space after each comma and colon.
+
+    Raises `UsageError` for a value that JSON cannot express.
+    """
+    return _JSON_TOKEN.sub(
+        lambda token: token[0] if token[0].startswith('"') else token[0] + " ", rjson.dumps(value)
+    )
+
+
+def indented_json(value: object, depth: int = 0) -> str:
+    """Write *value* over several lines, indented as if it were nested in *depth* containers.
+
+    Raises `UsageError` for a value that JSON cannot express.
+    """
+    margin = " " * (_INDENT * depth)
+    return rjson.dumps(value, indent=_INDENT).replace("\n", f"\n{margin}")
 
 
 MAX_EXAMPLE_DEPTH: Final = 4
-"""How deep an example goes into a schema: it shows the form, not all that is possible."""
+"""How deep an example call follows a schema: it shows the form, not every option."""
 
 MAX_EXAMPLE_ARGUMENTS: Final = 3
-"""How many arguments an example has, unless more are required."""
+"""How many arguments an example call has, unless more are required."""
 
 _PLAIN: Final[dict[str, Any]] = {
     "string": "some text",
@@ -41,7 +62,7 @@ _PLAIN: Final[dict[str, Any]] = {
 
 
 def example_call(tool: Tool) -> ToolCall:
-    """Make a call of *tool*: what is required, and some of the other arguments."""
+    """Make an example call of *tool* with the required and some other arguments."""
     return ToolCall("", tool.name, _example_object(Schema(tool.parameters), 1))
 
 
@@ -75,22 +96,27 @@ _TOOLS: Final = "{tools}"
 _EXAMPLE: Final = "{example}"
 
 _TAGGED: Final = f"<tools>\n{_TOOLS}\n</tools>"
-"""Where the tools are in our own words."""
+"""The frame of the tools in our prompts."""
 
 HEAD: Final = f"""\
-You can call the tools below. Each has a name, says what it does, and has a JSON Schema that its \
-arguments must satisfy.
+You can call the tools below. Each has a name, a description and a JSON Schema that its arguments \
+must satisfy.
 
 {_TAGGED}
 
 """
-"""How every prompt begins; what follows says how a call is written."""
+"""The start of every prompt; the form of a call follows."""
 
 TAIL: Final = """
-Call a tool only when you need what it gives. What you write outside of calls is read by the user. \
-After your calls, stop: the results come in the next message.
+Call a tool only when you need its result. Text outside of calls is shown to the user. After your \
+calls, stop: the results come in the next message.
 """
-"""How every prompt ends."""
+"""The end of every prompt."""
+
+STRICT_JSON: Final = """\
+Write strict JSON: keys and strings in double quotes; inside a string a quote is \\" and a newline \
+is \\n."""
+"""The rule for calls in JSON. Small models forget to escape quotes and newlines in code."""
 
 JSON_MIX: Final = (
     HEAD
@@ -99,8 +125,9 @@ To call a tool, write its name and its arguments as one JSON object between the 
 
 {example}
 
-Write strict JSON: keys and texts in double quotes; inside a text a quote is \\" and a new line is \
-\\n. For several calls, repeat the whole block, one for each call.
+"""
+    + STRICT_JSON
+    + """ For several calls, repeat the whole block, one for each call.
 """
     + TAIL
 )
@@ -113,21 +140,22 @@ and the arguments and nothing else, like this:
 
 {example}
 
-The opening and the closing line of the block stand alone. Write strict JSON: keys and texts in \
-double quotes; inside a text a quote is \\" and a new line is \\n. For several calls, write one \
-block for each.
+The opening and the closing line of the block have nothing else on them. """
+    + STRICT_JSON
+    + """ For several calls, \
+write one block for each.
 """
     + TAIL
 )
 
 
 class ToolList(Struct, frozen=True):
-    """How models were taught to see the list of their tools.
+    """The form of the tool list that models were trained on.
 
-    *frame* shows where the list stands, in place of the tags of our own words. The tools are in
-    it from *opening* to *closing* with *between* between them, each as *tool* shows it: ``{json}``
-    is the tool, and ``{lines}`` the same over lines. A tool that is *typed* says that it is a
-    function.
+    *frame* replaces the ``<tools>`` tags of our prompts. In it the tools are between *opening* and
+    *closing*, separated by *between*, each in the template *tool*: ``{json}`` is the tool on one
+    line, ``{lines}`` the same indented. With *typed* a tool is wrapped in
+    ``{"type": "function", "function": …}``.
     """
 
     frame: str = _TAGGED
@@ -138,34 +166,36 @@ class ToolList(Struct, frozen=True):
     typed: bool = True
 
     def framed(self, prompt: str) -> str:
-        """Return *prompt* with the frame in which these models expect their tools."""
+        """Return *prompt* with this frame."""
         return prompt.replace(_TAGGED, self.frame)
 
-    def written(self, tools: Sequence[Tool]) -> str:
-        """Write *tools* as what is in the frame."""
+    def render(self, tools: Sequence[Tool]) -> str:
+        """Write *tools* as the content of the frame."""
         return self.opening + self.between.join(map(self._tool, tools)) + self.closing
 
     def _tool(self, tool: Tool) -> str:
-        shown = {"type": "function", "function": _shown(tool)} if self.typed else _shown(tool)
+        described = _describe(tool)
+        if self.typed:
+            described = {"type": "function", "function": described}
         if "{lines}" in self.tool:
-            return self.tool.replace("{lines}", indented_json(shown))
-        return self.tool.replace("{json}", spaced_json(shown))
+            return self.tool.replace("{lines}", indented_json(described))
+        return self.tool.replace("{json}", spaced_json(described))
 
 
 LINES: Final = ToolList()
-"""A tool on each line, between the tags of our own words: what most templates do."""
+"""One tool per line between ``<tools>`` tags, as in most templates."""
 
 TOOL_LINES: Final = ToolList(tool="<tool>{json}</tool>", typed=False)
-"""The same with tags around each tool."""
+"""One tool per line, each in ``<tool>`` tags."""
 
 
-def listed_in(frame: str, *, typed: bool = True) -> ToolList:
-    """Say that the tools are one JSON list, where *frame* has ``{tools}``."""
+def tools_as_list(frame: str, *, typed: bool = True) -> ToolList:
+    """Return the list of tools as one JSON array in *frame*, at ``{tools}``."""
     return ToolList(frame, "[", "]", ", ", typed=typed)
 
 
-def lines_in(frame: str, *, typed: bool = True) -> ToolList:
-    """Say that each tool is a line, where *frame* has ``{tools}``."""
+def tools_as_lines(frame: str, *, typed: bool = True) -> ToolList:
+    """Return the list of tools as one line per tool in *frame*, at ``{tools}``."""
     return ToolList(frame, typed=typed)
 
 
@@ -173,35 +203,35 @@ def fill(
     template: str | Callable[[str], str],
     tools: Sequence[Tool],
     render_call: Callable[[ToolCall], str],
-    shown_as: ToolList | None = None,
+    tool_list: ToolList | None = None,
 ) -> str:
-    """Put *tools*, and an example that calls one of them, into *template*.
+    """Put *tools* and an example call of one of them into *template*.
 
-    The tools are a plain JSON array, unless *shown_as* says how else they are written.
+    The tools are a plain JSON array unless *tool_list* gives another form.
     """
-    shown = show_tools(tools) if shown_as is None else shown_as.written(tools)
+    written = render_tools(tools) if tool_list is None else tool_list.render(tools)
     if callable(template):
-        return template(shown)
-    if shown_as is not None:
-        template = shown_as.framed(template)
+        return template(written)
+    if tool_list is not None:
+        template = tool_list.framed(template)
     example = _first_example(tools, render_call) if _EXAMPLE in template else ""
-    # Not one after the other: what is put in may itself hold the name of a place.
+    # Not one after the other: what is put in may itself contain the name of a place.
     parts = [part.replace(_EXAMPLE, example) for part in template.split(_TOOLS)]
-    return shown.join(parts)
+    return written.join(parts)
 
 
-def show_tools(tools: Sequence[Tool]) -> str:
-    """Write *tools* as a JSON array, each schema as it is."""
-    return "[" + ",\n".join(_json.encode(_shown(tool)).decode() for tool in tools) + "]"
+def render_tools(tools: Sequence[Tool]) -> str:
+    """Write *tools* as a JSON array with unchanged schemas."""
+    return "[" + ",\n".join(_json.encode(_describe(tool)).decode() for tool in tools) + "]"
 
 
-def _shown(tool: Tool) -> dict[str, Any]:
+def _describe(tool: Tool) -> dict[str, Any]:
     description = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **description, "parameters": tool.parameters}
 
 
 def _first_example(tools: Sequence[Tool], render_call: Callable[[ToolCall], str]) -> str:
-    """Write a call of the first tool that says most about the form: one that takes arguments."""
+    """Write a call of the first tool that takes arguments, or else of any tool."""
     for tool in sorted(tools, key=lambda tool: not tool.parameters.get("properties")):
         try:
             return render_call(example_call(tool))

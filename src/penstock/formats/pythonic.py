@@ -1,9 +1,9 @@
-"""Calls as Python writes them: Llama's lists, bare or between markers, OLMo's lines, and LFM2."""
+"""Calls in Python syntax: ToolACE, Llama 4, OLMo 3 and LFM2."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -11,17 +11,20 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import Keywords, Outline, check_names
-from penstock.formats.grammar.outline import PYTHON, PYTHON_OF_JSON, Notation
-from penstock.formats.grammar.text_without import JSON_LETTERS, Letters
-from penstock.formats.prompts import listed_in
-from penstock.formats.rendering import spaced_json
-from penstock.formats.round_trip import checked_round_trip
+from penstock.formats.json_models import LeadingJSON
+from penstock.formats.prompts import spaced_json, tools_as_list
+from penstock.formats.round_trip import require_round_trip
+from penstock.grammar import ANY, Arguments, Keywords, Outline, check_names, split_around
+from penstock.grammar.outline import PYTHON, PYTHON_OF_JSON, Notation
+from penstock.grammar.text_without import JSON_LETTERS, Letters
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import BodyReader
-from penstock.parsing.readers.pythonic import (
+from penstock.parsing.body import Syntax
+from penstock.readers.python_lines import BracketReader
+from penstock.readers.pythonic import (
     NAME,
-    LeadingCallReader,
+    DictListReader,
+    MarkedDictReader,
     PythonCallReader,
     PythonOrJSONReader,
 )
@@ -34,14 +37,12 @@ _STRING: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 
 
 def _singly_quoted(value: Any) -> str:
-    """Write *value* as Python itself would show it, with single quotes in any case."""
-    return _STRING.sub(_requoted, python_literals.dumps(value))
-
-
-def _requoted(string: re.Match[str]) -> str:
-    # A double quote in a string of JSON never stands without its backslash.
-    inside = string[1].replace('\\"', '"').replace("'", "\\'")
-    return f"'{inside}'"
+    """Write *value* as a Python literal with single quotes."""
+    return _STRING.sub(
+        # `python_literals.dumps` writes every double quote in a string with a backslash.
+        lambda string: "'" + string[1].replace('\\"', '"').replace("'", "\\'") + "'",
+        python_literals.dumps(value),
+    )
 
 
 SINGLY_QUOTED: Final = Notation(
@@ -54,14 +55,14 @@ SINGLY_QUOTED: Final = Notation(
     write=_singly_quoted,
     key=_singly_quoted,
 )
-"""Literals of Python with single quotes."""
+"""Python literals with single quotes, as LFM2 writes them."""
 
 
-class PythonCalls(Struct, frozen=True):
+class PythonCalls(Syntax, Struct, frozen=True):
     """A list of calls from *start* to *end*.
 
-    With *bare* the list may also stand alone, where an answer begins. With *lines* each call is a
-    line, without brackets. With *json* the list may be one of objects in JSON. *notation* is how
+    With *bare* the list may also begin the response without markers. With *lines* each call is a
+    line, without brackets. With *json* the list may also contain JSON objects. *notation* is how
     values are written.
     """
 
@@ -75,30 +76,25 @@ class PythonCalls(Struct, frozen=True):
     result_end: str = ""
     folds: bool = False
 
-    def syntax(self, tools: Iterable[Tool]) -> PythonCalls:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
-
     @property
     def starts(self) -> tuple[str, ...]:
-        """The start marker, and the bracket where that is enough."""
+        """The start marker, and with *bare* the bracket."""
         return tuple(filter(None, [self.start, _BRACKET if self.bare else ""]))
 
     def body(self, marker: str) -> BodyReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         if marker == _BRACKET:
-            return LeadingCallReader(self.end)
+            return BracketReader(self.end)
         if self.json:
             return PythonOrJSONReader(self.end)
         return PythonCallReader(self.end, lines=self.lines)
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call* with its arguments by name."""
-        return checked_round_trip(self, call, self.render_calls([call]))
+        return require_round_trip(self, call, self.render_calls([call]))
 
     def render_calls(self, calls: Sequence[ToolCall]) -> str:
-        """Write *calls* as one list, or on lines of their own."""
+        """Write *calls* as one list, or one per line."""
         opening, between, closing = self._frame
         return opening + between.join(map(self._call, calls)) + closing
 
@@ -116,25 +112,46 @@ class PythonCalls(Struct, frozen=True):
         )
 
     def render_result(self, result: ToolResult) -> str:
-        """Write a result: text as it is, any other value as JSON."""
+        """Write a result: text verbatim, any other value as JSON."""
         content = result.content
         text = content if isinstance(content, str) else spaced_json(content)
         return self.result_start + text + self.result_end
 
     @property
     def _frame(self) -> tuple[str, str, str]:
-        """What comes before all calls, between two, and after all."""
+        """The text before all calls, between two, and after all."""
         if self.lines:
             return self.start, "\n", self.end
         return self.start + "[", ", ", "]" + self.end
 
     def _call(self, call: ToolCall) -> str:
-        """Write *call*; raise `UsageError` for a name that no call in Python can have."""
+        """Write *call*; raise `UsageError` for a name that is not a Python identifier."""
         if not all(_NAME.fullmatch(name) for name in (call.name, *call.arguments)):
-            raise UsageError(f"a name that no call in Python can have, in one of {call.name!r}")
+            raise UsageError(
+                f"the call of {call.name!r} has a name that is not valid in a Python call"
+            )
         write = self.notation.write
         arguments = (f"{key}={write(value)}" for key, value in call.arguments.items())
         return f"{call.name}({', '.join(arguments)})"
+
+
+class PythonObjects(LeadingJSON, frozen=True):
+    """Calls as a Python list of dicts; JSON is read too."""
+
+    def body(self, marker: str) -> BodyReader:
+        """Return a new reader for the text after *marker*."""
+        return DictListReader(marker) if marker == _BRACKET else MarkedDictReader()
+
+    def _json(self, value: object) -> str:
+        return _singly_quoted(value)
+
+    def outline(self, tool: Tool) -> Outline:
+        """Return the outline of a call of *tool*."""
+        check_names(self.render_call, tool)
+        call = _singly_quoted(self.members(ToolCall("", tool.name, ANY)))
+        opening, _, closing = self.written.partition("{call}")
+        pieces = split_around(call, Arguments(SINGLY_QUOTED), _singly_quoted(ANY))
+        return Outline(pieces, opening, closing, between=self.between, trigger=self.starts[0])
 
 
 _LIST: Final = (
@@ -144,13 +161,13 @@ To call a tool, write a Python list with the call in it, every argument by its n
 
 {example}
 
-Values are Python literals: texts in quotes, numbers, True, False, None, lists and dictionaries. \
-For several calls, put all of them into the one list, with commas between them.\
+Values are Python literals: strings in quotes, numbers, True, False, None, lists and dictionaries. \
+For several calls, put all of them into one list, separated by commas.\
 """
 )
 
-_MARKED: Final = _LIST + " The two markers stand around the list.\n" + prompts.TAIL
-_ALONE: Final = _LIST + " The list is then all that you write.\n" + prompts.TAIL
+_MARKED: Final = _LIST + " Put the list between the two markers.\n" + prompts.TAIL
+_ALONE: Final = _LIST + " Then write nothing but the list.\n" + prompts.TAIL
 
 _LINES: Final = (
     prompts.HEAD
@@ -159,8 +176,22 @@ To call a tool, write the call between the two tags, every argument by its name,
 
 {example}
 
-Values are JSON: texts in double quotes, numbers, true, false, null, lists and objects. For \
+Values are JSON: strings in double quotes, numbers, true, false, null, lists and objects. For \
 several calls, write one on each line between the same two tags.
+"""
+    + prompts.TAIL
+)
+
+_DICTS: Final = (
+    prompts.HEAD
+    + """\
+To call a tool, write the marker and a Python list with one dict in it that has the name and the \
+arguments, like this:
+
+{example}
+
+Values are Python literals: strings in quotes, numbers, True, False, None, lists and dicts. For \
+several calls, put one dict for each into the list.
 """
     + prompts.TAIL
 )
@@ -198,6 +229,18 @@ FORMATS: Final[tuple[Format, ...]] = (
             result_end="<|tool_response_end|>",
         ),
         prompt=_MARKED,
-        tools=listed_in("List of tools: <|tool_list_start|>{tools}<|tool_list_end|>"),
+        tools=tools_as_list("List of tools: <|tool_list_start|>{tools}<|tool_list_end|>"),
     ),
+)
+
+SARASHINA: Final[Format] = Format(
+    name="sarashina",
+    models=("sarashina",),
+    # Servers usually strip the marker, a special token: the bare list begins the output then.
+    calls=PythonObjects(
+        starts=("<|tool_calls|>", "["),
+        written="<|tool_calls|>[{call}]",
+        between=", ",
+    ),
+    prompt=_DICTS,
 )

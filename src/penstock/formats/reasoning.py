@@ -1,7 +1,8 @@
-"""How models mark their reasoning, by name.
+"""Reasoning styles: how models mark their reasoning.
 
-Most write ``<think>`` … ``</think>`` and differ in small things: whether a call ends the thought,
-whether newlines next to its end count, what stands around the answer.
+Most write ``<think>`` … ``</think>`` and differ in details: whether a call ends the reasoning,
+whether newlines next to its end are content, which tags enclose the answer. The names
+are those of vLLM and SGLang.
 """
 
 from __future__ import annotations
@@ -9,45 +10,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, suggest
 from penstock.parsing import Channel, Reasoning
-from penstock.parsing.reasoning import Wrapper
-
-# Tokens that end a model's turn: some servers leave them in the text, and nobody means them.
-#
-# They are never content. ``</s>`` is also a tag of HTML, so it counts only as the last thing.
-
-
-TURN_ENDS: Final = (
-    *map(
-        Wrapper,
-        (
-            "<|im_end|>",
-            "<|eot_id|>",
-            "<|eom_id|>",
-            "<|end_of_text|>",
-            "<|observation|>",
-            "<|user|>",
-            "<\uff5cend\u2581of\u2581sentence\uff5c>",
-        ),
-    ),
-    Wrapper("</s>", "last"),
-)
-"""What ends a turn, whatever the model."""
-
+from penstock.parsing.body import Wrapper
 
 THINK: Final = Reasoning("think", ("<think>",), ("</think>",), leading=True)
-"""What a model writes that is known for no other way: once, and first of all."""
+"""The default for models without a known style: one block at the start of the output."""
 
 
 class SuffixedReasoning(Reasoning, frozen=True):
-    """Reasoning whose tags share a suffix that the tokenizer chooses, as in ``<think:name>``.
+    """Reasoning whose tags carry the tokenizer's suffix, as in ``<think:opensource>``.
 
-    A prompt may open it with any; *starts* and *ends* are those that models write by themselves.
+    A prompt may open it with any suffix; *starts* and *ends* are those that models write without.
     """
 
-    def opened_in(self, prompt: str) -> tuple[str, Channel] | None:
-        """Return what *prompt* says after the last marker that opens a thought, and its channel."""
+    def parse_prompt(self, prompt: str) -> tuple[str, Channel] | None:
+        """Return the text of *prompt* after its last start marker, and the channel it opens."""
         found = list(_SUFFIXED.finditer(prompt))
         if not found:
             return None
@@ -60,18 +38,26 @@ _SUFFIXED: Final = re.compile(r"<think((?::[^<>\s]{1,64})?)>")
 
 
 def _tags(name: str, *, interrupted: bool = False, newlines: int = 0) -> Reasoning:
-    """Return the usual tags under the *name* of a model."""
+    """Return a style with the usual tags."""
     return Reasoning(name, ("<think>",), ("</think>",), interrupted=interrupted, newlines=newlines)
 
 
+# With these a call inside of reasoning stays reasoning; with those of `_INTERRUPTED` the marker of
+# a call ends it. The latter are the models that were seen to call tools without closing <think>,
+# and that vLLM or SGLang read so.
 _USUAL: Final = (
     *("deepseek_r1", "deepseek_v3", "step3", "olmo3", "holo2"),
-    *("mimo", "dots", "interns1", "poolside_v1"),
+    *("mimo", "dots", "interns1", "poolside_v1", "iquest_q1", "gigachat35"),
 )
 _INTERRUPTED: Final = (
     *("qwen3", "nemotron_v3", "glm45", "glm47", "ling3", "kimi_k2"),
-    *("minimax_m2", "deepseek_v4", "trinity"),
+    *("minimax_m2", "deepseek_v4", "deepseek_v41", "trinity"),
 )
+_K2_HORIZON: Final = ("think", "think_fast", "think_faster")
+"""The reasoning tags of K2-Horizon for high, medium and low effort."""
+
+_HUNYUAN: Final = ("opensource", "6124c78e")
+"""Suffixes of the tags in released checkpoints of Hunyuan."""
 
 STYLES: Final = {
     style.name: style
@@ -80,6 +66,7 @@ STYLES: Final = {
         *(_tags(name) for name in _USUAL),
         *(_tags(name, interrupted=True) for name in _INTERRUPTED),
         _tags("step3p5", newlines=1),
+        # The markers of Kimi-VL-Thinking; U+25C1 and U+25B7 are in no other model's.
         Reasoning("kimi", ("◁think▷",), ("◁/think▷",)),
         Reasoning("seed_oss", ("<seed:think>",), ("</seed:think>",), interrupted=True),
         Reasoning(
@@ -99,11 +86,19 @@ STYLES: Final = {
             ("</mm:think>",),
             wrappers=(Wrapper("</mm:think>", "first"),),
         ),
+        # The prompt opens <think> and clients want the tags in the content: vLLM and SGLang prepend
+        # the tag and separate nothing.
         Reasoning("minimax_append_think", (), (), preface="<think>"),
         SuffixedReasoning(
             "hy_v3",
-            ("<think>", "<think:opensource>"),
-            ("</think>", "</think:opensource>"),
+            ("<think>", *(f"<think:{suffix}>" for suffix in _HUNYUAN)),
+            ("</think>", *(f"</think:{suffix}>" for suffix in _HUNYUAN)),
+            interrupted=True,
+        ),
+        SuffixedReasoning(
+            "hy_v4",
+            ("<think>", *(f"<think:{suffix}>" for suffix in _HUNYUAN)),
+            ("</think>", *(f"</think:{suffix}>" for suffix in _HUNYUAN)),
             interrupted=True,
         ),
         Reasoning(
@@ -118,15 +113,79 @@ STYLES: Final = {
             ),
         ),
         Reasoning(
+            # Plain sentences, so they count only at the start of the response, in either spelling.
             "granite",
             ("Here is my thought process:", "Here's my thought process:"),
             ("Here is my response:", "Here's my response:"),
             leading=True,
         ),
+        # Apriel 1.5 writes the first line itself, the prompt of 1.6 ends with it. The answer ends
+        # with a marker in 1.5 and without one in 1.6; calls follow it.
+        Reasoning(
+            "apriel",
+            ("Here are my reasoning steps:",),
+            ("[BEGIN FINAL RESPONSE]",),
+            leading=True,
+            newlines=1,
+            wrappers=(
+                Wrapper("\n[END FINAL RESPONSE]"),
+                Wrapper("[END FINAL RESPONSE]"),
+                Wrapper("<|end|>"),
+            ),
+        ),
+        # Granite 4.2 drops all newlines after the end; longer runs do not occur.
+        _tags("granite_thinking", interrupted=True, newlines=8),
+        Reasoning(
+            # The tokenizer has reserved tokens that must never be shown.
+            "minicpmv",
+            ("<think>",),
+            ("</think>",),
+            wrappers=tuple(
+                Wrapper(token)
+                for number in range(12, 16)
+                for token in (f"<reserved_{number}>", f"<|reserved_{number}|>")
+            ),
+        ),
+        Reasoning(
+            "k2_horizon",
+            tuple(f"<ifm|{word}>" for word in _K2_HORIZON),
+            tuple(f"</ifm|{word}>" for word in _K2_HORIZON),
+            interrupted=True,
+        ),
+        # vLLM drops a stray end marker of PLaMo 3 in content too.
+        Reasoning(
+            "plamo3",
+            ("<|plamo:begin_think:plamo|>",),
+            ("<|plamo:end_think:plamo|>",),
+            interrupted=True,
+            wrappers=(
+                Wrapper("<|plamo:begin_think:plamo|>"),  # once more inside of reasoning
+                Wrapper("<|plamo:end_think:plamo|>"),
+                Wrapper("<|plamo:tag|>"),
+            ),
+        ),
+        # Each message of Solar Open has a kind: <|think|>, <|content|> or <|tool_calls|>.
+        Reasoning(
+            "solar_open",
+            ("<|think|>",),
+            ("<|end|>",),
+            recurs=True,
+            wrappers=(Wrapper("<|begin|>assistant"), Wrapper("<|content|>"), Wrapper("<|end|>")),
+        ),
+        # Magistral thinks again after a call. [TOOL_CALLS] inside of reasoning is reasoning.
         Reasoning("mistral", ("[THINK]",), ("[/THINK]",), recurs=True),
-        Reasoning("gemma4", ("<|channel>thought\n",), ("<channel|>",)),
+        Reasoning(
+            "gemma4",
+            ("<|channel>thought\n",),
+            ("<channel|>",),
+            # Channels that are empty, without their line break or without their name.
+            wrappers=tuple(
+                Wrapper(f"<|channel>{name}<channel|>") for name in ("thought", "final", "\n", "")
+            ),
+        ),
         Reasoning("apertus", ("<|inner_prefix|>",), ("<|inner_suffix|>",)),
         Reasoning(
+            # The prompt opens the reasoning; a TEXT, RESPONSE or ACTION block follows.
             "cohere_command",
             ("<|START_THINKING|>",),
             ("<|END_THINKING|>",),
@@ -139,25 +198,90 @@ STYLES: Final = {
         ),
     )
 }
-"""Every style by its name."""
+"""Every style by name."""
 
 NONE: Final = "none"
-"""The name that switches reasoning off: all of the answer is text."""
+"""The name that disables reasoning: the whole response is text."""
+
+OWN: Final = ("harmony", "inkling", "kimi_k3", "muse_glimmer", "beam")
+"""Formats that read reasoning themselves: as a style, their name means the format's own."""
+
+ALIASES: Final = {
+    "base": "deepseek_r1",
+    "basic": "deepseek_r1",
+    "deepseek": "deepseek_r1",  # as llama.cpp's --reasoning-format
+    "deepseek_legacy": "deepseek_r1",
+    "step5": "deepseek_r1",
+    "deepseek_v31": "deepseek_v3",
+    "deepseek_v32": "deepseek_v3",
+    "qwen3_thinking": "qwen3",
+    "qwen3_coder": "qwen3",
+    "qwen3_tagged": "qwen3",
+    "qwen3_tagged_direct": "qwen3",
+    "nanbeige": "qwen3",
+    "nemotron3": "nemotron_v3",
+    "nemotron_nano": "nemotron_v3",
+    "nemotron_deci": "nemotron_v3",
+    "nano_v3": "nemotron_v3",
+    "glm": "glm45",
+    "glm4": "glm45",
+    "ling": "ling3",
+    "kimi_k25": "kimi_k2",
+    "kimi_thinking": "kimi_k2",
+    "minimax": "minimax_m2",
+    "minimax_m2_append_think": "minimax_append_think",
+    "hunyuan": "hy_v3",
+    "hy4": "hy_v4",
+    "iquest": "iquest_q1",
+    "dots3": "dots",
+    "granite_thinking_parser": "granite_thinking",
+    "mistral_v13": "mistral",
+    "apertus2509": "apertus",
+    "cohere_cmd": "cohere_command",
+    "cohere_command3": "cohere_command",
+    "cohere_command4": "cohere_command",
+    "cohere_command5": "cohere_command",
+    "gpt_oss": "harmony",
+    "openai_gptoss": "harmony",
+    "muse": "muse_glimmer",
+    "musespark1x": "muse_glimmer",
+    "hf": "harmony",  # a template of the model's repository: the format's own style
+    "response_template": "harmony",
+    "auto": "harmony",
+    "lfm2.5": "think",
+    "minicpm5": "think",
+    "llama_nemotron": "think",
+    **dict.fromkeys(("passthrough", "plain", "json", "xlam", "qwen2.5", "function_gemma"), NONE),
+}
+"""Names of the same styles in vLLM, SGLang, smg, dynamo and llama.cpp."""
 
 
-def reasoning_of(usual: Reasoning | None, wanted: str | Reasoning | None) -> Reasoning | None:
-    """Return the style that is *wanted*, by name or as it is; None asks for the *usual* one.
+def fold_name(name: str) -> str:
+    """Return *name* as names of formats and styles are compared: without case, ``-_.``."""
+    return name.casefold().translate(_SEPARATORS)
 
-    Raises `UsageError` for a name that nobody has.
+
+_SEPARATORS: Final = str.maketrans("", "", "-_.")
+_FOLDED: Final = {
+    **{fold_name(alias): name for alias, name in ALIASES.items()},
+    **{fold_name(name): name for name in (NONE, *OWN, *STYLES)},
+}
+
+
+def find_reasoning(usual: Reasoning | None, wanted: str | Reasoning | None) -> Reasoning | None:
+    """Return the *wanted* style, given by name or as an object; None means the *usual* one.
+
+    Raises `UsageError` for an unknown name.
     """
     if wanted is None:
         return usual
     if isinstance(wanted, Reasoning):
         return wanted
-    if wanted == NONE:
-        return None
-    try:
-        return STYLES[wanted]
-    except KeyError:
-        known = ", ".join(sorted([NONE, *STYLES]))
-        raise UsageError(f"no reasoning style is called {wanted!r}; there are {known}") from None
+    name = _FOLDED.get(fold_name(wanted))
+    if name is None:
+        known = sorted([NONE, *OWN, *STYLES])
+        hint = suggest(wanted, known) or f"; expected one of {', '.join(known)}"
+        raise UsageError(f"unknown reasoning style {wanted!r}{hint}")
+    if name in OWN:
+        return usual
+    return None if name == NONE else STYLES[name]

@@ -1,10 +1,10 @@
-"""Whether a rendered call reads back as it was.
+"""Check that a rendered call parses back to the same call (law 8).
 
-Where values stand as raw text a value may hold what ends it, or look like another value. No rule
-about that is as sure as reading: a renderer of such a format writes, reads what it wrote with a
-tool whose schema says what the arguments are, and refuses what came back as something else. The
-tool that is called may have more arguments than the call gives, and text may hold what looks like
-one of those: so it is read once more, with a tool that may have any.
+In formats with raw values a value may contain its own end marker or look like a value of another
+type. The renderers of such formats parse what they wrote, with a tool whose schema describes the
+arguments, and refuse a call that comes back different. The real tool may have parameters that the
+call does not give, and a text may contain what looks like one of them: so the call is parsed a
+second time, with a tool that may have any parameter.
 """
 
 from __future__ import annotations
@@ -13,52 +13,41 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.events import ToolCallEnd
-from penstock.formats.base import CallStyle
+from penstock.formats.base import CallStyle, read_calls
 from penstock.messages import ToolCall
-from penstock.parsing import Engine
 from penstock.tools import Tool
 
 MAX_DEPTH: Final = 128
-"""How deep the arguments of a call may nest that is written as raw text."""
+"""How deep arguments may nest in formats that check the round trip."""
 
 
-def checked_round_trip(style: CallStyle, call: ToolCall, text: str) -> str:
-    """Return *text* back if it reads as *call* in this *style*; raise `UsageError` otherwise."""
+def require_round_trip(style: CallStyle, call: ToolCall, text: str) -> str:
+    """Return *text* if it parses as *call* in this *style*; raise `UsageError` otherwise."""
     if _json.is_deeper(call.arguments, MAX_DEPTH):
-        raise UsageError(f"arguments nest deeper than {MAX_DEPTH}")
-    is_same = _reading(style, Tool(call.name, parameters=schema_of(call.arguments)), text) == [
-        (call.name, call.arguments)
-    ]
+        raise UsageError(f"arguments of {call.name!r} nest deeper than {MAX_DEPTH} levels")
+    tool = Tool(call.name, parameters=infer_schema(call.arguments))
+    is_same = read_calls(style, text, [tool]) == [(call.name, call.arguments)]
     if not is_same or not _keeps_texts(style, call, text):
         raise UsageError(f"this format cannot express these arguments of {call.name!r}")
     return text
 
 
 def _keeps_texts(style: CallStyle, call: ToolCall, text: str) -> bool:
-    """Return whether no text of *call* ends early where the tool may have any argument.
+    """Return whether no text of *call* ends early if the tool may have any parameter.
 
-    White space at its ends and other values are of no account: only a schema says what they are.
+    White space around texts and values of other types are ignored: they depend on the schema.
     """
     texts = {key: value.strip() for key, value in call.arguments.items() if isinstance(value, str)}
     if not texts:
         return True
-    for _, arguments in _reading(style, Tool(call.name), text):
+    for _, arguments in read_calls(style, text, [Tool(call.name)]):
         read = {key: value for key, value in arguments.items() if isinstance(value, str)}
         return not any(read[key].strip() != texts[key] for key in texts.keys() & read.keys())
     return False
 
 
-def _reading(style: CallStyle, tool: Tool, text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the calls that *text* makes where *tool* is the only one."""
-    machine = Engine(style.syntax([tool]), [tool])
-    events = (*machine.feed(text), *machine.finish())
-    calls = [event.call for event in events if isinstance(event, ToolCallEnd)]
-    return [(found.name, found.arguments) for found in calls]
-
-
-def schema_of(value: Any) -> dict[str, Any]:
-    """Return a schema that says of *value* what it is."""
+def infer_schema(value: Any) -> dict[str, Any]:
+    """Return a schema that describes *value*."""
     match value:
         case None:
             return {"type": "null"}
@@ -71,18 +60,18 @@ def schema_of(value: Any) -> dict[str, Any]:
         case str():
             return {"type": "string"}
         case list():
-            return {"type": "array", "items": _schema_of_items(value)}
+            return {"type": "array", "items": _infer_items(value)}
         case dict():
-            properties = {str(key): schema_of(inner) for key, inner in value.items()}
+            properties = {str(key): infer_schema(inner) for key, inner in value.items()}
             return {"type": "object", "properties": properties}
         case _:
             raise UsageError(f"not a JSON value: {type(value).__name__}")
 
 
-def _schema_of_items(items: list[Any]) -> dict[str, Any]:
+def _infer_items(items: list[Any]) -> dict[str, Any]:
     schemas: list[dict[str, Any]] = []
     for item in items:
-        schema = schema_of(item)
+        schema = infer_schema(item)
         if schema not in schemas:
             schemas.append(schema)
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas} if schemas else {}

@@ -1,12 +1,11 @@
 """Calls as segments: a header in JSON between brackets, a body in any text, an end marker.
 
-A file, a patch or a command is in the body as it is, so that nothing in it needs an escape.
-What such a body cannot hold, and the arguments of every other tool, are in it as JSON.
+A file, a patch or a command is in the body as it is, so nothing in it needs an escape. A text that
+the body cannot hold, and the arguments of every other tool, are in it as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,13 +14,14 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.grammar import ANY, PLACE, Arguments, Outline, ParameterOutline, Slot, around
-from penstock.formats.grammar.outline import Notation
-from penstock.formats.grammar.text_without import JSON_LETTERS, Marks
 from penstock.formats.json_calls import as_json
-from penstock.formats.round_trip import checked_round_trip
+from penstock.formats.round_trip import require_round_trip
+from penstock.grammar import ANY, PLACE, Arguments, Outline, ParameterOutline, Slot, split_around
+from penstock.grammar.outline import Notation
+from penstock.grammar.text_without import JSON_LETTERS, Marks
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing.readers.sentinel import START, SentinelReader
+from penstock.parsing.body import Syntax
+from penstock.readers.sentinel import START, SentinelReader
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 
@@ -29,13 +29,13 @@ _END: Final = "[[SEG_END]]"
 _TRIGGER: Final = "[[SEG_START"
 _IN_BODY: Final = Marks((START.partition("_")[0],), folds=True)
 _IN_HEADER: Final = Marks(("[[", "]]"))
-"""What a text may not hold in a grammar: whatever might be a marker."""
+"""The texts that a string may not hold in a grammar, because they might be markers."""
 
 _BODIES: Final = {"write_file": "content", "edit_file": "patch", "run_bash": "command"}
 """The argument that is the body, by tool; the others are in the header."""
 
 
-class SentinelCalls(Struct, frozen=True):
+class SentinelCalls(Syntax, Struct, frozen=True):
     """Segments whose headers say what they are."""
 
     @property
@@ -48,13 +48,8 @@ class SentinelCalls(Struct, frozen=True):
         """Markers are known in any case."""
         return True
 
-    def syntax(self, tools: Iterable[Tool]) -> SentinelCalls:
-        """Return itself: the markers are the same for any *tools*."""
-        del tools
-        return self
-
     def body(self, marker: str) -> SentinelReader:
-        """Return a fresh reader for what follows *marker*."""
+        """Return a new reader for the text after *marker*."""
         del marker
         return SentinelReader()
 
@@ -63,12 +58,12 @@ class SentinelCalls(Struct, frozen=True):
         key = _BODIES.get(call.name)
         if key is not None and isinstance(text := call.arguments.get(key), str):
             with suppress(UsageError):
-                return checked_round_trip(self, call, _segment(_header_of(call, key), text))
+                return require_round_trip(self, call, _segment(_make_header(call, key), text))
         arguments = as_json(call.arguments)
         header = {"type": "tool", "tool_name": call.name}
         with suppress(UsageError):
-            return checked_round_trip(self, call, _segment(header, arguments))
-        return checked_round_trip(self, call, _segment({**header, "arguments": call.arguments}, ""))
+            return require_round_trip(self, call, _segment(header, arguments))
+        return require_round_trip(self, call, _segment({**header, "arguments": call.arguments}, ""))
 
     def outline(self, tool: Tool) -> Outline:
         """Return the outline of a call of *tool*."""
@@ -79,7 +74,7 @@ class SentinelCalls(Struct, frozen=True):
             return _outline_with_body(tool.name, key)
         written = _segment({"type": "tool", "tool_name": tool.name}, as_json(ANY))
         arguments = Arguments(Notation("json-in-body", marks=_IN_BODY))
-        return Outline(around(written, arguments, as_json(ANY)), trigger=_TRIGGER)
+        return Outline(split_around(written, arguments, as_json(ANY)), trigger=_TRIGGER)
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a segment: text as it is, any other value as JSON."""
@@ -92,17 +87,17 @@ class SentinelCalls(Struct, frozen=True):
         return _segment(header, content)
 
 
-def _header_of(call: ToolCall, body: str) -> dict[str, Any]:
+def _make_header(call: ToolCall, body: str) -> dict[str, Any]:
     beside = {key: value for key, value in call.arguments.items() if key != body}
     if "type" in beside:
-        raise UsageError("the header has a type of its own")
+        raise UsageError("an argument named `type` cannot be in the header")
     return {"type": call.name, **beside}
 
 
 def _outline_with_body(name: str, body: str) -> Outline:
     """Return the outline of a call whose text is the body, and whose header has all else."""
-    before, _, behind = _segment({"type": name, PLACE: 0}, PLACE).partition(f",{as_json(PLACE)}:0")
-    between, _, after = behind.partition(PLACE)
+    before, _, rest = _segment({"type": name, PLACE: 0}, PLACE).partition(f",{as_json(PLACE)}:0")
+    between, _, after = rest.partition(PLACE)
     header = ParameterOutline(_header_slot, Notation("json-in-header", marks=_IN_HEADER), but=body)
     text = ParameterOutline(lambda *_: Slot("", "", _IN_BODY, solid=True), only=body)
     return Outline((before, header, between, text, after), trigger=_TRIGGER)
@@ -126,14 +121,15 @@ double brackets; then comes the body; it ends with [[SEG_END]]. Like this:
 {example}
 
 For the tools `write_file`, `edit_file` and `run_bash` the header names the tool as its type and \
-holds every argument but the text: {"type":"write_file","path":"a.md"}, \
+has all other arguments: {"type":"write_file","path":"a.md"}, \
 {"type":"edit_file","path":"a.md"}, {"type":"run_bash"}. The body is the content of the file, the \
-patch or the command, exactly as it is to be: escape nothing in it, and put no line break or code \
-fence around it. Only [[SEG_END]] itself must not stand in it.
+patch or the command, exactly as it is: escape nothing, and add no line break or code fence. It \
+must not contain [[SEG_END]].
 
 For every other tool the header is {"type":"tool","tool_name":"its name"}, and the body is one \
-JSON object with the arguments. Write strict JSON: keys and texts in double quotes; inside a text \
-a quote is \\" and a new line is \\n. For several calls, write one segment after the other.
+JSON object with the arguments. """
+    + prompts.STRICT_JSON
+    + """ For several calls, write one segment after the other.
 """
     + prompts.TAIL
 )

@@ -1,16 +1,16 @@
-"""One JSON array, both ways, an element at a time: how Gemini streams without ``alt=sse``.
+"""A JSON array, element by element, which Gemini streams without ``alt=sse``: decoder and encoder.
 
-The decoder cuts elements out and parses none. An element leaves when its closing bracket or quote
-arrives, a number or a literal with the byte after it. Only the depth of brackets is counted, so an
-element whose brackets do not match comes out as it is, for the JSON reader to refuse.
+The decoder splits elements and parses none. An element is delivered with its closing bracket or
+quote, a number or a literal with the byte after it. Only the depth of brackets is counted, so an
+element with mismatched brackets is delivered as it is, for the JSON parser to refuse.
 
-Bodies are not always what was asked for, and nothing is lost: an object outside an array (an error
-body) is a frame too; from any other text there, or from a `}` between elements, all that follows is
-one frame, given at the end with `Frame.unfinished` set. So is an element that the end cuts.
+Nothing of an unexpected body is lost: an object outside an array (an error body) is a frame too;
+after any other text there, or after a `}` between elements, the rest is one frame, which is
+delivered at the end with `Frame.unfinished` set. So is an element that the end cuts.
 
-Each byte is looked at a bounded number of times, by a search that stops at brackets and at strings
-with escapes; what is known about an open element is its depth and whether a string is open, so a
-`feed` reads its own bytes only.
+Each byte is read a bounded number of times, by a search that stops at brackets and at strings with
+escapes. The state of an open element is its depth and whether a string is open, so a `feed` reads
+only its own bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Final
 
 from penstock.errors import LimitError, UsageError
-from penstock.framing.base import MAX_EVENT, Frame, FrameDecoder, as_utf8, check_limit
+from penstock.framing import MAX_EVENT, Frame, FrameDecoder, as_utf8, check_limit
 
 __all__ = ["MAX_EVENT", "Decoder", "Encoder", "Frame"]
 
@@ -31,18 +31,18 @@ _OUTSIDE: Final = re.compile(rb"[ \t\r\n]*")
 _BETWEEN: Final = re.compile(rb"[ \t\r\n,]*")
 _WORD: Final = re.compile(rb'[^ \t\r\n,"\[\]{}]*')
 
-# What changes no depth: strings without escapes and all but brackets around them. The bound is for
-# the matcher's memory: it notes each string in case it must go back, which it never must.
+# Text that does not change the depth: strings without escapes, and anything but brackets around
+# them. The bound limits the memory of the matcher, which remembers each string to backtrack.
 _PLAIN: Final = re.compile(rb'[^"\[\]{}]*(?:"[^"\\]*"[^"\[\]{}]*){0,64}')
 
 
 class _Place(Enum):
-    """Where the next byte stands."""
+    """Where the next byte is."""
 
-    GAP = "before a value, between two, or behind the last"
+    GAP = "before a value, between two, or after the last"
     VALUE = "in an object, an array or a string"
     WORD = "in a number or a literal"
-    REST = "in text that is no array of values"
+    REST = "in text that is not an array of values"
 
 
 _ELEMENTS: Final = {
@@ -51,7 +51,7 @@ _ELEMENTS: Final = {
     _QUOTE: _Place.VALUE,
     _CLOSE_OBJECT: _Place.REST,
 }
-"""What an element is by its first byte, if it is not a word."""
+"""The kind of an element by its first byte; any other byte starts a word."""
 
 _DEPTHS: Final = {_OPEN_OBJECT: 1, _OPEN_ARRAY: 1, _CLOSE_OBJECT: -1, _CLOSE_ARRAY: -1}
 
@@ -59,7 +59,7 @@ _DEPTHS: Final = {_OPEN_OBJECT: 1, _OPEN_ARRAY: 1, _CLOSE_OBJECT: -1, _CLOSE_ARR
 class Decoder(FrameDecoder):
     """Bytes of a JSON array in, the exact text of each element out.
 
-    *max_event* bounds the bytes of an element.
+    *max_event* limits the bytes of an element.
     """
 
     def __init__(self, *, max_event: int = MAX_EVENT) -> None:
@@ -67,14 +67,14 @@ class Decoder(FrameDecoder):
         self._max_event = check_limit("max_event", max_event)
         self._place = _Place.GAP
         self._in_array = False
-        self._text = bytearray()  # of the value that has begun
+        self._text = bytearray()  # of the open value
         self._depth = 0
         self._in_string = False
-        self._escaped = False  # a backslash ended the last feed and takes the next byte
+        self._escaped = False  # The last feed ended with a backslash, which escapes the next byte.
 
     @property
     def is_open(self) -> bool:
-        """Whether an array or a value has begun and not ended: if so at the end, it was cut."""
+        """Whether an array or a value is open: at the end of the stream, it was cut."""
         return self._in_array or self._place is not _Place.GAP
 
     def _read(self, data: bytes, frames: list[Frame]) -> None:
@@ -96,7 +96,7 @@ class Decoder(FrameDecoder):
             frames.append(Frame(self._text.decode("utf-8", "replace"), unfinished=True))
 
     def _skip_gap(self, data: bytes, at: int) -> int:
-        """Go to the next value and enter it."""
+        """Skip to the next value and enter it."""
         at = _match_end(_BETWEEN if self._in_array else _OUTSIDE, data, at)
         if at == len(data):
             return at
@@ -123,7 +123,7 @@ class Decoder(FrameDecoder):
             )
 
     def _find_end(self, data: bytes, at: int) -> tuple[int, bool]:
-        """Find how far the open value goes, and return whether that is its end."""
+        """Return how far the open value reaches in *data*, and whether it ends there."""
         match self._place:
             case _Place.VALUE:
                 return self._find_value_end(data, at)
@@ -141,7 +141,7 @@ class Decoder(FrameDecoder):
         return at, False
 
     def _skip_plain(self, data: bytes, at: int) -> int:
-        """Go after the value's last bracket, or into the next string that may have escapes."""
+        """Skip to the end of the value, or into the next string that may have escapes."""
         while self._depth:
             at = _match_end(_PLAIN, data, at)
             if at == len(data):
@@ -155,43 +155,43 @@ class Decoder(FrameDecoder):
         return at
 
     def _skip_string(self, data: bytes, at: int) -> int:
-        """Go after the open string's closing quote: the next one that no backslash takes."""
+        """Skip the open string: up to the next quote that is not escaped."""
         if self._escaped:
             self._escaped = False
             return at + 1
         quote = data.find(b'"', at)
         end = len(data) if quote == -1 else quote
         text = data[at:end]
-        is_taken = (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
+        is_escaped = (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
         if quote == -1:
-            self._escaped = is_taken
+            self._escaped = is_escaped
             return end
-        self._in_string = is_taken
+        self._in_string = is_escaped
         return end + 1
 
 
 class Encoder:
-    """Elements in, the bytes of one JSON array out: `encode` each, then `finish` once."""
+    """Elements in, the bytes of one JSON array out: call `encode` for each, then `finish` once."""
 
     def __init__(self) -> None:
         self._lead = b"["
         self._finished = False
 
     def encode(self, data: str | bytes) -> bytes:
-        """Write *data*, the text of one JSON value, as the next element; bytes must be UTF-8.
+        """Return *data*, the text of one JSON value, as the next element; bytes must be UTF-8.
 
         Raises `UsageError` for blank text or a lone surrogate, and after `finish`.
         """
         element = as_utf8(data)
         if self._finished:
-            raise UsageError("the array is finished: make a new encoder for a new one")
+            raise UsageError("the array is finished: use a new encoder for each array")
         if not element.strip(_WHITESPACE):
             raise UsageError("blank text is not an element")
         lead, self._lead = self._lead, b",\r\n"
         return lead + element
 
     def finish(self) -> bytes:
-        """Close the array, and open it first if it has no elements."""
+        """Return the end of the array, or an empty array if there were no elements."""
         if self._finished:
             raise UsageError("the array is finished already")
         self._finished = True
@@ -199,6 +199,6 @@ class Encoder:
 
 
 def _match_end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-    """Where the match of *pattern* at *at* ends; all patterns here match the empty text too."""
+    """Return where the match of *pattern* at *at* ends; all patterns here match empty text too."""
     match = pattern.match(data, at)
     return match.end() if match else at

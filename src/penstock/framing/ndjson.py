@@ -1,8 +1,8 @@
-"""Newline-delimited JSON, both ways: how Ollama streams.
+"""Newline-delimited JSON, which Ollama streams: decoder and encoder.
 
-A line ends with LF, and a CR before it belongs to the end. Nothing else ends one: a lone CR is
-white space to JSON and U+2028 a character. Blank lines are skipped. A last line without its LF is
-delivered with `Frame.unfinished` set: it may be whole, or the end may have cut it.
+A line ends with LF or CRLF. Nothing else ends one: a lone CR is white space in JSON, and U+2028 is
+a character. Blank lines are skipped. A last line without LF is delivered with `Frame.unfinished`
+set: it may be whole or cut.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import UsageError
-from penstock.framing.base import MAX_LINE, Frame, FrameDecoder, LineSplitter, as_utf8, check_limit
+from penstock.framing import MAX_LINE, Frame, FrameDecoder, LineSplitter, as_utf8, check_limit
 
 __all__ = ["CONTENT_TYPE", "MAX_LINE", "Decoder", "Frame", "encode"]
 
 CONTENT_TYPE: Final = "application/x-ndjson"
 """The media type of newline-delimited JSON."""
 
+# Ollama ends each line with LF. The NDJSON specification allows CRLF, because white space around
+# a value has no meaning, and lets a parser ignore empty lines.
 _WHITESPACE: Final = b" \t\r\n"
 
 
 class Decoder(FrameDecoder):
-    """Bytes of newline-delimited JSON in, one frame a line out.
+    """Bytes of newline-delimited JSON in, one frame per line out.
 
-    *max_line* bounds the bytes of a line, a CR before its LF included.
+    *max_line* limits the bytes of a line, a CR before its LF included.
     """
 
     def __init__(self, *, max_line: int = MAX_LINE) -> None:
@@ -46,10 +48,9 @@ class Decoder(FrameDecoder):
 
 
 def encode(data: str | bytes) -> bytes:
-    """Write *data*, the text of one JSON value, as a line; bytes must be UTF-8.
+    """Return *data*, the text of one JSON value, as a line; bytes must be UTF-8.
 
-    Raises `UsageError` for what a line cannot hold: a line end, nothing but white space, a lone
-    surrogate.
+    Raises `UsageError` for text with a line end or a lone surrogate, and for blank text.
     """
     line = as_utf8(data)
     if b"\n" in line or b"\r" in line:

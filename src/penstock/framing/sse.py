@@ -1,12 +1,13 @@
-"""Server-sent events, both ways: bytes to frames by the WHATWG rules, and frames to bytes.
+"""Server-sent events: a decoder by the WHATWG rules, and an encoder.
 
-The decoder follows the HTML standard's "interpreting an event stream" to the letter, but for one
-thing: a last block without its blank line is delivered, marked `Frame.unfinished`, because real
-upstreams end so. `Decoder.last_id` and `Decoder.retry` stay what the standard makes of the stream.
+The decoder follows "interpreting an event stream" of the HTML standard, with one exception: a last
+block without its blank line is delivered, marked `Frame.unfinished`, because real upstreams end
+like that. `Decoder.last_id` and `Decoder.retry` are as in the standard.
 
-Three levels, from fast to slow: a `feed` that is exactly one ``data: ...`` block (most are) is cut
-out of its bytes directly; other bytes go line by line; a line that is cut waits in the splitter.
-The encoder refuses what the format cannot say, so that decoding always gives back what was encoded.
+There are three levels, from fast to slow: a `feed` that is exactly one ``data: ...`` block, as most
+are, is sliced from its bytes; other bytes are read line by line; an incomplete line is kept in the
+splitter. The encoder refuses what the format cannot express, so that decoding returns what was
+encoded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.errors import LimitError, UsageError
-from penstock.framing.base import (
+from penstock.framing import (
     MAX_EVENT,
     MAX_LINE,
     Frame,
@@ -41,12 +42,12 @@ CONTENT_TYPE: Final = "text/event-stream"
 """The media type of a stream of server-sent events."""
 
 MAX_IDLE: Final = 1024 * 1024
-"""How many bytes in a row may belong to no event: comments of many hours, and no flood."""
+"""How many bytes in a row may belong to no event: keep-alive comments of many hours."""
 
 MAX_RETRY: Final = 10**15 - 1
-"""The longest reconnection time in milliseconds, some 30,000 years; a longer one is not a time."""
+"""The longest reconnection time in milliseconds, about 30,000 years; a longer one is ignored."""
 
-# Numbers, not bytes: `10 in data` is eight times quicker than `b"\n" in data`.
+# Numbers, not bytes: `10 in data` is eight times faster than `b"\n" in data`.
 _LF: Final = 10
 _CR: Final = 13
 _UNEVENTFUL: Final = (b"", b"event", b"id", b"retry")
@@ -56,15 +57,15 @@ _RETRY_DIGITS: Final = len(str(MAX_RETRY))
 class Decoder(FrameDecoder):
     """Bytes of an event stream in, frames out.
 
-    *max_line* bounds the bytes of a line, *max_event* those of an event's data lines, *max_idle*
-    those of comments, blank lines and other fields in a row, with no event between them.
+    *max_line* limits the bytes of a line, *max_event* those of an event's data lines, *max_idle*
+    those of comments, blank lines and other fields in a row without an event.
     """
 
     last_id: str
-    """The id that a reconnection would send: that of the last block that was dispatched."""
+    """The id that a reconnection would send: that of the last dispatched block."""
 
     retry: int | None
-    """The reconnection time in milliseconds that the stream asked for last, if it did."""
+    """The last reconnection time in milliseconds that the stream sent, if it did."""
 
     def __init__(
         self,
@@ -79,18 +80,18 @@ class Decoder(FrameDecoder):
         self._max_event = check_limit("max_event", max_event)
         self._max_idle = check_limit("max_idle", max_idle)
         self._lines = UniversalLineSplitter(check_limit("max_line", max_line))
-        self._free_limit = min(max_line, max_event)  # so few bytes break no limit by themselves
-        self._fresh = False  # nothing is pending: the next byte begins a block
+        self._free_limit = min(max_line, max_event)  # Fewer bytes cannot exceed a limit.
+        self._fresh = False  # Nothing is pending: the next byte starts a block.
         self._data: list[str] = []
         self._size = 0
-        self._idle = 0  # bytes since the last event that are not of it
+        self._idle = 0  # bytes without an event
         self._event = ""
         self._id = ""
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        """Take more bytes; return the frames that they complete.
+        """Add bytes; return the frames that they complete.
 
-        Raises `LimitError` for a line or an event over its limit, `UsageError` after `finish`.
+        Raises `LimitError` for a line or an event above its limit, `UsageError` after `finish`.
         """
         if (
             self._fresh
@@ -102,7 +103,8 @@ class Decoder(FrameDecoder):
         return super().feed(data)
 
     def _read_whole(self, lines: list[bytes]) -> list[Frame]:
-        """Read whole lines that begin a block and are too few to go over any limit."""
+        """Read whole lines that start a block and are too few to exceed a limit."""
+        # The two usual shapes: chat completions and Gemini, and the Messages and Responses APIs.
         match lines:
             case [data, b""] if data.startswith(b"data: "):
                 self._idle = 0
@@ -122,7 +124,7 @@ class Decoder(FrameDecoder):
             raise self._lines.overflow
 
     def _read_lines(self, lines: list[bytes], frames: list[Frame]) -> None:
-        self._fresh = False  # and it stays so when a limit ends the loop
+        self._fresh = False  # also if a limit ends the loop
         for line in lines:
             if not line:
                 self._dispatch(frames)
@@ -145,18 +147,22 @@ class Decoder(FrameDecoder):
             self._add_data(line)
         elif line:
             self._read_field(line)
-        self.retry = retry  # a number that the end may have cut is not a number
+        self.retry = retry  # The end may have cut the number.
         if self._data:
+            # By the standard a frame without its blank line is discarded. Servers do end without
+            # one, so it is delivered, and the decoder of the API decides what it means.
             frames.append(Frame("\n".join(self._data), self._event, self._id, unfinished=True))
 
     def _dispatch(self, frames: list[Frame]) -> None:
+        # The SDKs of OpenAI and Anthropic emit an empty event for a block with only an id; here a
+        # block without data is not a frame.
         self.last_id = self._id
         if self._data:
             frames.append(Frame("\n".join(self._data), self._event, self._id))
             self._data = []
             self._size = self._idle = 0
         else:
-            self._pass_over(b"")
+            self._count_idle(b"")
         self._event = ""
 
     def _add_data(self, line: bytes) -> None:
@@ -167,10 +173,11 @@ class Decoder(FrameDecoder):
                 limit="max_event",
                 value=self._max_event,
             )
+        # WHATWG, "Interpreting an event stream": one space after the colon is dropped, no more.
         start = 6 if line.startswith(b" ", 5) else 5
         self._data.append(line[start:].decode("utf-8", "replace"))
 
-    def _pass_over(self, line: bytes) -> None:
+    def _count_idle(self, line: bytes) -> None:
         """Count a line that adds nothing to an event's data."""
         self._idle += len(line) + 1
         if self._idle > self._max_idle:
@@ -183,22 +190,25 @@ class Decoder(FrameDecoder):
     def _read_field(self, line: bytes) -> None:
         """Read a line that is not empty and not ``data:``; a comment has an empty field name.
 
-        A line of no known field is not counted as idle: a body that is not a stream, such as JSON
-        on one line, has nothing else.
+        A line with an unknown field is not counted as idle: a body that is not a stream, such as
+        JSON on one line, has only such lines.
         """
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field in _UNEVENTFUL:
-            self._pass_over(line)
+            self._count_idle(line)
         if field == b"event":
             self._event = value.decode("utf-8", "replace")
+        # An id with NUL is ignored, as the standard says.
         elif field == b"id" and b"\0" not in value:
             self._id = value.decode("utf-8", "replace")
+        # Only ASCII digits count; anything else is ignored.
         elif field == b"retry" and value.isdigit():
             digits = value.lstrip(b"0")
             if len(digits) <= _RETRY_DIGITS:
                 self.retry = int(digits or b"0")
         elif field == b"data":
+            # A line `data` without a colon is a field with an empty value.
             self._add_data(b"data:")
 
 
@@ -209,11 +219,11 @@ def encode(
     id: str | None = None,  # noqa: A002 - the field's name on the wire
     retry: int | None = None,
 ) -> bytes:
-    """Write one event; a decoder gives back *data*, *event* and *id* as they were.
+    """Return the bytes of one event; a decoder returns *data*, *event* and *id* unchanged.
 
     *data* in bytes must be UTF-8. An *id* of ``""`` resets the last event id. Raises `UsageError`
-    for what the format cannot say: a CR in *data*, a line end or NUL in *event* or *id*, a lone
-    surrogate, a *retry* below 0 or over `MAX_RETRY`.
+    for what the format cannot express: a CR in *data*, a line end or NUL in *event* or *id*, a lone
+    surrogate, a *retry* below 0 or above `MAX_RETRY`.
     """
     body = as_utf8(data)
     if _CR in body:
@@ -231,19 +241,20 @@ def encode(
 
 
 def comment(text: str = "") -> bytes:
-    """Write *text* as a comment, which clients ignore: a sign of life between events.
+    """Return *text* as a comment, which clients ignore: a keep-alive between events.
 
-    A blank line ends it, for clients that cut the stream there and look at the first line only.
+    It ends with a blank line, for clients that split the stream there and read only the first line.
     """
     lines = as_utf8(text).splitlines() or [b""]
+    # Not for google-genai: it adds every line without `data: ` to a buffer for JSON errors.
     return b"".join(b": " + line + b"\n" for line in lines) + b"\n"
 
 
 def is_event_stream(content_type: str) -> bool:
     """Return whether a ``Content-Type`` header announces an event stream.
 
-    Parameters are ignored, and so is a `;` that none follows: the standard says that the stream is
-    UTF-8 whatever its `charset`.
+    Parameters are ignored, also a `;` without any: by the standard the stream is UTF-8 whatever its
+    `charset` is.
     """
     return content_type.partition(";")[0].strip(" \t\r\n").lower() == CONTENT_TYPE
 

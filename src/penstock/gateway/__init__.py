@@ -1,6 +1,6 @@
-"""The gateway: clients of three APIs on one side, any model on the other, tool calls correct.
+"""The gateway: clients of three APIs on one side, any model on the other.
 
-A request comes in by `caller`, is let in by `admission`, finds its way by `paths`, `asking` and
-`routing`, is asked and read by `manners`, and answered by `answering` in a `dialect`. Beside it the
-`journal` keeps the account. `config` says what is served, `building` makes it, `server` runs it.
+The path of a request: `protocol` (HTTP) → `app` → `routes` → `auth` → `completion_handler` →
+`model_router` → `tool_adapter` → the model, and back through `response` to `http_exchange`.
+`request_log` records it. `factory` builds the gateway from `penstock.config`, `server` runs it.
 """

@@ -1,4 +1,9 @@
-"""The gateway as an ASGI application: who is in, what is open, and where each path leads."""
+"""`Gateway`: the ASGI application, its open responses and its lifetime.
+
+`Gateway.__call__` wraps a request in an `HTTPExchange`, finds its handler in `routes`, and turns
+an `HTTPError` into a response in the format of the client's API. The rest counts the requests and
+responses in progress: for the limit, for the metrics, and for a shutdown that lets them end.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,8 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.events import Failed
-from penstock.gateway import errors
 from penstock.gateway.auth import Authenticator, Quota
-from penstock.gateway.errors import HTTPError
+from penstock.gateway.errors import RETRY_LATER, HTTPError, error_headers, write_error
 from penstock.gateway.http_exchange import (
     ClientDisconnectedError,
     HTTPExchange,
@@ -23,35 +27,40 @@ from penstock.gateway.http_exchange import (
     Scope,
     Send,
 )
-from penstock.gateway.inspector.live import CpuSamples, LiveFeed
+from penstock.gateway.inspector.live import LiveFeed
 from penstock.gateway.inspector.workers import WorkerPool
-from penstock.gateway.metrics import DIRECTORY, Metrics
-from penstock.gateway.model_router import ModelRouter
-from penstock.gateway.redaction import LogRedactor
+from penstock.gateway.metrics import DIRECTORY, Metrics, find_repair_kind
+from penstock.gateway.model_router import ModelRouter, UpstreamHealth
+from penstock.gateway.quotas import Quotas
+from penstock.gateway.request_lines import RequestLines
 from penstock.gateway.request_log import RequestLog
 from penstock.gateway.response import ResponseWriter
-from penstock.gateway.routes import find
-from penstock.gateway.stored_responses import Conversations
-from penstock.gateway.upstream_health import Reachability
+from penstock.gateway.routes import find_handler
+from penstock.gateway.stored_responses import StoredResponses
 from penstock.messages import ErrorInfo
+from penstock.redaction import Redactor
 from penstock.store import Store
 
 _LOG: Final = getLogger("penstock.gateway")
-RETRY_AFTER: Final = 5.0
-"""After how many seconds a client may come back that found the gateway full or closing."""
 
-NOTICE: Final = 1.0
-"""After how many seconds a worker brings its figures of the log up to date for the others."""
+CLOSING_SECONDS: Final = 5.0
+"""How many seconds streams that were closed at the deadline have to end."""
 
-MAX_WARNED: Final = 256
-"""How many different warnings about requests are logged: clients choose some of the words."""
+LOG_METRICS_SECONDS: Final = 1.0
+"""How often a worker updates its metrics of the log, in case another worker serves /metrics."""
 
-PATIENCE: Final = 15.0
-"""After how many seconds of silence a client gets a sign of life."""
+NOT_FOUND: Final = 404
+"""The status of an upstream that does not have a model."""
+
+MAX_WARNINGS: Final = 256
+"""How many different warnings about requests are logged: clients can cause any number."""
+
+KEEPALIVE_SECONDS: Final = 15.0
+"""After how many seconds of silence a stream sends a keep-alive: many proxies close after 30."""
 
 
 class Limits(Struct, frozen=True):
-    """How much one request may be, and how many there may be; 0 streams are any number."""
+    """Limits of a request, and of the number of requests in progress (*streams*; 0: no limit)."""
 
     body_bytes: int = 10_000_000
     body_seconds: float = 30.0
@@ -62,190 +71,191 @@ class Limits(Struct, frozen=True):
 
 
 class Gateway:
-    """Serves models of *directory* to clients; an ASGI application."""
+    """Serves the models of *router* to clients that *auth* accepts; an ASGI application."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a part that can be replaced
         self,
-        directory: ModelRouter,
-        door: Authenticator | None = None,
+        router: ModelRouter,
+        auth: Authenticator | None = None,
         store: Store | None = None,
         *,
         limits: Limits | None = None,
-        secrets: LogRedactor | None = None,
+        redactor: Redactor | None = None,
         bodies: bool = True,
-        patience: float = PATIENCE,
+        keepalive_seconds: float = KEEPALIVE_SECONDS,
+        quotas: Quotas | None = None,
     ) -> None:
-        self.directory = directory
-        self.door = door or Authenticator({})
+        self.router = router
+        self.auth = auth or Authenticator({})
+        self.quotas = quotas or Quotas()
         self.store = store
         self.limits = limits or Limits()
-        self.secrets = secrets or LogRedactor()
+        self.redactor = redactor or Redactor()
         self.bodies = bodies
-        self.patience = patience
+        self.request_lines = RequestLines()
+        self.keepalive_seconds = keepalive_seconds
         self.metrics = Metrics()
-        self.reachability = Reachability()
-        kept = inf if store is None else store.keep_seconds
-        self.conversations = Conversations(store, bodies=bodies, keep_seconds=kept)
+        self.upstream_health = UpstreamHealth()
+        keep = inf if store is None else store.keep_seconds
+        self.stored_responses = StoredResponses(store, bodies=bodies, keep_seconds=keep)
         self.is_draining = False
         self.live_feed = LiveFeed()
-        self.cpu_samples = CpuSamples()
         self.inspector_workers = WorkerPool()
-        self._inside = 0  # requests, those whose body is still coming too
+        self._requests = 0  # in progress, including those whose body is still arriving
         self._open: set[ResponseWriter] = set()
-        self._left = asyncio.Event()  # an answer has ended
+        self._ended = asyncio.Event()  # A request or a response has ended.
         self._retiring: asyncio.Task[None] | None = None
-        self._noting: asyncio.TimerHandle | None = None
+        self._metrics_timer: asyncio.TimerHandle | None = None
         self._warned: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one exchange, or the life of the server."""
+        """Serve one HTTP exchange, or the lifespan of the server."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
             return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
-        caller = HTTPExchange(scope, receive, send)
+        exchange = HTTPExchange(scope, receive, send)
         try:
-            await find(caller)(self, caller)
+            await find_handler(exchange)(self, exchange)
         except ClientDisconnectedError:
             return
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the client is told
-            await self._excuse(caller, exc)
+        except HTTPError as exc:
+            await self._respond_error(exchange, exc.info, close=exc.close)
+        except Exception:
+            _LOG.exception("the request to %r failed", exchange.path)
+            if exchange.has_started:
+                raise  # The server aborts the connection, so that the client sees a failure.
+            message = "internal error; see the log of the gateway"
+            error = ErrorInfo(message, "provider", "api_error", 500)
+            await self._respond_error(exchange, error, close=True)
 
-    # --- one exchange ---
+    async def _respond_error(
+        self, exchange: HTTPExchange, error: ErrorInfo, *, close: bool
+    ) -> None:
+        status, body = write_error(error, exchange.api)
+        self.metrics.rejections.labels(str(status)).inc()
+        self.request_lines.log_rejection(exchange.method, exchange.path, status, error.message)
+        await exchange.respond(status, body, *error_headers(error, close=close))
 
-    async def _excuse(self, caller: HTTPExchange, exc: Exception) -> None:
-        """Say why a request is not answered."""
-        if isinstance(exc, HTTPError):
-            await self._refuse(caller, exc.info, close=exc.close)
-            return
-        _LOG.error("a request to %r failed", caller.path, exc_info=exc)
-        if caller.has_begun:
-            raise exc  # The server cuts the connection: the client sees that it was no end.
-        error = ErrorInfo("the gateway failed; its log says why", "provider", "api_error", 500)
-        await self._refuse(caller, error, close=True)
+    def warn_once(self, message: str) -> None:
+        """Log *message* as a warning unless it was logged before."""
+        if message not in self._warned and len(self._warned) < MAX_WARNINGS:
+            self._warned.add(message)
+            _LOG.warning("%s", message)
 
-    async def _refuse(self, caller: HTTPExchange, error: ErrorInfo, *, close: bool) -> None:
-        status, written = errors.write(error, caller.api)
-        self.metrics.refusals.labels(str(status)).inc()
-        await caller.answer(status, written, *errors.headers_of(error, close=close))
+    def log_scope(self, exchange: HTTPExchange) -> str | None:
+        """Return the scope of the log that the client may see; None, without keys, means all."""
+        client = self.auth.authenticate(exchange)
+        return None if self.auth.is_open else client.name
 
-    def warn_once(self, words: str) -> None:
-        """Log *words* as a warning unless they were logged before."""
-        if words not in self._warned and len(self._warned) < MAX_WARNED:
-            self._warned.add(words)
-            _LOG.warning("%s", words)
+    # --- requests and responses in progress ---
 
-    def scope_of(self, caller: HTTPExchange) -> str | None:
-        """Return whose part of the log *caller* sees; None is all of it, where nobody has a key."""
-        guest = self.door.admit(caller)
-        return None if self.door.is_open else guest.name
-
-    # --- what is open ---
-
-    # No context managers, which would be held for as long as an answer takes.
+    # Not context managers: those would occupy memory for as long as a response takes.
 
     def enter(self) -> None:
-        """Count a request in, from before its body has come; raise `HTTPError` for one too many."""
+        """Count a request before its body is read; raise `HTTPError` if there are too many."""
         if self.is_draining:
-            raise HTTPError(503, "the gateway is shutting down", retry_after=RETRY_AFTER)
-        if self.limits.streams and self._inside >= self.limits.streams:
-            raise HTTPError(503, "the gateway is full", retry_after=RETRY_AFTER)
-        self._inside += 1
+            raise HTTPError(503, "the gateway is shutting down", retry_after=RETRY_LATER)
+        if self.limits.streams and self._requests >= self.limits.streams:
+            message = f"the gateway is at its limit of {self.limits.streams} requests in progress"
+            raise HTTPError(503, message, retry_after=RETRY_LATER)
+        self._requests += 1
 
     def leave(self) -> None:
-        """Count a request out."""
-        self._inside -= 1
-        self._left.set()
+        """Count a request as ended."""
+        self._requests -= 1
+        self._ended.set()
 
     @property
     def streams(self) -> int:
-        """How many answers are in progress."""
+        """The number of responses in progress."""
         return len(self._open)
 
-    def begin(self, answering: ResponseWriter, journal: RequestLog) -> None:
-        """Count an answer in."""
-        self._open.add(answering)
-        self.live_feed.open[journal.started.id] = journal
+    def begin(self, writer: ResponseWriter, log: RequestLog) -> None:
+        """Register a response that starts."""
+        self._open.add(writer)
+        self.live_feed.open[log.started.id] = log
         self.metrics.streams.set(len(self._open))
 
-    def end(self, answering: ResponseWriter, journal: RequestLog, api: str) -> None:
-        """Count an answer out, and what it came to."""
-        self._open.discard(answering)
-        del self.live_feed.open[journal.started.id]
+    def end(self, writer: ResponseWriter, log: RequestLog, api: str) -> None:
+        """Unregister a response and add it to the metrics."""
+        self._open.discard(writer)
+        del self.live_feed.open[log.started.id]
+        self.live_feed.ended.append(log.started.id)
         self.metrics.streams.set(len(self._open))
-        self._count(answering, journal, api)
-        self._left.set()
+        self._measure(writer, log, api)
+        self.request_lines.log_response(writer, log)
+        self._ended.set()
 
-    def note_log(self) -> None:
-        """Bring the figures of the log up to date."""
+    def update_log_metrics(self) -> None:
+        """Update the metrics of the log and of shared quotas."""
+        self.metrics.shared_quotas.set(float(self.quotas.is_shared))
         if self.store is not None:
-            self.metrics.note_log(self.store.health)
+            self.metrics.update_log(self.store.health)
 
-    def _note_log_for_others(self) -> None:
-        """Bring the figures up to date now and then: a page may be written by another worker."""
-        self.note_log()
+    def _keep_log_metrics_current(self) -> None:
+        self.update_log_metrics()
         loop = asyncio.get_running_loop()
-        self._noting = loop.call_later(NOTICE, self._note_log_for_others)
+        self._metrics_timer = loop.call_later(LOG_METRICS_SECONDS, self._keep_log_metrics_current)
 
-    def _count(self, answering: ResponseWriter, journal: RequestLog, api: str) -> None:
-        self.note_log()
-        metrics, upstream, end = self.metrics, journal.started.upstream, answering.end
-        metrics.requests.labels(api, upstream, str(answering.status)).inc()
-        metrics.duration.labels(api, upstream).observe(journal.passed())
-        metrics.chunks.labels(upstream).inc(journal.chunks)
-        metrics.skipped.labels(upstream).inc(journal.skipped)
-        self.cpu_samples.note(journal.chunks)
-        if journal.first_token is not None:
-            metrics.first_token.labels(upstream).observe(journal.first_token)
+    def _measure(self, writer: ResponseWriter, log: RequestLog, api: str) -> None:
+        self.update_log_metrics()
+        metrics, upstream, end = self.metrics, log.started.upstream, writer.end
+        metrics.requests.labels(api, upstream, str(writer.status)).inc()
+        metrics.duration.labels(api, upstream).observe(log.elapsed())
+        metrics.chunks.labels(upstream).inc(log.chunks)
+        metrics.skipped.labels(upstream).inc(log.skipped)
+        if log.first_token is not None:
+            metrics.first_token.labels(upstream).observe(log.first_token)
         if end is None:
             return
-        has_spoken, hide = journal.first_byte is not None, self.secrets.text
-        self.reachability.note(upstream, end, has_spoken=has_spoken, hide=hide)
+        if isinstance(end, Failed) and end.error.status == NOT_FOUND:
+            self.router.served_models.expire()  # The server may serve other models now.
+        has_data, redact = log.first_byte is not None, self.redactor.text
+        self.upstream_health.note(upstream, end, has_data=has_data, redact=redact)
         if isinstance(end, Failed):
             metrics.errors.labels(end.error.kind).inc()
-        for (format_, complete), number in journal.tally.formats.items():
+        for (format_, complete), number in log.call_stats.formats.items():
             metrics.calls.labels(format_, "yes" if complete else "no").inc(number)
-        metrics.repairs.inc(journal.tally.repaired)
+        for repair in log.repairs:
+            metrics.repairs.labels(find_repair_kind(repair)).inc()
         usage = end.message.usage
         metrics.tokens.labels(upstream, "in").inc(usage.input + usage.cache_read)
         metrics.tokens.labels(upstream, "out").inc(usage.output)
 
+    # --- configuration and lifetime ---
+
     def renew(
-        self,
-        directory: ModelRouter,
-        keys: Mapping[str, Quota],
-        limits: Limits,
-        secrets: LogRedactor,
+        self, router: ModelRouter, keys: Mapping[str, Quota], limits: Limits, redactor: Redactor
     ) -> None:
-        """Serve what these say from now on; answers in progress continue as they began."""
-        old, self.directory = self.directory, directory
-        self.door.renew(keys)
-        self.limits, self.secrets = limits, secrets
+        """Serve another configuration from now on; responses in progress continue unchanged."""
+        old, self.router = self.router, router
+        self.auth.renew(keys)
+        self.limits, self.redactor = limits, redactor
         self._retiring = asyncio.create_task(self._retire(old, set(self._open), self._retiring))
 
     async def _retire(
         self, old: ModelRouter, served: set[ResponseWriter], before: asyncio.Task[None] | None
     ) -> None:
-        """Let go of upstreams when the last answer that came from them has ended."""
+        """Close the upstreams of *old* after the last response that uses them."""
         while served & self._open:
-            self._left.clear()
-            await self._left.wait()
+            self._ended.clear()
+            await self._ended.wait()
         await old.close()
         if before is not None:
             await before
 
-    # --- the life of the server ---
-
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                self.quotas.start()
                 if self.store is not None:
                     self.store.start()
                     if DIRECTORY in os.environ:
-                        self._note_log_for_others()
+                        self._keep_log_metrics_current()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 await self.close()
@@ -253,30 +263,31 @@ class Gateway:
                 return
 
     async def drain(self, seconds: float) -> None:
-        """Take no new requests, and wait until those inside are answered; then end the rest."""
+        """Reject new requests, wait up to *seconds* for those in progress, then end the rest."""
         self.is_draining = True
         self.inspector_workers.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._until_idle()
-        for answering in list(self._open):
-            answering.close()
+                await self._wait_until_idle()
+        for writer in list(self._open):
+            writer.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(RETRY_AFTER):
-                await self._until_idle()
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self._wait_until_idle()
 
-    async def _until_idle(self) -> None:
-        while self._inside:
-            self._left.clear()
-            await self._left.wait()
+    async def _wait_until_idle(self) -> None:
+        while self._requests:
+            self._ended.clear()
+            await self._ended.wait()
 
     async def close(self) -> None:
-        """Let go of the upstreams and the store."""
+        """Close the upstreams, the shared quotas and the store."""
         self.inspector_workers.close()
-        if self._noting is not None:
-            self._noting.cancel()
+        await self.quotas.close()
+        if self._metrics_timer is not None:
+            self._metrics_timer.cancel()
         if self._retiring is not None:
             await self._retiring
-        await self.directory.close()
+        await self.router.close()
         if self.store is not None:
             await self.store.close()

@@ -1,16 +1,16 @@
-"""Who may ask: keys, and how much of everything each key may have.
+"""Authentication and quotas: which clients may send requests, and how many.
 
-Of a key only the hash is known. What a client presents is hashed and compared with every known hash
-in constant time, so neither the time it takes nor a copy of the configuration tells a key. Without
-any key everybody may ask, which the configuration allows on this machine only.
+Only the hash of a key is known. A presented key is hashed and compared with every known hash in
+constant time, so neither the response time nor a copy of the configuration discloses a key. Without
+any keys everyone is accepted, which the configuration allows on this machine only.
 
-A web page is not on this machine, though the browser that runs it is. So while there is not a key,
-who asks must have meant this machine by name: a page elsewhere sends its own name as ``Origin``,
-and one whose name was made to point here (DNS rebinding) sends that as ``Host``.
+A web page from elsewhere can send requests from a browser on this machine. So without keys the
+request must name this machine: such a page sends its own address as ``Origin``, and a page whose
+host name was pointed at this machine (DNS rebinding) sends that name as ``Host``.
 
-Several workers know nothing of each other, so each of them gives out its share of what a key may
-have: together they keep to what is set, but for a share that is not a whole number. What that
-costs: a client that keeps to one connection keeps to one worker, and has its share alone.
+Without a shared database (`quotas`), workers share no state, so each grants its share of a quota:
+together they keep to the quota, except where a share is rounded up. The cost: a client that uses
+one connection is served by one worker and gets only that worker's share.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.gateway.config.routes import matches
-from penstock.gateway.errors import HTTPError
+from penstock.config.routes import matches
+from penstock.gateway.errors import RETRY_SOON, HTTPError
 from penstock.gateway.http_exchange import HTTPExchange
 from penstock.models.http.endpoints import is_loopback
+from penstock.redaction import Redactor
 
 _MINUTE: Final = 60.0
+_KEY_HEADERS: Final = ("x-api-key", "api-key", "x-goog-api-key")
+_GEMINI_ACTIONS: Final = (":generateContent", ":streamGenerateContent", ":countTokens")
 _AUTHORITY: Final = re.compile(r"\[([^\[\]]+)\](?::\d*)?|([^\s:/?#@\[\]]+)(?::\d*)?")
-BUSY: Final = 1.0
-"""After how many seconds a client may come back that had too much at once."""
 
 
 class Quota(Struct, frozen=True):
-    """What one key may have: these models, so many answers at a time, so many requests a minute.
+    """What one key allows: models, concurrent responses, and requests per minute.
 
-    No models are all models, and 0 is not a limit. *hash* is the SHA-256 of the key.
+    An empty *models* allows all, and 0 means no limit. *hash* is the SHA-256 of the key.
     """
 
     hash: bytes = b""
@@ -48,109 +49,127 @@ class Quota(Struct, frozen=True):
     concurrency: int = 0
     rate: float = 0.0
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether requests have to be counted."""
+        return bool(self.concurrency or self.rate)
+
 
 class Client:
-    """A client that may ask, by the *name* of its key: for its share, where there are *workers*."""
+    """A client with the key *name*, and its use of the quota in one of *workers* processes."""
 
-    def __init__(self, name: str, allowance: Quota, now: float, workers: int = 1) -> None:
+    def __init__(self, name: str, quota: Quota, now: float, workers: int = 1) -> None:
         self.name = name
-        self.allowance = allowance
+        self.quota = quota
         self._workers = workers
-        self._open = 0
-        self._left = self._turns
+        self._open = 0  # responses in progress
+        self._tokens = self._bucket_size
         self._at = now
 
     def may_use(self, model: str) -> bool:
-        """Return whether the key is good for *model*."""
-        models = self.allowance.models
+        """Return whether the key allows *model*."""
+        models = self.quota.models
         return not models or any(matches(name, model) for name in models)
 
-    @contextmanager
-    def asking(self, now: float) -> Iterator[ConcurrencySlot]:
-        """Count one request in, and out again; raise `HTTPError` for one too many.
+    def take(self, now: float) -> ConcurrencySlot:
+        """Count one request until `release`; raise `HTTPError` if the quota is exceeded.
 
-        One that comes while too many are open takes none of the turns of its minute.
+        A request that exceeds the concurrency does not count against the rate.
         """
-        self._check_room(1, 0)
-        self._take_turn(now)
-        stay = ConcurrencySlot(self)
+        self._check_concurrency(1, 0)
+        self._take_token(now)
+        return self.open_slot()
+
+    def open_slot(self) -> ConcurrencySlot:
+        """Count one request that was granted elsewhere, until `release`."""
         self._open += 1
+        return ConcurrencySlot(self)
+
+    def release(self, slot: ConcurrencySlot) -> None:
+        """Count the request of *slot* as ended."""
+        self._open -= slot.responses
+
+    @contextmanager
+    def acquire(self, now: float) -> Iterator[ConcurrencySlot]:
+        """Count one request while the context is open, as `take` does."""
+        slot = self.take(now)
         try:
-            yield stay
+            yield slot
         finally:
-            self._open -= stay.answers
+            self.release(slot)
 
-    def widen(self, stay: ConcurrencySlot, answers: int) -> None:
-        """Count all *answers* of a request in, once it is known how many it wants.
+    def widen(self, slot: ConcurrencySlot, responses: int) -> None:
+        """Count *slot* as *responses*; raise `HTTPError` if they exceed the quota."""
+        self._check_concurrency(responses, slot.responses)
+        self.count(slot, responses)
 
-        Raises `HTTPError` where there is not a room for them.
+    def count(self, slot: ConcurrencySlot, responses: int) -> None:
+        """Count *slot* as *responses*."""
+        self._open += responses - slot.responses
+        slot.responses = responses
+
+    def renew(self, quota: Quota, now: float) -> None:
+        """Apply another quota from now on; open responses continue and still count."""
+        is_new = quota.rate != self.quota.rate
+        self.quota = quota
+        if is_new:
+            self._tokens, self._at = self._bucket_size, now
+
+    def _check_concurrency(self, responses: int, counted: int) -> None:
+        """Raise `HTTPError` if *responses*, of which *counted* are already open, are too many.
+
+        A client without other open responses may use the whole quota, whatever its share is.
         """
-        self._check_room(answers, stay.answers)
-        self._open += answers - stay.answers
-        stay.answers = answers
-
-    def _check_room(self, answers: int, counted: int) -> None:
-        """See that a request may have *answers*, of which some are *counted* already.
-
-        Who has nothing else open may have as many as the key allows, whatever the share.
-        """
-        limit = self.allowance.concurrency
+        limit = self.quota.concurrency
         if not limit:
             return
-        if answers > limit:
-            raise HTTPError(
-                400, f"this key may have {limit} answers at a time, not {answers} (`n`)"
-            )
+        if responses > limit:
+            message = f"this key allows {limit} responses at a time, and `n` is {responses}"
+            raise HTTPError(400, message)
         others, share = self._open - counted, math.ceil(limit / self._workers)
-        if others and others + answers > share:
-            shared = f", {share} of one worker" if share < limit else ""
-            message = f"this key may have {limit} answers at a time{shared}"
-            raise HTTPError(429, message, retry_after=BUSY)
-
-    def renew(self, allowance: Quota, now: float) -> None:
-        """Allow something else from now on; what is open stays open, and counts."""
-        is_new = allowance.rate != self.allowance.rate
-        self.allowance = allowance
-        if is_new:
-            self._left, self._at = self._turns, now
+        if others and others + responses > share:
+            per_worker = f", {share} of them per worker" if share < limit else ""
+            message = f"this key allows {limit} responses at a time{per_worker}"
+            raise HTTPError(429, message, retry_after=RETRY_SOON)
 
     @property
-    def _turns(self) -> float:
-        """How many turns there can be at once: one at least, however many workers share them."""
-        return max(1.0, self.allowance.rate / self._workers)
+    def _bucket_size(self) -> float:
+        """The size of the token bucket: at least one, however many workers share the rate."""
+        return max(1.0, self.quota.rate / self._workers)
 
-    def _take_turn(self, now: float) -> None:
-        """Take one of the requests of this minute; they come back evenly."""
-        share = self.allowance.rate / self._workers
+    def _take_token(self, now: float) -> None:
+        """Take one of this minute's requests; the bucket refills evenly."""
+        share = self.quota.rate / self._workers
         if not share:
             return
-        self._left = min(self._turns, self._left + (now - self._at) * share / _MINUTE)
+        # A token bucket: a client that was idle may send a minute's requests at once, and one that
+        # is not is served at the rate.
+        self._tokens = min(self._bucket_size, self._tokens + (now - self._at) * share / _MINUTE)
         self._at = now
-        if self._left < 1:
-            wait = (1 - self._left) * _MINUTE / share
-            message = f"this key may ask {self.allowance.rate:g} times a minute"
+        if self._tokens < 1:
+            wait = (1 - self._tokens) * _MINUTE / share
+            message = f"this key allows {self.quota.rate:g} requests per minute"
             raise HTTPError(429, message, retry_after=wait)
-        self._left -= 1
+        self._tokens -= 1
 
 
 class ConcurrencySlot:
-    """A request that is inside: its *guest*, and how many answers it counts for."""
+    """A request in progress of *client*, and the number of responses that it counts for."""
 
-    def __init__(self, guest: Client) -> None:
-        self._guest = guest
-        self.answers = 1
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.responses = 1
 
-    def widen(self, answers: int) -> None:
-        """Count for so many *answers*; raise `HTTPError` where there is not a room for them."""
-        self._guest.widen(self, answers)
+    def widen(self, responses: int) -> None:
+        """Count for *responses*; raise `HTTPError` if they exceed the quota."""
+        self.client.widen(self, responses)
 
 
 class Authenticator:
-    """Lets clients in by their keys.
+    """Authenticates clients by their *keys*, in one of *workers* processes.
 
-    Without any key it lets in whoever asks for this machine, or for the *host* that the gateway
-    listens on, and no web page from elsewhere; with *insecure*, everybody. It is one of as many
-    doors as there are *workers*.
+    Without keys it accepts requests that name this machine or *host*, where the gateway listens,
+    but not from web pages of other hosts; with *insecure*, every request.
     """
 
     def __init__(
@@ -166,74 +185,86 @@ class Authenticator:
         self._workers = workers
         self._host = host.lower()
         self._is_insecure = insecure
-        self._guests = {name: Client(name, one, clock(), workers) for name, one in keys.items()}
-        self._everybody = Client("", Quota(), clock())
+        self._clients = {name: Client(name, one, clock(), workers) for name, one in keys.items()}
+        self._anonymous = Client("", Quota(), clock())
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody may ask."""
-        return not self._guests
+        """Whether no key is required."""
+        return not self._clients
 
-    def admit(self, caller: HTTPExchange) -> Client:
-        """Return whose key *caller* presents; raise `HTTPError` for one that nobody has."""
-        if not self._guests:
-            self._check_names(caller)
-            return self._everybody
+    def authenticate(self, exchange: HTTPExchange) -> Client:
+        """Return the client whose key *exchange* presents; raise `HTTPError` for an invalid key."""
+        if not self._clients:
+            self._check_local(exchange)
+            return self._anonymous
         found = None
-        for key in presented_keys(caller):
+        for key in presented_keys(exchange):
             presented = sha256(key).digest()
-            for guest in self._guests.values():  # All of them: how long it takes tells nothing.
-                if hmac.compare_digest(presented, guest.allowance.hash):
-                    found = found or guest
+            for client in self._clients.values():  # All of them, so that the time is constant.
+                if hmac.compare_digest(presented, client.quota.hash):
+                    found = found or client
         if found is None:
-            raise HTTPError(401, "the key is missing, or nobody has it here")
+            message = 'missing or invalid API key: send it as "Authorization: Bearer …" or'
+            raise HTTPError(401, f'{message} "x-api-key"')
         return found
 
-    def _check_names(self, caller: HTTPExchange) -> None:
-        """Raise `HTTPError` where *caller* asks for another machine, or is a page of one."""
+    def now(self) -> float:
+        """Return the time by which rates are limited."""
+        return self._clock()
+
+    def renew(self, keys: Mapping[str, Quota]) -> None:
+        """Accept other keys from now on; requests in progress continue."""
+        now = self._clock()
+        clients: dict[str, Client] = {}
+        for name, quota in keys.items():
+            clients[name] = self._clients.get(name) or Client(name, quota, now, self._workers)
+            clients[name].renew(quota, now)
+        self._clients = clients
+
+    def _check_local(self, exchange: HTTPExchange) -> None:
+        """Raise `HTTPError` unless the request names this machine, also as the origin of a page."""
         if self._is_insecure:
             return
-        if not self._is_here(caller.header("host")):
-            raise _foreign("`Host` names another machine")
-        origin = caller.header("origin")
-        if origin and not self._is_here(origin.partition("://")[2]):
-            raise _foreign("`Origin` is a page from elsewhere")
+        if not self._is_local(exchange.header("host")):
+            raise _not_local("`Host` does not name this machine")
+        # Browsers send `Origin` with every cross-origin POST and do not let pages change it.
+        origin = exchange.header("origin")
+        if origin and not self._is_local(origin.partition("://")[2]):
+            raise _not_local("`Origin` does not name this machine")
 
-    def _is_here(self, authority: str) -> bool:
-        """Return whether *authority*, with whatever port, is this machine."""
+    def _is_local(self, authority: str) -> bool:
+        """Return whether *authority*, with any port, is this machine."""
         found = _AUTHORITY.fullmatch(authority.lower())
         name = (found[1] or found[2]) if found else ""
         return bool(name) and (name == self._host or is_loopback(name))
 
-    def now(self) -> float:
-        """Return the time by which turns are counted."""
-        return self._clock()
 
-    def renew(self, keys: Mapping[str, Quota]) -> None:
-        """Take other keys from now on; who is inside stays."""
-        now = self._clock()
-        guests: dict[str, Client] = {}
-        for name, one in keys.items():
-            guests[name] = self._guests.get(name) or Client(name, one, now, self._workers)
-            guests[name].renew(one, now)
-        self._guests = guests
-
-
-def _foreign(what: str) -> HTTPError:
+def _not_local(reason: str) -> HTTPError:
     return HTTPError(
         403,
-        f"{what}, and without a key only this machine is served: set one (`penstock key new`), "
+        f"{reason}, and without a key only this machine is served: set a key (`penstock key new`), "
         "or start with `--insecure`",
     )
 
 
-def presented_keys(caller: HTTPExchange) -> list[bytes]:
-    """Return the keys that *caller* presents, in all of the headers in which clients do.
+def presented_keys(exchange: HTTPExchange) -> list[bytes]:
+    """Return the keys that a client presents, from every header that clients use for keys.
 
-    Some clients fill one of the headers with a word that is not a key.
+    Some clients fill one of the headers with a placeholder. Gemini's API takes a key in the URL
+    too: it is accepted for its paths only, because URLs end up in the logs of proxies.
     """
-    authorization = caller.headers.get("authorization", b"").strip()
+    authorization = exchange.headers.get("authorization", b"").strip()
+    # RFC 9110, section 11.1: the scheme is compared without case.
     scheme, _, bearer = authorization.partition(b" ")
+    # `x-api-key` is Anthropic's header, `api-key` Azure's, `x-goog-api-key` Gemini's.
     given = [bearer if scheme.lower() == b"bearer" else b""]
-    given += [caller.headers.get(name, b"") for name in ("x-api-key", "api-key")]
+    given += [exchange.headers.get(name, b"") for name in _KEY_HEADERS]
+    if exchange.path.startswith("/v1beta/") or exchange.path.endswith(_GEMINI_ACTIONS):
+        given.append(exchange.query.get("key", "").encode())
     return [key.strip() for key in given if key.strip()]
+
+
+def with_presented_keys(redactor: Redactor, exchange: HTTPExchange) -> Redactor:
+    """Return *redactor* extended by the keys that the client presents."""
+    return redactor.with_secrets(key.decode("utf-8", "replace") for key in presented_keys(exchange))

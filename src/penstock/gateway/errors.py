@@ -1,4 +1,4 @@
-"""What the gateway itself refuses: a status, a reason in words, and how each API says it."""
+"""`HTTPError`: a request that the gateway rejects, and how each API expresses an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Final
 from msgspec import structs
 
 from penstock import apis
-from penstock.messages import ErrorInfo, ErrorKind
+from penstock.errors import shorten
+from penstock.messages import ErrorInfo
 
 _TYPES: Final = {
     400: "invalid_request_error",
@@ -22,76 +23,96 @@ _TYPES: Final = {
     431: "invalid_request_error",
     503: "overloaded_error",
 }
-"""The word for each status; all APIs have words like these."""
+"""The error type of each status: Anthropic's names, which OpenAI's clients accept too."""
 
 BAD_GATEWAY: Final = 502
-"""What a client is told where the upstream's own status says nothing to it."""
+"""Replaces an upstream status that is meaningless to the client."""
 
-PLAIN: Final = "openai-chat"
-"""Whose words are used where a path belongs to no API."""
+DEFAULT_API: Final = "openai-chat"
+"""The API whose errors are sent for paths that belong to no API."""
+
+_CREDENTIAL_STATUSES: Final = (401, 407)
+"""Statuses about the gateway's own key and proxy, not the client's."""
+
+RETRY_SOON: Final = 1.0
+"""How many seconds a client is asked to wait for something that lasts a moment."""
+
+RETRY_LATER: Final = 5.0
+"""How many seconds a client is asked to wait if the gateway is full or shutting down."""
 
 MAX_MESSAGE: Final = 1_500
-"""How many characters a reason has at most: clients choose some of the words in it."""
+"""The longest error message, in characters: some of its words come from the client."""
 
 
 class HTTPError(Exception):
-    """A request that is refused with *status*, for the reason *message*.
+    """Rejects a request with *status* and *message*.
 
-    *retry_after* is how many seconds the client should wait. *close* ends the connection, for a
-    client whose body was not read.
+    *retry_after* is the time in seconds that the client should wait. *close* closes the connection,
+    for a request whose body was not read.
     """
 
     def __init__(
         self, status: int, message: str, *, retry_after: float | None = None, close: bool = False
     ) -> None:
-        cut = len(message) > MAX_MESSAGE
-        super().__init__(f"{message[:MAX_MESSAGE]}…" if cut else message)
+        super().__init__(shorten(message, MAX_MESSAGE))
         self.status = status
         self.retry_after = retry_after
         self.close = close
 
     @property
     def info(self) -> ErrorInfo:
-        """The same in the vocabulary of all errors."""
-        kind: ErrorKind = "provider"
+        """The error as an `ErrorInfo`."""
         type_ = _TYPES.get(self.status, "api_error")
-        return ErrorInfo(str(self), kind, type_, self.status, self.retry_after)
+        return ErrorInfo(str(self), "provider", type_, self.status, self.retry_after)
 
 
-def write(error: ErrorInfo, api: str = "", error_id: str = "") -> tuple[int, dict[str, Any]]:
-    """Return the status and the body that tell a client of *api*.
+def write_error(error: ErrorInfo, api: str = "", error_id: str = "") -> tuple[int, dict[str, Any]]:
+    """Return the status and the body that report *error* to a client of *api*.
 
-    *error_id* is what the log knows it by, where the API has a place for it.
+    *error_id* is the id of the request in the log; it is added where the API has a field for it.
     """
-    status, body = apis.get(api or PLAIN).write_error(presentable(error))
+    status, body = apis.get(api or DEFAULT_API).write_error(with_error_status(error))
     inner = body.get("error")
-    if error_id and isinstance(inner, dict) and api != "anthropic":
-        inner["error_id"] = error_id
-    elif error_id and api == "anthropic":
+    # Anthropic has `request_id` beside `error`; OpenAI's clients ignore unknown fields of `error`.
+    if error_id and api == "anthropic":
         body["request_id"] = error_id
+    elif error_id and isinstance(inner, dict):
+        inner["error_id"] = error_id
     return status, body
 
 
-def presentable(error: ErrorInfo) -> ErrorInfo:
-    """Return *error* with a status that refuses, whatever the upstream's was.
+def with_error_status(error: ErrorInfo) -> ErrorInfo:
+    """Return *error* with a status of 4xx or 5xx, whatever the upstream sent.
 
-    No other may go to a client: some make an answer without a body, some are not at all. Where a
-    redirect led is nobody's business outside.
+    Other statuses would produce a response without a body, or one that is not valid HTTP. The
+    target of a redirect is not disclosed.
     """
     status = error.status
-    if status is None or 400 <= status < 600:  # noqa: PLR2004 - those of refusals
+    if status is None or 400 <= status < 600:  # noqa: PLR2004 - the statuses of errors
         return error
     message = error.message
-    if status // 100 == 3:  # noqa: PLR2004 - those of redirects
+    if status // 100 == 3:  # noqa: PLR2004 - the statuses of redirects
         message = "the upstream redirects, and redirects are not followed"
     return structs.replace(error, status=BAD_GATEWAY, message=message)
 
 
-def headers_of(error: ErrorInfo, *, close: bool = False) -> list[tuple[bytes, bytes]]:
-    """Return the headers that belong to an answer with *error*."""
+def adapt_upstream_error(error: ErrorInfo) -> None:
+    """Change an upstream's *error* into one for the client, in place.
+
+    An upstream that rejects the gateway's own key or proxy is not a fault of the client.
+    """
+    if error.kind == "provider" and error.status in _CREDENTIAL_STATUSES:
+        error.message = f"the upstream rejected the gateway's credentials: {error.message}"
+        error.type, error.status = "api_error", BAD_GATEWAY
+    adapted = with_error_status(error)
+    error.message, error.status = adapted.message, adapted.status
+
+
+def error_headers(error: ErrorInfo, *, close: bool = False) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response that reports *error*."""
     headers = [(b"connection", b"close")] if close else []
     if error.retry_after is not None and math.isfinite(error.retry_after):
         headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
-    if error.status == 401:  # noqa: PLR2004 - the one that asks for a key
+    if error.status == 401:  # noqa: PLR2004 - RFC 9110 requires the header for this status
         headers.append((b"www-authenticate", b"Bearer"))
     return headers

@@ -1,16 +1,13 @@
-"""From settings to what serves them: the models after the upstreams, the door, the store."""
+"""Build the gateway from settings: the models of the upstreams, authentication and the store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
-from penstock.errors import UsageError
-from penstock.gateway.app import Gateway, Limits
-from penstock.gateway.auth import Authenticator, Quota
-from penstock.gateway.config.routes import options_for
-from penstock.gateway.config.settings import (
+from penstock.config.routes import options_for
+from penstock.config.settings import (
     DemoSettings,
     KeySettings,
     LocalSettings,
@@ -18,42 +15,59 @@ from penstock.gateway.config.settings import (
     Settings,
     UpstreamSettings,
 )
+from penstock.errors import UsageError
+from penstock.gateway.app import Gateway, Limits
+from penstock.gateway.auth import Authenticator, Quota
 from penstock.gateway.model_router import ModelRouter
+from penstock.gateway.quotas import Quotas, open_database
 from penstock.gateway.qwen_sessions import StoredSessions
-from penstock.gateway.redaction import secrets_of
+from penstock.gateway.request_lines import RequestLines
 from penstock.models.base import Model
+from penstock.redaction import MIN_LENGTH_IN_LOGS, Redactor
 from penstock.store import Retention, Store
 
 _HASH: Final = "sha256:"
 _MINUTE: Final = 60.0
 
 
-def build(settings: Settings) -> Gateway:
-    """Make the gateway that *settings* describe; its store and its upstreams are not begun yet."""
-    store = store_of(settings)
-    return Gateway(
-        directory_of(settings, store),
+def build(
+    settings: Settings, *, fetches: bool = False, served: Sequence[str] | None = None
+) -> Gateway:
+    """Return the gateway that *settings* describe; nothing is opened or connected yet.
+
+    *served* are the models of the default upstream, if they are known. With *fetches*, they are
+    requested when a client names a model.
+    """
+    store = make_store(settings)
+    router = make_router(settings, store, fetches=fetches)
+    if served is not None:
+        router.served_models.set_names(served)
+    gateway = Gateway(
+        router,
         Authenticator(
-            allowances(settings.keys),
+            make_quotas(settings.keys),
             host=settings.server.host,
             insecure=settings.server.insecure,
             workers=settings.server.workers,
         ),
         store,
-        limits=limits_of(settings),
-        secrets=secrets_of(settings),
+        limits=make_limits(settings),
+        redactor=make_redactor(settings),
         bodies=settings.store.bodies,
+        quotas=Quotas(open_database(settings.quotas.url.reveal())),
     )
+    gateway.request_lines = RequestLines(has_all=settings.server.log_requests)
+    return gateway
 
 
 def renew(gateway: Gateway, settings: Settings) -> None:
-    """Let *gateway* serve *settings*; where it listens and logs to stays until the next start."""
-    directory = directory_of(settings, gateway.store)
-    keys, limits = allowances(settings.keys), limits_of(settings)
-    gateway.renew(directory, keys, limits, secrets_of(settings))
+    """Apply *settings* to *gateway*; addresses and the store change only at the next start."""
+    router = make_router(settings, gateway.store, fetches=gateway.router.fetches)
+    keys, limits = make_quotas(settings.keys), make_limits(settings)
+    gateway.renew(router, keys, limits, make_redactor(settings))
 
 
-def limits_of(settings: Settings) -> Limits:
+def make_limits(settings: Settings) -> Limits:
     """Return the limits of requests."""
     limits = settings.limits
     return Limits(
@@ -66,21 +80,21 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def directory_of(settings: Settings, store: Store | None) -> ModelRouter:
-    """Make the models of all upstreams."""
-    models = {name: model_of(name, one, store) for name, one in settings.upstreams.items()}
-    return ModelRouter(settings, models)
+def make_router(settings: Settings, store: Store | None, *, fetches: bool = False) -> ModelRouter:
+    """Return the router to the models of all upstreams."""
+    models = {name: make_model(name, one, store) for name, one in settings.upstreams.items()}
+    return ModelRouter(settings, models, fetches=fetches)
 
 
-def model_of(name: str, settings: UpstreamSettings, store: Store | None) -> Model:
-    """Make the model after the upstream *name*."""
+def make_model(name: str, settings: UpstreamSettings, store: Store | None) -> Model:
+    """Return the model of the upstream *name*."""
     if settings.api == "qwen":
         return _qwen(settings, None if store is None else StoredSessions(store, name))
     if settings.api == "demo":
         return _demo(settings.demo or DemoSettings())
     if settings.api == "local":
         return _local(settings.local or LocalSettings())
-    from penstock.models import HTTPModel  # noqa: PLC0415 - the demo does without a client
+    from penstock.models import HTTPModel  # noqa: PLC0415 - the demo needs no HTTP client
 
     return HTTPModel(
         settings.api,
@@ -116,17 +130,13 @@ def _qwen(settings: UpstreamSettings, sessions: StoredSessions | None) -> Model:
         proxy=None if settings.proxy is None else settings.proxy.reveal(),
         ca=settings.ca,
         interval=0.0,
-        arguments=options.arguments,
-        trim=options.trim,
-        repair=options.repair,
-        quoted=options.quoted,
-        quoted_tools=options.quoted_tools,
-        fenced=options.fenced,
+        **options.parser_options(),
+        **options.quote_options(),
     )
 
 
 def _demo(settings: DemoSettings) -> Model:
-    from penstock.models import DemoModel  # noqa: PLC0415 - others do without the script
+    from penstock.models import DemoModel  # noqa: PLC0415 - few deployments use it
 
     return DemoModel(settings.format, pace=settings.pace)
 
@@ -135,12 +145,12 @@ def _local(settings: LocalSettings) -> Model:
     try:
         from penstock.models import LocalModel  # noqa: PLC0415 - it needs an extra
     except ImportError as exc:
-        raise UsageError("the API `local` needs penstock[local]") from exc
+        raise UsageError("the API `local` needs an extra: pip install 'penstock[local]'") from exc
     return LocalModel(path=settings.path, context=settings.context, threads=settings.threads)
 
 
-def store_of(settings: Settings) -> Store | None:
-    """Make the store, where one is wanted."""
+def make_store(settings: Settings) -> Store | None:
+    """Return the store; None if it is disabled."""
     store = settings.store
     if not store.enabled:
         return None
@@ -154,8 +164,8 @@ def store_of(settings: Settings) -> Store | None:
     )
 
 
-def allowances(keys: Mapping[str, KeySettings]) -> dict[str, Quota]:
-    """Return what each key may have."""
+def make_quotas(keys: Mapping[str, KeySettings]) -> dict[str, Quota]:
+    """Return the quota of each key."""
     return {
         name: Quota(
             bytes.fromhex(key.hash.removeprefix(_HASH)),
@@ -165,3 +175,17 @@ def allowances(keys: Mapping[str, KeySettings]) -> dict[str, Quota]:
         )
         for name, key in keys.items()
     }
+
+
+def make_redactor(settings: Settings) -> Redactor:
+    """Return the redactor of everything that is logged: people paste keys into prompts."""
+    secrets = (secret for one in settings.upstreams.values() for secret in _find_secrets(one))
+    return Redactor(secrets, min_length=MIN_LENGTH_IN_LOGS)
+
+
+def _find_secrets(upstream: UpstreamSettings) -> Iterator[str]:
+    yield upstream.key.reveal()
+    yield from upstream.revealed_headers().values()
+    if upstream.qwen is not None:
+        yield upstream.qwen.cookie.reveal()
+        yield upstream.qwen.umid_token.reveal()

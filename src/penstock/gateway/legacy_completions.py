@@ -1,7 +1,7 @@
-"""``/v1/completions``: the older endpoint, where a prompt is text and so is the answer.
+"""``/v1/completions``: OpenAI's legacy endpoint, which completes a prompt with text.
 
-The models after the gateway converse, so the prompt is what a user says. There are not tools here
-and no place for reasoning: what is not text is omitted.
+The prompt becomes a user message. The endpoint has no tools and no field for reasoning: content
+that is not text is omitted.
 """
 
 from __future__ import annotations
@@ -13,60 +13,68 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock import _json, apis
-from penstock.apis.encoder import BlockEvent, BlockSequencer, Ending, StreamEncoder, whole_ending_of
-from penstock.apis.fields import is_counted, told_usage
+from penstock.apis.encoder import (
+    BlockEvent,
+    BlockSequencer,
+    Ending,
+    StreamEncoder,
+    find_whole_ending,
+)
+from penstock.apis.fields import is_counted, usage_or_estimate
 from penstock.apis.openai_chat import tables
 from penstock.errors import UsageError
 from penstock.events import Done, Failed, MessageStart, TextDelta, TextEnd, TextStart
-from penstock.gateway.completion_handler import CompletionHandler
-from penstock.gateway.http_exchange import tokens_in
+from penstock.gateway.completion_handler import CHAT, CompletionHandler
+from penstock.gateway.http_exchange import estimate_tokens
 from penstock.gateway.model_router import ResolvedRoute
 from penstock.gateway.response import EndpointFormat
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.request import Request
 
-CHAT: Final = "openai-chat"
 _DONE: Final = b"data: [DONE]\n\n"
+# The endpoint has no finish reason for tool calls.
 _FINISH: Final = {"stop": "stop", "length": "length", "tool_use": "stop"}
 
 
-class CompletionAsked(CompletionHandler):
-    """One request of a client of the older endpoint."""
+class LegacyCompletionHandler(CompletionHandler):
+    """Handles one request of the legacy endpoint."""
 
     def _parse(self, fields: dict[str, Any]) -> Request:
         rest = {name: value for name, value in fields.items() if name not in ("prompt", "suffix")}
-        message = {"role": "user", "content": prompt_of(fields)}
+        message = {"role": "user", "content": parse_prompt(fields)}
         request = apis.get(CHAT).read_request({**rest, "messages": [message], "tools": []})
         if (request.n or 1) > 1 or (fields.get("best_of") or 1) != 1:
-            raise UsageError("this endpoint gives one answer: `n` and `best_of` are 1 here")
+            raise UsageError("this endpoint returns one choice: `n` and `best_of` must be 1")
         self._omitted += sorted({*request.extra, *(["suffix"] if fields.get("suffix") else [])})
         request.raw = None
         request.extra = {}
         return request
 
-    def _dialect(self, request: Request, way: ResolvedRoute) -> EndpointFormat:
-        del way
-        return CompletionDialect(
+    def _make_endpoint_format(self, request: Request, route: ResolvedRoute) -> EndpointFormat:
+        del route
+        return LegacyCompletionFormat(
             f"cmpl-{self.id}",
             request.model,
             int(time.time()),
             usage=request.include_usage,
-            tokens=tokens_in(self._data),
+            tokens=estimate_tokens(self._data),
         )
 
 
-def prompt_of(fields: Mapping[str, Any]) -> str:
-    """Return the one prompt of a request; raise `UsageError` for several, or for tokens."""
+def parse_prompt(fields: Mapping[str, Any]) -> str:
+    """Return the prompt of a request; raise `UsageError` for several prompts and for tokens."""
     prompt = fields.get("prompt", "")
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):
-        raise UsageError("`prompt` must be one text: lists and tokens are not served here")
+        raise UsageError(
+            "`prompt` must be one string: lists of prompts and token ids are not supported"
+        )
     return prompt
 
 
-class CompletionDialect(Struct, frozen=True):
-    """Tells answers as ``text_completion`` objects."""
+class LegacyCompletionFormat(Struct, frozen=True):
+    """Writes responses as ``text_completion`` objects."""
 
     id: str
     model: str
@@ -76,19 +84,19 @@ class CompletionDialect(Struct, frozen=True):
     api: str = CHAT
 
     def encoder(self) -> StreamEncoder:
-        """Make what writes the stream."""
-        return CompletionEncoder(self)
+        """Return the encoder of the stream."""
+        return LegacyCompletionEncoder(self)
 
-    def whole(self, message: AssistantMessage) -> dict[str, Any]:
-        """Write the whole answer."""
-        ending, _ = whole_ending_of(message)
+    def write_whole(self, message: AssistantMessage) -> dict[str, Any]:
+        """Return the body of a response that is not streamed."""
+        ending, _ = find_whole_ending(message)
         return {
             **self.object(message.text, _FINISH.get(ending, "content_filter")),
-            "usage": tables.write_usage(told_usage(message, self.tokens)),
+            "usage": tables.write_usage(usage_or_estimate(message, self.tokens)),
         }
 
     def object(self, text: str, finish: str | None) -> dict[str, Any]:
-        """Write one object of the answer."""
+        """Return one object of the response."""
         choice = {"text": text, "index": 0, "logprobs": None, "finish_reason": finish}
         return {
             "id": self.id,
@@ -99,12 +107,12 @@ class CompletionDialect(Struct, frozen=True):
         }
 
 
-class CompletionEncoder(StreamEncoder):
+class LegacyCompletionEncoder(StreamEncoder):
     """Events in, the bytes of a stream of ``text_completion`` objects out."""
 
-    def __init__(self, dialect: CompletionDialect) -> None:
+    def __init__(self, endpoint: LegacyCompletionFormat) -> None:
         super().__init__()
-        self._dialect = dialect
+        self._endpoint = endpoint
         self._texts = BlockSequencer()
 
     def _write_start(self, event: MessageStart) -> bytes:
@@ -119,16 +127,16 @@ class CompletionEncoder(StreamEncoder):
     def _write_text(self, event: BlockEvent) -> bytes:
         if not isinstance(event, TextDelta) or not event.text:
             return b""
-        return _frame(self._dialect.object(event.text, None))
+        return _frame(self._endpoint.object(event.text, None))
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         if isinstance(ending, ErrorInfo):
             return _frame({"error": tables.write_error(ending)}) + _DONE
-        end = _frame(self._dialect.object("", _FINISH.get(ending, "content_filter")))
-        usage = told_usage(event.message, self._dialect.tokens)
-        if self._dialect.usage and is_counted(usage):
-            told = self._dialect.object("", None)
-            end += _frame({**told, "choices": [], "usage": tables.write_usage(usage)})
+        end = _frame(self._endpoint.object("", _FINISH.get(ending, "content_filter")))
+        usage = usage_or_estimate(event.message, self._endpoint.tokens)
+        if self._endpoint.usage and is_counted(usage):
+            last = self._endpoint.object("", None)
+            end += _frame({**last, "choices": [], "usage": tables.write_usage(usage)})
         return end + _DONE
 
 

@@ -1,183 +1,36 @@
-"""The log over HTTP: requests, sessions and stored answers, in pages.
+"""Handlers for the log: requests, sessions and stored responses, in pages.
 
-A client sees what was asked with its own key, and no more. Where no keys are asked for there is one
-client, who sees everything.
+A client sees the requests with its own key. Without keys there is one client, which sees all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import msgspec
 
 from penstock import _json
-from penstock.errors import JSONParseError, UsageError
+from penstock.errors import JSONParseError
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.http_exchange import HTTPExchange
 from penstock.gateway.qwen_sessions import forget_session as forget
-from penstock.gateway.stored_responses import Kept, numbered_items
-from penstock.store import Page, RequestDetail, RequestQuery, SessionQuery, Store, StoreError
+from penstock.gateway.stored_responses import StoredResponse, number_items, read_store
+from penstock.store import Page, RequestDetail, RequestQuery, SessionQuery, Store
 from penstock.store.records import State
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 T = TypeVar("T")
+Query = TypeVar("Query", RequestQuery, SessionQuery)
 _NUMBERS: Final = {"limit": int, "since": float, "until": float}
-_FLAGS: Final = {"count", "live", "repairs"}
-_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
+_FLAGS: Final = {"count", "live", "repairs", "unread"}
+_BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 _STATES: Final = get_args(State)
 _RESPONSES: Final = "/v1/responses/"
 _RESPONSES_API: Final = "openai-responses"
-
-
-async def requests(gateway: Gateway, caller: HTTPExchange) -> None:
-    """List requests, the newest first."""
-    store, scope = store_of(gateway), gateway.scope_of(caller)
-    query = _query(RequestQuery, caller.query, scope)
-    await caller.answer(200, _page(await read_from(store.requests(query))))
-
-
-async def request(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Show one request: all of it, or what comes after its id (``/raw``, ``/events``, …)."""
-    store, scope = store_of(gateway), gateway.scope_of(caller)
-    id_, _, part = caller.path.removeprefix("/v1/requests/").partition("/")
-    detail = await read_from(store.request(id_))
-    if detail is None or scope not in (None, detail.row.scope):
-        raise HTTPError(404, f"there is no request {id_!r}")
-    if not part:
-        await caller.answer(200, _shown(detail))
-    elif part in _PARTS:
-        kind, data = _PARTS[part], getattr(detail, part)
-        await caller.answer(200, data, (b"content-type", kind), is_json=False)
-    else:
-        raise HTTPError(404, f"a request has no {part!r}; it has: {', '.join(_PARTS)}")
-
-
-async def sessions(gateway: Gateway, caller: HTTPExchange) -> None:
-    """List the conversations that upstreams keep, the newest first."""
-    store, scope = store_of(gateway), gateway.scope_of(caller)
-    query = _query(SessionQuery, caller.query, scope)
-    await caller.answer(200, _page(await read_from(store.sessions(query))))
-
-
-async def session(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Show one conversation."""
-    store, scope = store_of(gateway), gateway.scope_of(caller)
-    id_ = caller.path.removeprefix("/v1/sessions/")
-    found = await read_from(store.session(scope=scope, id=id_))
-    if found is None:
-        raise HTTPError(404, f"there is no session {id_!r}")
-    await caller.answer(200, msgspec.to_builtins(found))
-
-
-async def forget_session(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Forget one conversation: the next request of it begins again."""
-    store, scope = store_of(gateway), gateway.scope_of(caller)
-    id_ = caller.path.removeprefix("/v1/sessions/")
-    if not await read_from(forget(store, scope, id_)):
-        raise HTTPError(404, f"there is no session {id_!r}")
-    await caller.answer(200, {"id": id_, "object": "session.deleted", "deleted": True})
-
-
-# --- answers of the Responses API ---
-
-
-async def response(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Show an answer of the Responses API as it was given, or (``/input_items``) what it is to."""
-    id_, part, kept = await _kept(gateway, caller)
-    if not part:
-        await caller.answer(200, kept.response)
-    elif part == "input_items":
-        await caller.answer(200, _items(id_, kept.items, caller.query.get("order", "desc")))
-    else:
-        raise HTTPError(404, f"a response has no {part!r}; it has: input_items")
-
-
-async def delete_response(gateway: Gateway, caller: HTTPExchange) -> None:
-    """Forget an answer: it is not shown again, and nobody can continue from it."""
-    caller.api, guest = _RESPONSES_API, gateway.door.admit(caller)
-    id_ = caller.path.removeprefix(_RESPONSES)
-    if not await gateway.conversations.delete(id_, guest.name):
-        raise HTTPError(404, f"there is no response {id_!r}")
-    await caller.answer(200, {"id": id_, "object": "response", "deleted": True})
-
-
-async def _kept(gateway: Gateway, caller: HTTPExchange) -> tuple[str, str, Kept]:
-    """Find the answer that *caller* names: its id, what of it is wanted, and all that is kept."""
-    caller.api, guest = _RESPONSES_API, gateway.door.admit(caller)
-    id_, _, part = caller.path.removeprefix(_RESPONSES).partition("/")
-    kept = await gateway.conversations.find(id_, guest.name)
-    if kept is None or not kept.response:
-        raise HTTPError(404, f"there is no response {id_!r}")
-    return id_, part, kept
-
-
-def _items(id_: str, items: list[Any], order: str) -> dict[str, Any]:
-    """List the items of an input, all on one page; those that came without an id get one."""
-    if order not in ("asc", "desc"):
-        raise HTTPError(400, f"the order is asc or desc, not {order!r}")
-    named = numbered_items(id_, items)
-    shown = named if order == "asc" else named[::-1]
-    first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
-    return {
-        "object": "list", "data": shown, "first_id": first, "last_id": last, "has_more": False
-    }  # fmt: skip
-
-
-# --- what is asked of the store ---
-
-
-def store_of(gateway: Gateway) -> Store:
-    """Return the store; raise `HTTPError` where there is not one."""
-    if gateway.store is None:
-        raise HTTPError(404, "nothing is logged here: the store is switched off")
-    return gateway.store
-
-
-async def read_from(reading: Awaitable[T]) -> T:
-    """Return what *reading* the store gives; raise `HTTPError` where it cannot be read."""
-    try:
-        return await reading
-    except UsageError as exc:  # a filter that the store cannot read
-        raise HTTPError(400, str(exc)) from None
-    except StoreError as exc:
-        raise HTTPError(503, f"the log cannot be read now: {exc}", retry_after=1.0) from None
-
-
-def _query(kind: Callable[..., T], given: Mapping[str, str], scope: str | None) -> T:
-    """Read what a client filters by; raise `HTTPError` for a filter that nobody has."""
-    known = {*getattr(kind, "__struct_fields__", ())} - {"scope"}
-    fields: dict[str, Any] = {"scope": scope}
-    for name, text in given.items():
-        if name not in known:
-            raise HTTPError(
-                400, f"there is no filter {name!r}; there are: {', '.join(sorted(known))}"
-            )
-        fields[name] = _value(name, text)
-    return kind(**fields)
-
-
-def _value(name: str, text: str) -> Any:
-    if name == "state" and text not in ("", *_STATES):
-        raise HTTPError(400, f"there is no state {text!r}; there are: {', '.join(_STATES)}")
-    try:
-        if name in _NUMBERS:
-            return _number(_NUMBERS[name](text))
-        return _WORDS[text.lower()] if name in _FLAGS else text
-    except (ValueError, KeyError):
-        raise HTTPError(400, f"{text!r} is nothing that {name!r} can be") from None
-
-
-def _number(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(value)
-    return value
-
-
-# --- what is shown ---
 
 _PARTS: Final = {
     "request": b"application/json",
@@ -186,10 +39,134 @@ _PARTS: Final = {
     "events": b"application/x-ndjson",
     "response": b"application/json",
 }
-"""What is stored of a request, and of which kind it is."""
+"""The bodies that are stored of a request, and their content types."""
 
 
-def _page(page: Page[Any]) -> dict[str, Any]:
+async def requests(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """List requests, the newest first."""
+    store, scope = require_store(gateway), gateway.log_scope(exchange)
+    query = _parse_query(RequestQuery, exchange.query, scope)
+    await exchange.respond(200, _write_page(await read_log(store.requests(query))))
+
+
+async def request(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Return one request, or a part of it (``/raw``, ``/events``, …)."""
+    store, scope = require_store(gateway), gateway.log_scope(exchange)
+    id_, _, part = exchange.path.removeprefix("/v1/requests/").partition("/")
+    detail = await read_log(store.request(id_))
+    if detail is None or scope not in (None, detail.row.scope):
+        raise HTTPError(404, f"unknown request {id_!r}")
+    if not part:
+        await exchange.respond(200, _write_detail(detail))
+    elif part in _PARTS:
+        data = msgspec.structs.asdict(detail)[part]
+        await exchange.respond(200, data, (b"content-type", _PARTS[part]), is_json=False)
+    else:
+        raise HTTPError(404, f"a request has no part {part!r}; use one of {', '.join(_PARTS)}")
+
+
+async def sessions(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """List the conversations that upstreams store, the newest first."""
+    store, scope = require_store(gateway), gateway.log_scope(exchange)
+    query = _parse_query(SessionQuery, exchange.query, scope)
+    await exchange.respond(200, _write_page(await read_log(store.sessions(query))))
+
+
+async def session(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Return one conversation."""
+    store, scope = require_store(gateway), gateway.log_scope(exchange)
+    id_ = exchange.path.removeprefix("/v1/sessions/")
+    found = await read_log(store.session(scope=scope, id=id_))
+    if found is None:
+        raise HTTPError(404, f"unknown session {id_!r}")
+    await exchange.respond(200, msgspec.to_builtins(found))
+
+
+async def forget_session(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Delete one conversation: its next request starts a new one."""
+    store, scope = require_store(gateway), gateway.log_scope(exchange)
+    id_ = exchange.path.removeprefix("/v1/sessions/")
+    if not await read_log(forget(store, scope, id_)):
+        raise HTTPError(404, f"unknown session {id_!r}")
+    await exchange.respond(200, {"id": id_, "object": "session.deleted", "deleted": True})
+
+
+async def response(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Return a response of the Responses API, or the items it responds to (``/input_items``)."""
+    exchange.api, client = _RESPONSES_API, gateway.auth.authenticate(exchange)
+    id_, _, part = exchange.path.removeprefix(_RESPONSES).partition("/")
+    stored: StoredResponse | None = await gateway.stored_responses.find(id_, client.name)
+    if stored is None or not stored.response:
+        raise HTTPError(404, f"unknown response {id_!r}")
+    if not part:
+        await exchange.respond(200, stored.response)
+        return
+    if part != "input_items":
+        raise HTTPError(404, f"a response has no part {part!r}; use input_items")
+    order = exchange.query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise HTTPError(400, f"`order` must be asc or desc, got {order!r}")
+    # As at OpenAI, the newest item is first unless the client asks for `order=asc`.
+    items = number_items(id_, stored.items)
+    items = items if order == "asc" else items[::-1]
+    first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
+    page = {"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": False}
+    await exchange.respond(200, page)
+
+
+async def delete_response(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Delete a response: it can be neither read nor continued."""
+    exchange.api, client = _RESPONSES_API, gateway.auth.authenticate(exchange)
+    id_ = exchange.path.removeprefix(_RESPONSES)
+    if not await gateway.stored_responses.delete(id_, client.name):
+        raise HTTPError(404, f"unknown response {id_!r}")
+    await exchange.respond(200, {"id": id_, "object": "response", "deleted": True})
+
+
+# --- the store ---
+
+
+def require_store(gateway: Gateway) -> Store:
+    """Return the store; raise `HTTPError` if it is disabled."""
+    if gateway.store is None:
+        raise HTTPError(404, "there is no log: the store is disabled")
+    return gateway.store
+
+
+async def read_log(result: Awaitable[T]) -> T:
+    """Return the *result* of a query; raise `HTTPError` if it is invalid or fails."""
+    return await read_store(result, "the log")
+
+
+def _parse_query(kind: type[Query], given: Mapping[str, str], scope: str | None) -> Query:
+    """Return the filters of a client; raise `HTTPError` for unknown or invalid ones."""
+    known = {field.name for field in msgspec.structs.fields(kind)} - {"scope"}
+    fields: dict[str, Any] = {"scope": scope}
+    for name, text in given.items():
+        if name not in known:
+            message = f"unknown filter {name!r}; known filters: {', '.join(sorted(known))}"
+            raise HTTPError(400, message)
+        fields[name] = _parse_filter(name, text)
+    return kind(**fields)
+
+
+def _parse_filter(name: str, text: str) -> Any:
+    if name == "state" and text not in ("", *_STATES):
+        raise HTTPError(400, f"unknown state {text!r}; known states: {', '.join(_STATES)}")
+    try:
+        if name in _FLAGS:
+            return _BOOLEANS[text.lower()]
+        if name not in _NUMBERS:
+            return text
+        number = _NUMBERS[name](text)
+    except (ValueError, KeyError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise HTTPError(400, f"invalid value for {name!r}: {text!r}")
+    return number
+
+
+def _write_page(page: Page[Any]) -> dict[str, Any]:
     return {
         "object": "list",
         "data": [msgspec.to_builtins(row) for row in page.items],
@@ -199,21 +176,20 @@ def _page(page: Page[Any]) -> dict[str, Any]:
     }
 
 
-def _shown(detail: RequestDetail) -> dict[str, Any]:
-    """Show a request with what JSON can show of it."""
+def _write_detail(detail: RequestDetail) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(detail.row),
         "text": detail.text,
         "notes": detail.notes,
-        "request": _as_json(detail.request),
-        "upstream_request": _as_json(detail.upstream_request),
-        "response": _as_json(detail.response),
+        "request": _json_or_text(detail.request),
+        "upstream_request": _json_or_text(detail.upstream_request),
+        "response": _json_or_text(detail.response),
         "raw": detail.raw.decode("utf-8", "replace"),
-        "events": [_as_json(line) for line in detail.events.splitlines()],
+        "events": [_json_or_text(line) for line in detail.events.splitlines()],
     }
 
 
-def _as_json(data: bytes) -> Any:
+def _json_or_text(data: bytes) -> Any:
     try:
         return _json.decode(data) if data else None
     except JSONParseError:

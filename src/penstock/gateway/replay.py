@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import ndiff, unified_diff
-from itertools import accumulate, count, pairwise, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,23 +21,23 @@ from msgspec import UNSET, Struct, UnsetType, ValidationError, field, structs
 
 from penstock import _json, apis
 from penstock.apis import Api
+from penstock.config.routes import ModelOptions
+from penstock.config.types import parse_reasoning, parse_tool_mode
 from penstock.errors import JSONParseError, UsageError
-from penstock.events import Done, Event, Failed
+from penstock.events import ENDS, Event, Failed
 from penstock.formats import Parser, get
 from penstock.gateway import tool_adapter
-from penstock.gateway.config.routes import ModelOptions
-from penstock.gateway.config.types import parse_reasoning, parse_tool_mode
-from penstock.messages import AssistantMessage, ErrorInfo, ToolCall
+from penstock.messages import AssistantMessage, CallIds, ErrorInfo, ToolCall
 from penstock.models.base import (
     Batches,
-    CallIds,
     Model,
     Tap,
     collect_message,
     ensure_end,
+    ids_for,
     iter_events,
 )
-from penstock.models.middleware.presets import qwen_tools
+from penstock.models.presets import qwen_tools
 from penstock.parsing import OnError
 from penstock.request import Request
 from penstock.store import RequestDetail
@@ -45,7 +45,7 @@ from penstock.streams import EventStream
 from penstock.streams.pump import Record
 from penstock.tools import Tool
 
-ANSWERS: Final = "answers"
+RESPONSE_STARTS: Final = "response_starts"
 """The note that holds the offset of each response of the upstream in the raw bytes."""
 
 MAX_LEADING: Final = 16
@@ -89,6 +89,8 @@ class ReplayOptions(Struct, frozen=True, forbid_unknown_fields=True):
     trim: bool | UnsetType = UNSET
     quoted: Literal["text", "calls"] | UnsetType = UNSET
     fenced: Literal["text", "calls"] | UnsetType = UNSET
+    reasoning_only: Literal["reasoning", "text"] | UnsetType = UNSET
+    stray_reasoning: Literal["text", "split"] | UnsetType = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options that are set."""
@@ -147,14 +149,7 @@ def _ask(
     if model.api.name == "qwen" and options.parse and (options.format, options.tools) == _QWEN:
         # The qwen model parses calls with a preset of its own.
         tools = qwen_tools(
-            model,
-            arguments=options.arguments,
-            trim=options.trim,
-            repair=options.repair,
-            quoted=options.quoted,
-            quoted_tools=options.quoted_tools,
-            fenced=options.fenced,
-            on_error=on_error,
+            model, **options.parser_options(), **options.quote_options(), on_error=on_error
         )
         return tools.batches(request)
     return tool_adapter.stream(options, model, request, Tap(), on_error)
@@ -250,17 +245,12 @@ class TextReading(Struct, frozen=True):
 def read_text(pieces: Iterable[str], options: ModelOptions, tools: Sequence[Tool]) -> TextReading:
     """Parse *pieces* of a model's text; raise `UsageError` for an invalid option."""
     complaints: list[Complaint] = []
-    numbers = count(1)
     parser = Parser(
         options.format,
         tools,
-        arguments=options.arguments,
-        reasoning=options.reasoning or None,
-        repair=options.repair,
-        trim=options.trim,
-        fenced=options.fenced,
+        **options.parser_options(),
         on_error=lambda why, segment: complaints.append(Complaint(why, segment.text)),
-        ids=lambda: f"call_{next(numbers)}",
+        ids=CallIds(),
     )
     events: list[Event] = []
     for piece in pieces:
@@ -315,11 +305,11 @@ class RecordedModel(Model):
         if (refused := self._decode_refusal(response)) is not None:
             yield [refused]
             return
-        decoder = self.api.decoder(ids=CallIds(request))
+        decoder = self.api.decoder(ids=ids_for(request))
         for piece in response:
             events = decoder.feed(piece)
             yield events
-            if events and isinstance(events[-1], Done | Failed):
+            if events and isinstance(events[-1], ENDS):
                 return
         yield decoder.finish()
 
@@ -345,7 +335,7 @@ def split_responses(detail: RequestDetail, api: Api) -> list[list[bytes]]:
     after it is omitted, because the client never received it.
     """
     pieces = split_raw(detail)
-    starts = detail.notes.get(ANSWERS)
+    starts = detail.notes.get(RESPONSE_STARTS)
     if isinstance(starts, list):
         responses = _split_at(starts, pieces)
     else:

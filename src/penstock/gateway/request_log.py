@@ -1,313 +1,390 @@
-"""The account of one answer: what was asked, what passed, what went out, for the log.
+"""`RequestLog`: the record of one request and its response, for the store and the metrics.
 
-Everything here stands beside the answer and never in its way: nothing waits, nothing raises. While
-an answer streams, what passes is squeezed into spools; at its end one record goes to the store,
-which writes it when it can. A request is known to the store from its beginning, so that one which a
-crash interrupted is seen as that.
+The log is not in the path of the response: nothing here waits or raises. While a response streams,
+its bytes and events are compressed; at its end one record goes to the store, which writes it when
+it can. The start of a request is stored too, so that one interrupted by a crash can be marked.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from time import monotonic
-from typing import Any, Final, Literal
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from msgspec import structs
 
 from penstock import _json
+from penstock.apis.errors import is_unparsed_output
+from penstock.config.routes import ModelOptions
 from penstock.errors import UsageError
 from penstock.events import (
-    Done,
+    CALL_EVENTS,
+    ENDS,
     Event,
-    Failed,
     TextDelta,
     TextEnd,
     ThinkingDelta,
     ThinkingEnd,
     ToolCallDelta,
     ToolCallEnd,
-    ToolCallStart,
 )
-from penstock.formats import detect
-from penstock.gateway.config.routes import ModelOptions
-from penstock.gateway.redaction import LogRedactor
+from penstock.formats import detect, find_unread
+from penstock.formats.unread import guess_format
+from penstock.gateway.conversation import list_searched, summarize_response
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
 from penstock.models.base import Tap
 from penstock.models.http.attempt import Report
-from penstock.parsing.errors import BrokenCall
-from penstock.store import RequestEnded, RequestStarted, Store
-from penstock.store.compression import squeeze
+from penstock.models.telemetry import find_telemetry
+from penstock.parsing.state import BrokenCall
+from penstock.redaction import Redactor
+from penstock.store import MAX_SEARCHED_TEXT, MAX_WORDS, RequestEnded, RequestStarted, Store
+from penstock.store.columns import compress
 from penstock.tools import Tool
 
-# What passed in one answer, kept small while it passes.
-#
-# A gateway with hundreds of streams open cannot hold the text of all of them. So what is to be
-# logged is squeezed block by block as it comes: each block can be undone alone, and what waits
-# for the next one is never more than a block. Secrets are hidden first; the end of a block
-# waits for the next one where a secret may begin in it.
-#
-# Blocks grow with the answer. Small ones hold little open, but are squeezed less; so a short
-# answer is held in small ones, and of a long one the last block is still a small part.
+if TYPE_CHECKING:
+    from penstock.gateway.model_router import ResolvedRoute
+
+# --- compressed buffers ---
 
 
 MIN_BLOCK: Final = 1_024
-"""How many bytes are squeezed at a time, at least: enough to find repetitions in."""
+"""The smallest block, in bytes: it must be long enough to contain repetitions."""
 
 MAX_BLOCK: Final = 8_192
-"""And at most: twice as many would save another tenth of what is kept."""
+"""The largest block, in bytes: twice as much would save another tenth of the size."""
 
 SHARE: Final = 4
-"""What part of an answer its open block may be: one in so many."""
+"""A block is compressed when it has a fourth of the bytes received, within the limits above."""
 
 MAX_KEPT: Final = 16 * 1024 * 1024
-"""How many bytes of one answer are kept, before they are squeezed: the longest real ones."""
-
+"""How many uncompressed bytes of one response are kept: more than the longest real ones have."""
 
 MAX_PIECE: Final = 4 * 1024 * 1024
-"""How many bytes may come at once to be kept: squeezing them takes some 30 ms."""
+"""How many bytes may be added at once: compressing them takes about 30 ms."""
 
 
 class CompressedBuffer:
-    """Takes bytes, gives squeezed blocks."""
+    """Keeps bytes in compressed blocks, with secrets redacted.
 
-    __slots__ = ("_blocks", "_open", "_secrets", "is_cut", "size")
+    A gateway with hundreds of open streams cannot hold their text. Each block can be decompressed
+    alone. Blocks grow with the response: small ones compress less but leave less uncompressed. The
+    end of a block is kept for the next one if a secret may begin in it.
+    """
 
-    def __init__(self, secrets: LogRedactor) -> None:
-        self._secrets = secrets
+    __slots__ = ("_blocks", "_ends", "_full", "_open", "_redactor", "is_cut", "size")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
         self.size = 0
-        """How many bytes came in."""
+        """How many bytes were added."""
         self.is_cut = False
-        """Whether some of them were too many to keep."""
+        """Whether some of them were dropped."""
         self._blocks: list[bytes] = []
-        self._open = bytearray()  # the pieces themselves would take far more than they hold
+        self._ends = array("Q")  # of the blocks, in redacted bytes
+        self._open = bytearray()  # A list of pieces would take far more memory than their bytes.
+        self._full = MIN_BLOCK + redactor.overlap  # the length at which it becomes a block
 
     def add(self, data: bytes) -> None:
-        """Keep *data*, unless there is too much of it already."""
+        """Add *data*; it is dropped if the limits are exceeded."""
         self.size += len(data)
         if self.size > MAX_KEPT or len(data) > MAX_PIECE:
             self.is_cut = True
             return
         self._open += data
-        block = min(max(self.size // SHARE, MIN_BLOCK), MAX_BLOCK)
-        if len(self._open) >= block + self._secrets.overlap:
-            self._squeeze(self._secrets.overlap)
+        if len(self._open) >= self._full:
+            self._compress(self._redactor.overlap)
+            block = min(max(self.size // SHARE, MIN_BLOCK), MAX_BLOCK)
+            self._full = block + self._redactor.overlap
+
+    def read(self, start: int, limit: int) -> bytes:
+        """Return up to about *limit* redacted bytes from *start* on, while more may be added.
+
+        This is for lines that are added whole: a secret that continues in the next one is not
+        found.
+        """
+        pieces: list[bytes] = []
+        at = size = 0
+        for block, end in zip(self._blocks, self._ends, strict=True):
+            if end > start:
+                pieces.append(zlib.decompress(block)[max(0, start - at) :])
+                size += len(pieces[-1])
+                if size >= limit:
+                    return b"".join(pieces)
+            at = end
+        data = self._redactor.body(bytes(self._open))
+        pieces.append(data[max(0, start - at) :])
+        return b"".join(pieces)
 
     def blocks(self) -> list[bytes]:
-        """Return what was kept, in blocks that each can be undone alone."""
+        """Return the compressed blocks."""
         if self._open:
-            self._squeeze(overlap=0)
+            self._compress(overlap=0)
         return self._blocks
 
-    def _squeeze(self, overlap: int) -> None:
-        data = self._secrets.body(bytes(self._open))
+    def _compress(self, overlap: int) -> None:
+        data = self._redactor.body(bytes(self._open))
         end = max(0, len(data) - overlap)
         if end:
-            self._blocks.append(squeeze(data[:end]))
+            self._blocks.append(compress(data[:end]))
+            self._ends.append(end + (self._ends[-1] if self._ends else 0))
         self._open = bytearray(data[end:])
 
 
-# Which calls an answer brought, and in which format each was written.
-#
-# A call that a server made natively consumed no text; one that was read out of text consumed
-# it, and its first characters tell the format. Only those are kept of a call, whatever its
-# length.
-#
-# Telling a format means to read the call once more, in all of them. A model writes its calls
-# alike, so what was told of a complete call holds for the next one that begins so.
+# --- statistics of calls ---
 
 
-MAX_CALLS_KEPT: Final = 2_000
-"""How many characters of a call are looked at to tell its format."""
+MAX_CALL_TEXT: Final = 2_000
+"""How many characters of a call are kept to detect its format."""
 
 MAX_HEADS: Final = 256
-"""How many beginnings of calls are remembered: those of all tools of a few agents."""
+"""How many beginnings of calls are cached: those of all tools of a few agents."""
+
+MAX_REPAIRS: Final = 1_000
+"""How many repairs of one response are listed."""
 
 NATIVE: Final = "native"
 AUTO: Final = "auto"
-_CALLS: Final = (ToolCallStart, ToolCallDelta, ToolCallEnd)
-_BEHIND_NAME: Final = 16  # characters, which tell formats apart that begin alike
-_told: Final[dict[str, str]] = {}  # the formats of complete calls, by their beginnings
+BARE: Final = "bare_json"
+_AFTER_NAME: Final = 16  # characters, which distinguish formats that begin alike
+_formats_by_head: Final[dict[str, str]] = {}
 
 
 class CallStats:
-    """Counts the calls of one answer; *format* is the one that its text is read as."""
+    """Counts the calls of one response by format; *format* is the one its text is parsed as.
 
-    __slots__ = ("_format", "_texts", "_tools", "formats", "repaired")
+    A native call consumed no text. The format of a call in text is detected from its first
+    characters by parsing them in every format; of a call that is repaired or cut, its marker is
+    enough. A later call of a section has no marker: it has the format of the call before it. A
+    model writes its calls in the same way, so the result for a complete call is cached for calls
+    that begin the same way.
+    """
 
-    def __init__(self, format: str, tools: Sequence[Tool]) -> None:  # noqa: A002 - the word for it
+    __slots__ = ("_format", "_last", "_texts", "_tools", "formats", "repairs")
+
+    def __init__(self, format: str, tools: Sequence[Tool]) -> None:  # noqa: A002 - the public word
         self.formats: Counter[tuple[str, bool]] = Counter()
-        """How many calls there were of each format, complete or not."""
-        self.repaired = 0
+        """The number of calls by format and completeness."""
+        self.repairs: list[str] = []
+        """What was repaired in the calls, at most `MAX_REPAIRS`."""
         self._format = format
+        self._last = AUTO  # the format of the last call in text
         self._tools = tools
         self._texts: dict[int, str] = {}  # of open calls
 
-    def see(self, batch: list[Event]) -> None:
-        """Look at what passes."""
+    def add(self, batch: list[Event]) -> None:
+        """Count the calls in *batch*."""
         for event in batch:
-            if not isinstance(event, _CALLS):
+            if not isinstance(event, CALL_EVENTS):
                 continue
-            if event.raw and len(text := self._texts.get(event.index, "")) < MAX_CALLS_KEPT:
+            if event.raw and len(text := self._texts.get(event.index, "")) < MAX_CALL_TEXT:
                 self._texts[event.index] = text + event.raw
             if isinstance(event, ToolCallEnd):
-                self._count(event.call, self._texts.pop(event.index, ""))
+                format_ = self._find_format(event.call, self._texts.pop(event.index, ""))
+                self.formats[format_, event.call.complete] += 1
+                self.repairs += event.call.repairs[: MAX_REPAIRS - len(self.repairs)]
 
-    def _count(self, call: ToolCall, text: str) -> None:
-        self.formats[self._name(call, text), call.complete] += 1
-        self.repaired += bool(call.repairs)
-
-    def _name(self, call: ToolCall, text: str) -> str:
+    def _find_format(self, call: ToolCall, text: str) -> str:
         if not text:
             return NATIVE
         if self._format != AUTO:
             return self._format
-        if not call.complete or call.repairs:  # Not all of it is as its format has it.
-            return self._detected(text)
-        return self._remembered(call.name, text)
+        is_plain = call.complete and not call.repairs  # Else its text is not quite in its format.
+        named = re.search(rf"(?<!\w){re.escape(call.name)}(?!\w)", text) if is_plain else None
+        head = text[: named.end() + _AFTER_NAME] if named else ""
+        found = _formats_by_head.get(head) or self._detect(text)
+        if found and head:  # A guess is not cached: a longer text might be detected.
+            if len(_formats_by_head) >= MAX_HEADS:
+                _formats_by_head.clear()
+            _formats_by_head[head] = found
+        found = found or self._guess(text, call.name)
+        if found and (found != BARE or self._last == AUTO):  # Else a later call of a section.
+            self._last = found
+        return self._last
 
-    def _remembered(self, name: str, text: str) -> str:
-        """Name the format of a complete call, by one before it where they begin alike."""
-        named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-        head = text[: named.end() + _BEHIND_NAME] if named else ""
-        found = _told.get(head)
-        if found is None:
-            found = self._detected(text)
-            if head and found != AUTO:  # Of a longer piece the format might have been told.
-                _remember(head, found)
-        return found
-
-    def _detected(self, text: str) -> str:
+    def _detect(self, text: str) -> str:
         try:
             found = detect(text, self._tools)
         except UsageError:
-            return AUTO
-        return AUTO if found is None else found.name
+            return ""
+        return "" if found is None else found.name
+
+    def _guess(self, text: str, name: str) -> str:
+        try:
+            return guess_format(text, name)
+        except UsageError:
+            return ""
 
 
-def _remember(head: str, format_: str) -> None:
-    if len(_told) >= MAX_HEADS:
-        _told.clear()
-    _told[head] = format_
+# --- the log of one request ---
 
-
-MAX_TEXT: Final = 20_000
-"""How many characters of an answer can be searched for."""
 
 MAX_NOTES: Final = 50
-"""How many complaints about one answer are kept: the first ones say what is wrong."""
+"""How many complaints about one response are kept: the first ones show what is wrong."""
 
-MAX_PIECES: Final = 100_000
-"""Of how many pieces it is kept when they came: those of the longest real answers, in 800 kB."""
+MAX_SEARCH_SECONDS: Final = 0.04
+"""The processor time for finding calls that were not read: other clients wait meanwhile."""
 
-_SAID: Final = (TextDelta, ThinkingDelta, ToolCallStart, ToolCallDelta, ToolCallEnd)
+MAX_TIMES: Final = 100_000
+"""Of how many chunks the time of arrival is kept, in 800 kB."""
+
+_TEXTS: Final = (TextDelta, ThinkingDelta)
+_TEXT_ENDS: Final = (TextEnd, ThinkingEnd)
+_CONTENT: Final = (*_TEXTS, *CALL_EVENTS)
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 class RequestLog(Tap):
-    """Notes what passes in one answer; without a *store* only what the metrics want."""
+    """Records one response; without a *store* only what the metrics need.
 
-    __slots__ = ("_answers", "_began", "_events", "_keeps", "_options", "_raw", "_skipped_before",
-                 "_store", "_timeline", "_upstream_request", "chunks", "complaints", "first_byte",
-                 "first_token", "report", "secrets", "started", "tally")  # fmt: skip
+    *options* and *tools* are those that its text is parsed with. *bodies* switches the recording
+    of bytes and events.
+    """
 
-    hides_keys = True  # in whole blocks, which is cheaper than piece by piece
+    __slots__ = ("_began", "_events", "_keeps", "_options", "_raw", "_skipped_before", "_store",
+                 "_timeline", "_tools", "_upstream_request", "_upstream_starts", "adapted", "asked",
+                 "call_stats", "chunks", "complaints", "falls_back", "first_byte", "first_token",
+                 "handled", "omitted_here", "redactor", "report", "response_repairs",
+                 "route", "started")  # fmt: skip
+
+    is_redacting = True  # in whole blocks, which is cheaper than in each chunk
 
     def __init__(
         self,
         started: RequestStarted,
-        way: tuple[ModelOptions, Sequence[Tool]],
+        options: ModelOptions,
+        tools: Sequence[Tool],
         store: Store | None,
-        secrets: LogRedactor,
+        redactor: Redactor,
         *,
         bodies: bool,
     ) -> None:
-        self.started = structs.replace(started, request=b"")  # which is large, and not ours to keep
-        self.secrets = secrets
-        self._options, tools = way
-        self.tally = CallStats(self._options.format, tools)
+        self.started = structs.replace(started, request=b"")  # The store keeps the large body.
+        self.redactor = redactor
+        self._options = options
+        self._tools = tools
+        self.call_stats = CallStats(options.format, tools)
         self.report: Report | None = None
-        self._skipped_before = 0  # in the responses before the one that `report` is about
+        self.route: ResolvedRoute | None = None
+        self._skipped_before = 0  # in the upstream responses before that of `report`
         self.chunks = 0
         self.first_byte: float | None = None
         self.first_token: float | None = None
         self.complaints: list[str] = []
-        self.omitted: list[str] = []
-        """What of the request goes no further than the gateway."""
+        self.asked = ""
+        """What the new messages of the request are found by."""
+        self.response_repairs: list[str] = []
+        """Repairs that concern the whole response."""
+        self.falls_back = False
+        """Whether the request is sent without native tools if the upstream cannot parse."""
+        self.omitted_here: list[str] = []
+        """The parts of the request that the gateway itself dropped."""
         self.adapted: list[str] = []
-        """What of the request is written in another place or form, in words."""
+        """Descriptions of the parts of the request that are sent in another place or form."""
         self.handled: frozenset[str] = frozenset()
-        """The fields that the upstream has no word for and the gateway does itself."""
+        """Fields that the upstream cannot express and the gateway implements itself."""
         self._began = monotonic()
         self._store = store
         self._keeps = store is not None and bodies
-        self._raw = CompressedBuffer(secrets)
-        self._events = CompressedBuffer(secrets)
-        self._timeline = array("I")  # when a piece came, in milliseconds, and how long it was
-        self._answers: list[int] = []  # where in the raw bytes each answer of the upstream begins
+        self._raw = CompressedBuffer(redactor)
+        self._events = CompressedBuffer(redactor)
+        self._timeline = array("I")  # for each chunk its time in milliseconds and its length
+        self._upstream_starts: list[int] = []  # where in the raw bytes each upstream response is
         self._upstream_request = b""
         if store is not None:
             store.begin(started)
 
-    # --- what passes ---
+    # --- while the response streams ---
 
     def sent(self, body: bytes) -> None:
-        """Note what goes to the upstream; what it answers begins here."""
+        """Record a request to the upstream."""
         if self._keeps:
-            self._upstream_request = self.secrets.body(body)
-            if len(self._answers) < MAX_NOTES:
-                self._answers.append(self._raw.size)
+            self._upstream_request = self.redactor.body(body)
+            # Retries and the fallback send further requests, and a replay reads each response
+            # apart.
+            if len(self._upstream_starts) < MAX_NOTES:
+                self._upstream_starts.append(self._raw.size)
 
     def received(self, data: bytes) -> None:
-        """Note what comes from the upstream."""
-        passed = monotonic() - self._began
+        """Record a chunk from the upstream."""
+        elapsed = self.elapsed()
         if self.first_byte is None:
-            self.first_byte = passed
+            self.first_byte = elapsed
         self.chunks += 1
         if self._keeps:
             self._raw.add(data)
-            if self.chunks <= MAX_PIECES:
-                self._timeline.append(int(passed * 1000))
+            if self.chunks <= MAX_TIMES:
+                self._timeline.append(int(elapsed * 1000))
                 self._timeline.append(len(data))
 
     def reported(self, report: Report) -> None:
-        """Keep the report of the model, which fills as the answer comes."""
+        """Keep the report of the model, which is filled in while the response streams."""
         self._skipped_before = self.skipped
         self.report = report
 
-    @property
-    def skipped(self) -> int:
-        """How many frames of the upstream could not be read, however often it was asked."""
-        return self._skipped_before + (0 if self.report is None else self.report.skipped)
-
-    def events(self, batch: list[Event]) -> None:
-        """Note the events that the client is told of."""
-        if self.first_token is None and any(isinstance(event, _SAID) for event in batch):
-            self.first_token = self.passed()
-        self.tally.see(batch)
-        if self._keeps and _size_of(batch) <= MAX_PIECE:
-            self._events.add(_lines(batch))
+    def add_events(self, batch: list[Event]) -> None:
+        """Record the events that are sent to the client."""
+        if len(batch) == 1 and self.first_token is not None and _is_plain_delta(batch[0]):
+            # Nearly all batches: there is nothing to count, and a delta is never too large.
+            if self._keeps:
+                self._events.add(_encode_events(batch))
+            return
+        if self.first_token is None and any(isinstance(event, _CONTENT) for event in batch):
+            self.first_token = self.elapsed()
+        self.call_stats.add(batch)
+        if self._keeps and _measure_ends(batch) <= MAX_PIECE:
+            self._events.add(_encode_events(batch))
         elif self._keeps:
             self._events.is_cut = True
 
-    def complain(self, why: str, segment: BrokenCall) -> None:
-        """Note a call that could not be read; the `on_error` of parsers."""
-        if len(self.complaints) < MAX_NOTES:
-            name = f" ({segment.tool_name})" if segment.tool_name else ""
-            self.complaints.append(f"{why}{name}")
+    def may_retry(self, error: ErrorInfo) -> bool:
+        """Return whether the same request may be sent again: not if there is another way."""
+        return not (self.falls_back and is_unparsed_output(error))
+
+    def add_repair(self, repair: str) -> None:
+        """Record a repair that concerns the whole response."""
+        if len(self.response_repairs) < MAX_NOTES:
+            self.response_repairs.append(repair)
 
     @property
-    def left_out(self) -> list[str]:
-        """What of the request does not reach the model, by name."""
-        reported = self.report.left_out if self.report is not None else []
-        names = dict.fromkeys([*self.omitted, *reported])
+    def repairs(self) -> list[str]:
+        """The repairs of the response and of its calls so far, each once per call."""
+        of_calls = self.call_stats.repairs
+        return [*(one for one in self.response_repairs if one not in of_calls), *of_calls]
+
+    def add_complaint(self, reason: str, segment: BrokenCall) -> None:
+        """Record a call that could not be parsed; the `on_error` of parsers."""
+        if len(self.complaints) < MAX_NOTES:
+            name = f" ({segment.tool_name})" if segment.tool_name else ""
+            self.complaints.append(f"{reason}{name}")
+
+    def read_events(self, start: int, limit: int) -> bytes:
+        """Return lines of events from byte *start* on; the last one may be incomplete."""
+        return self._events.read(start, limit)
+
+    def read_chunks(self, start: int) -> list[tuple[int, int]]:
+        """Return the time in milliseconds and the length of each chunk from number *start* on."""
+        flat = self._timeline[2 * start :]
+        return list(zip(flat[::2], flat[1::2], strict=True))
+
+    @property
+    def skipped(self) -> int:
+        """How many frames of the upstream were not readable, in all attempts."""
+        return self._skipped_before + (0 if self.report is None else self.report.skipped)
+
+    @property
+    def omitted(self) -> list[str]:
+        """The names of the request fields that do not reach the model."""
+        reported = self.report.omitted_fields if self.report is not None else []
+        names = dict.fromkeys([*self.omitted_here, *reported])
         return [name for name in names if name not in self.handled]
 
-    def passed(self) -> float:
-        """Return the seconds since the request came."""
+    def elapsed(self) -> float:
+        """Return the seconds since the request arrived."""
         return monotonic() - self._began
 
     # --- the end ---
@@ -321,22 +398,35 @@ class RequestLog(Tap):
         response: Callable[[], dict[str, Any]] | None = None,
         session: str = "",
     ) -> None:
-        """Hand the account to the store; *response* writes the whole answer, where there is one.
+        """Pass the record to the store; *response* returns the whole response, if there is one.
 
-        What is handed over is held no longer: whoever complained may hold the journal for a while.
+        The recorded data is freed: a parser that reported an error may hold this object for longer.
         """
+        # Also without a store: OpenTelemetry does not depend on the log.
+        if (telemetry := find_telemetry()) is not None:
+            telemetry.record_served(
+                message,
+                request_model=self.started.model,
+                api=self.started.upstream_api,
+                seconds=self.elapsed(),
+                first_token=self.first_token,
+                format_name=self.started.format,
+                repairs=self.repairs,
+            )
         if self._store is None:
             return
         error = message.error or ErrorInfo("", "provider")
         usage, calls = message.usage, message.tool_calls
-        is_short = _length_of(message) <= MAX_PIECE
+        unread = self._find_unread(message)
+        is_short = _measure_text(message) <= MAX_PIECE
+        report_session = self.report.session.get("id", "") if self.report is not None else ""
         ended = RequestEnded(
             id=self.started.id,
             state=state,
             finish=message.stop_reason or "",
             error_kind=error.kind if message.error else "",
             error_type=error.type,
-            error_message=self.secrets.text(error.message),
+            error_message=self.redactor.text(error.message),
             status=status,
             input_tokens=usage.input,
             output_tokens=usage.output,
@@ -344,78 +434,108 @@ class RequestLog(Tap):
             reasoning_tokens=usage.reasoning,
             first_byte=self.first_byte,
             first_token=self.first_token,
-            duration=self.passed(),
+            duration=self.elapsed(),
             chunks=self.chunks,
             calls=len(calls),
-            repairs=[repair for call in calls for repair in call.repairs],
-            text=self.secrets.text(message.text[:MAX_TEXT]),
-            session=session or self._session(),
+            incomplete=sum(not call.complete for call in calls),
+            unread=len(unread),
+            unread_reason=unread[0]["description"] if unread else "",
+            repairs=self.repairs,
+            summary=self.redactor.text(summarize_response(message)),
+            found=", ".join(sorted({format_ for format_, _ in self.call_stats.formats})),
+            text=self.redactor.text(message.text[:MAX_SEARCHED_TEXT]),
+            search=self._make_search(message),
+            session=session or report_session,
             upstream_request=self._upstream_request,
             raw=self._raw.blocks(),
             timeline=self._timeline.tobytes(),
             events=self._events.blocks(),
-            response=self.secrets.body(_written(response)) if self._keeps and is_short else b"",
-            notes=self._notes(),
+            response=self._encode_response(response) if self._keeps and is_short else b"",
+            notes=self._make_notes(unread),
         )
         self._store.end(ended)
-        self._raw, self._events = CompressedBuffer(self.secrets), CompressedBuffer(self.secrets)
+        self._raw, self._events = CompressedBuffer(self.redactor), CompressedBuffer(self.redactor)
         self._timeline, self._upstream_request = array("I"), b""
 
-    def _session(self) -> str:
-        """Name the conversation that the upstream keeps, if it is one that does."""
-        return self.report.session.get("id", "") if self.report is not None else ""
+    def _make_search(self, message: AssistantMessage) -> str:
+        """Return what the request is found by; what comes first is not truncated."""
+        started, error = self.started, message.error
+        names = f"{started.model} {started.upstream_model}"
+        parts = (names, self.asked, "" if error is None else error.message)
+        found = "\n".join((*parts, *list_searched(message), message.text[:MAX_SEARCHED_TEXT]))
+        return self.redactor.text(found[:MAX_WORDS])
 
-    def _notes(self) -> dict[str, Any]:
+    def _encode_response(self, response: Callable[[], dict[str, Any]] | None) -> bytes:
+        try:
+            data = b"" if response is None else _json.encode_wire(response())
+        except UsageError:  # The API cannot express it.
+            return b""
+        return self.redactor.body(data)
+
+    def _make_notes(self, unread: list[dict[str, Any]]) -> dict[str, Any]:
         notes: dict[str, Any] = {"options": msgspec.to_builtins(self._options)}
-        if self.tally.formats:
-            notes["formats"] = sorted({format_ for format_, _ in self.tally.formats})
-        if self.complaints:
-            notes["complaints"] = self.complaints
-        if self.left_out:
-            notes["left_out"] = self.left_out
-        if self.adapted:
-            notes["adapted"] = self.adapted
-        if self._raw.is_cut or self._events.is_cut:
-            notes["cut"] = True
-        if len(self._answers) > 1:
-            notes["answers"] = self._answers
-        report = self.report
-        if report is not None:
-            told = {
+        optional: dict[str, Any] = {
+            "formats": sorted({format_ for format_, _ in self.call_stats.formats}),
+            "complaints": self.complaints,
+            "unread": unread,
+            "omitted_fields": self.omitted,
+            "adapted": self.adapted,
+            "cut": self._raw.is_cut or self._events.is_cut,
+            "response_starts": self._upstream_starts if len(self._upstream_starts) > 1 else [],
+        }
+        if (report := self.report) is not None:
+            optional |= {
                 "attempts": report.attempts,
                 "request_id": report.request_id,
                 "failures": [failure.message for failure in report.failures],
                 "skipped": self.skipped,
             }
-            notes |= {name: value for name, value in told.items() if value}
-        return notes
+        return notes | {name: value for name, value in optional.items() if value}
+
+    def _find_unread(self, message: AssistantMessage) -> list[dict[str, Any]]:
+        """Return what looks like a call in *message* and is not one, with the reason."""
+        if not self._options.parse or not self._tools:
+            return []
+        end = thread_time() + MAX_SEARCH_SECONDS
+        found = find_unread(
+            message,
+            self._options.format,
+            self._tools,
+            should_stop=lambda: thread_time() > end,
+        )
+        notes = [msgspec.to_builtins(one) | {"description": one.description} for one in found]
+        return [
+            {
+                key: self.redactor.text(value) if isinstance(value, str) else value
+                for key, value in note.items()
+            }
+            for note in notes
+        ]
 
 
-def _size_of(batch: list[Event]) -> int:
-    """Return about how much the ends in *batch* say; a delta never is that large."""
+def _is_plain_delta(event: Event) -> bool:
+    """Return whether *event* is a delta of text or of a native call."""
+    return isinstance(event, _TEXTS) or (isinstance(event, ToolCallDelta) and not event.raw)
+
+
+def _measure_ends(batch: list[Event]) -> int:
+    """Return about how many characters the ends in *batch* have; deltas are never that large."""
     size = 0
     for event in batch:
-        if isinstance(event, TextEnd | ThinkingEnd):
+        if isinstance(event, _TEXT_ENDS):
             size += len(event.text)
-        elif isinstance(event, Done | Failed):
-            size += _length_of(event.message)
+        elif isinstance(event, ENDS):
+            size += _measure_text(event.message)
     return size
 
 
-def _length_of(message: AssistantMessage) -> int:
+def _measure_text(message: AssistantMessage) -> int:
     return sum(len(block.text) for block in message.content if isinstance(block, Text | Thinking))
 
 
-def _lines(batch: list[Event]) -> bytes:
+def _encode_events(batch: list[Event]) -> bytes:
     try:
         return _encode_lines(batch)
+    # msgspec refuses lone surrogates and very large integers, and models write both.
     except (UnicodeEncodeError, ValueError, OverflowError, RecursionError):
         return b"".join(_json.encode(event) + b"\n" for event in batch)
-
-
-def _written(response: Callable[[], dict[str, Any]] | None) -> bytes:
-    """Write the whole answer; one that its API has no words for is omitted."""
-    try:
-        return b"" if response is None else _json.encode_wire(response())
-    except UsageError:
-        return b""

@@ -12,23 +12,33 @@ upstream.
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from itertools import count
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Literal, Self
 
-from penstock.events import Event
-from penstock.messages import AssistantMessage
+from penstock.apis.errors import error_from_exception, truncated_error
+from penstock.events import DELTAS, Delta, Event
+from penstock.messages import AssistantMessage, CallIds, ErrorInfo
 from penstock.request import Request
 from penstock.streams import EventStream
-from penstock.streams.errors import error_of, truncated
-from penstock.streams.merging import DELTAS
 from penstock.streams.pump import Record
+from penstock.streams.queues import merge_deltas
+
+MAX_UNJOINED: Final = 8
+"""How many events that were parsed from one delta pass as they are: ordinary text has one."""
 
 Batches = AsyncGenerator[list[Event], None]
 """Lists of events in order of arrival; the last event of the last list is terminal."""
+
+
+OutputMode = Literal["native", "tool", "grammar", "prompt"]
+"""How a model is made to write JSON that fits a schema.
+
+The response format of its API, a tool, a grammar, or instructions in the prompt.
+"""
 
 
 class Tap:
@@ -37,7 +47,7 @@ class Tap:
     The methods are called synchronously in the response path, so they must not block.
     """
 
-    hides_keys = False
+    is_redacting = False
     """Whether the tap redacts API keys itself and never raises.
 
     Any other tap receives redacted data, and its exceptions are suppressed.
@@ -51,6 +61,11 @@ class Tap:
 
     def reported(self, report: Any) -> None:
         """Observe the `Report` of the response, before its first event."""
+
+    def may_retry(self, error: ErrorInfo) -> bool:
+        """Return whether the same request may be sent again after *error*."""
+        del error
+        return True
 
 
 class AsyncCloseable(ABC):
@@ -142,7 +157,20 @@ class Model(AsyncCloseable):
         del scope
         return self
 
-    def left_out(self, request: Request) -> list[str]:
+    @property
+    def format_name(self) -> str:
+        """The name of the format in which calls in the text are read; empty if none are."""
+        return ""
+
+    def output_modes(self, *, has_tools: bool) -> tuple[OutputMode, ...]:
+        """Return how the model can be made to write JSON, best first.
+
+        *has_tools* says whether it may also call tools in the same response.
+        """
+        del has_tools
+        return ("prompt",)
+
+    def omitted_fields(self, request: Request) -> list[str]:
         """Return the fields of *request* that the model ignores and that no `Report` names."""
         del request
         return []
@@ -159,17 +187,20 @@ async def _read_stream(model: Model, request: Request) -> Batches:
             yield batch
 
 
-class CallIds:
-    """Makes ids for tool calls that have none, unique within the conversation of *request*."""
+def new_id(prefix: str = "") -> str:
+    """Return *prefix* and 32 random hexadecimal digits: unique without knowing other ids."""
+    return prefix + secrets.token_hex(16)
 
-    def __init__(self, request: Request) -> None:
-        responses = [m for m in request.messages if isinstance(m, AssistantMessage)]
-        self.taken = {call.id for response in responses for call in response.tool_calls}
-        self._numbers = count(1)
 
-    def __call__(self) -> str:
-        """Return the next unused id."""
-        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self.taken)
+def new_call_id() -> str:
+    """Return a random id for a tool call, unique in all conversations."""
+    return new_id("call_")
+
+
+def ids_for(request: Request) -> CallIds:
+    """Return a maker of call ids that are unique within the conversation of *request*."""
+    responses = [m for m in request.messages if isinstance(m, AssistantMessage)]
+    return CallIds(call.id for response in responses for call in response.tool_calls)
 
 
 # --- working with batches ---
@@ -183,6 +214,30 @@ async def iter_events(batches: Batches) -> AsyncGenerator[Event, None]:
                 yield event
 
 
+def join_deltas(events: list[Event]) -> list[Event]:
+    """Return *events*, all parsed from one delta, with neighbouring deltas of a block joined.
+
+    A parser emits one delta for each start marker that turns out to be text: 200,000 of them in one
+    delta of 2.2 MB would be sent to the client as 46 MB.
+    """
+    if len(events) <= MAX_UNJOINED:
+        return events
+    out: list[Event] = []
+    run: list[Delta] = []
+    for event in events:
+        if isinstance(event, DELTAS):
+            if run and (type(run[0]) is not type(event) or run[0].index != event.index):
+                out.append(merge_deltas(run))
+                run = []
+            run.append(event)
+            continue
+        if run:
+            out.append(merge_deltas(run))
+            run = []
+        out.append(event)
+    return [*out, merge_deltas(run)] if run else out
+
+
 async def ensure_end(batches: Batches) -> Batches:
     """Yield *batches* without empty lists and always with a terminal event.
 
@@ -191,7 +246,7 @@ async def ensure_end(batches: Batches) -> Batches:
     """
     record = Record()
     passed: list[Event] = []
-    error = truncated()
+    error = truncated_error()
     try:
         async with aclosing(batches):
             async for batch in batches:
@@ -205,7 +260,7 @@ async def ensure_end(batches: Batches) -> Batches:
                     yield passed
                     passed = []
     except Exception as exc:  # noqa: BLE001 - every failure becomes an event
-        error = error_of(exc)
+        error = error_from_exception(exc)
     end = passed if record.ended else [*passed, *record.fail(error)]
     if end:
         yield end
@@ -220,5 +275,5 @@ async def collect_message(batches: Batches) -> AssistantMessage:
     async for event in iter_events(batches):
         record.add(event)
     if not record.ended:
-        record.fail(truncated())
+        record.fail(truncated_error())
     return record.message

@@ -22,8 +22,8 @@ from zlib import crc32
 from msgspec import Struct, field
 
 from penstock import _json, apis
-from penstock.apis.history import text_of
-from penstock.errors import UsageError
+from penstock.apis.history import content_text
+from penstock.errors import UsageError, shorten
 from penstock.events import (
     Delta,
     Done,
@@ -39,8 +39,8 @@ from penstock.events import (
 from penstock.formats import AnyFormat, FormatLike, get
 from penstock.formats.prompts import example_call
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult, Usage
-from penstock.models.base import Batches, CallIds, Model, Tap, ensure_end
-from penstock.models.middleware.tool_choice import MUST_CALL
+from penstock.models.base import Batches, Model, Tap, ensure_end, ids_for
+from penstock.models.tool_choice import MUST_CALL
 from penstock.request import Request, RequestLike, UserMessage, make_request
 from penstock.streams import EventStream
 from penstock.tools import Tool
@@ -181,16 +181,22 @@ def write_response(request: Request, format_: AnyFormat | None) -> tuple[str, To
     if wanted is not None and wanted.kind == "schema":
         return _write_json(wanted.schema, facts.words), None
     if facts.results:
-        lines = [f"{name} says: {_shorten(text)}" for name, text in facts.results]
+        lines = [
+            f"{name} says: {shorten(text.strip(), MAX_QUOTED)}" for name, text in facts.results
+        ]
         return "\n".join([*lines, "(This answer is scripted.)"]), None
     tool = choose_tool(facts.words, facts.tools, must=facts.must_call)
     if tool is None:
-        said = f" You said: “{_shorten(facts.words)}”." if facts.words.strip() else ""
+        said = (
+            f" You said: “{shorten(facts.words.strip(), MAX_QUOTED)}”."
+            if facts.words.strip()
+            else ""
+        )
         if not facts.tools:
             return f"{_ABOUT}{said} Offer me tools, and I call the one that fits your words.", None
         names = ", ".join(tool.name for tool in facts.tools)
         return f"{_ABOUT}{said} None of the tools fits your words; there are: {names}.", None
-    call = ToolCall(CallIds(request)(), tool.name, make_arguments(tool, facts.words))
+    call = ToolCall(ids_for(request)(), tool.name, make_arguments(tool, facts.words))
     lead = f"I use {call.name} for that."
     if format_ is None:
         return lead, call
@@ -201,11 +207,6 @@ def write_response(request: Request, format_: AnyFormat | None) -> tuple[str, To
     # In some formats a call counts only at the beginning of a response.
     text = f"{lead}\n{written}"
     return text if format_.parse(text, facts.tools).tool_calls else written, None
-
-
-def _shorten(text: str) -> str:
-    text = text.strip()
-    return text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED].rstrip() + "…"
 
 
 def _write_json(schema: dict[str, Any], words: str) -> str:
@@ -320,7 +321,7 @@ def make_arguments(tool: Tool, words: str) -> dict[str, Any]:
 _DECODER: Final = JSONDecoder()
 _BRACKET: Final = re.compile(r"[\[{]")
 _MARK: Final = "\ue000"
-"""A private-use character that stands for the text of a result in its frame."""
+"""A private-use character in place of the text of a result, in its frame."""
 
 
 class PromptFacts(Struct, frozen=True):
@@ -383,7 +384,7 @@ def _find_results(request: Request) -> list[tuple[str, str]]:
         if not isinstance(message, ToolResult):
             break
         name = message.name or names.get(message.id, "the tool")
-        found.insert(0, (name, text_of(message.content)))
+        found.insert(0, (name, content_text(message.content)))
     return found
 
 

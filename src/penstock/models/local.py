@@ -25,13 +25,13 @@ from weakref import finalize
 
 from msgspec import Struct, structs
 
-from penstock.apis.fields import clean, names_of_own, only_set
+from penstock.apis.fields import clean, unportable_names, without_none
 from penstock.debug import Settings, Summary
 from penstock.errors import ProviderError, UsageError
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.formats import Format, FormatLike, get
 from penstock.messages import AssistantMessage, Text, Usage
-from penstock.models.base import Batches, Model, Tap
+from penstock.models.base import Batches, Model, OutputMode, Tap, new_id
 from penstock.models.middleware import ToolMiddleware
 from penstock.request import Image, Request, RequestLike, SystemMessage, UserMessage, make_request
 from penstock.streams import EventStream
@@ -126,7 +126,7 @@ class LocalModel(ToolMiddleware):
         """Yield the events of the response as they arrive; *tap* receives nothing."""
         return super().batches(_limit_calls(make_request(request)), tap)
 
-    def left_out(self, request: Request) -> list[str]:
+    def omitted_fields(self, request: Request) -> list[str]:
         """Return the fields of *request* that the model ignores; images are named ``images``."""
         names = ("n", "reasoning", "metadata", "user", "session", "headers")
         ignored = [name for name in names if getattr(request, name)]
@@ -134,8 +134,12 @@ class LocalModel(ToolMiddleware):
         if any(isinstance(block, Image) for message in users for block in message.content):
             ignored.append("images")
         if request.source not in ("", API):
-            ignored += names_of_own(request)
+            ignored += unportable_names(request)
         return ignored
+
+    def output_modes(self, *, has_tools: bool) -> tuple[OutputMode, ...]:
+        """Return how the model can be made to write JSON, best first."""
+        return ("tool", "prompt") if has_tools else ("native", "prompt")
 
 
 def _limit_calls(request: Request) -> Request:
@@ -175,7 +179,7 @@ class _TextModel(Model):
 
     async def _write(self, request: Request) -> AsyncIterator[Event]:
         """Yield the response as one text block; without an end if the engine sent none."""
-        message = AssistantMessage(f"msg_{secrets.token_hex(12)}", self._name)
+        message = AssistantMessage(new_id("msg_"), self._name)
         texts: list[str] = []
         job = EngineJob(make_fields(request))
         self._queue.add(job)
@@ -215,11 +219,12 @@ def make_fields(request: Request) -> dict[str, Any]:
     # A demanded call comes with a grammar, which takes precedence over a response format.
     if "grammar" not in own and wanted is not None and wanted.kind != "text":
         fields["json_schema"] = wanted.schema if wanted.kind == "schema" else {"type": "object"}
-    return {**own, **only_set(fields)}
+    return {**own, **without_none(fields)}
 
 
 # --- the prompt ---
 
+# SmolLM2's template inserts it, so the model was trained with it.
 SYSTEM: Final = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 """The system prompt of SmolLM2's own chat template, used if the request has none."""
 
@@ -341,6 +346,7 @@ class LlamaEngine:
         params = xllamacpp.CommonParams()
         params.model.path = str(self._path)
         params.n_ctx = self._context
+        # llama.cpp divides the context among its slots.
         params.n_parallel = 1
         params.n_batch = params.n_ubatch = _PROMPT_BATCH
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, runtime_checkable
 
 from penstock import debug
-from penstock.events import Done, Event, Failed, TextDelta, TextEnd
+from penstock.events import ENDS, Event, TextDelta, TextEnd
 from penstock.formats import AnyFormat, EventParser
 from penstock.parsing import BrokenCall, OnError
 from penstock.tools import Tool
@@ -22,6 +23,14 @@ Write = Callable[[str], object]
 
 ReadEvent = Callable[[Event], list[Event]]
 """Turns an upstream event into the events parsed from it."""
+
+
+@runtime_checkable
+class CallSegmenter(Protocol):
+    """A format that finds the text of calls; built-in formats do, and custom ones may."""
+
+    def call_segments(self, text: str, tools: list[Tool], /) -> list[str]:
+        """Return the pieces of *text* that are read as calls."""
 
 
 class Tracer:
@@ -90,7 +99,7 @@ class ResponseTrace(debug.Traced):
 
     def add_output(self, events: Iterable[Event]) -> None:
         """Record events that are passed on."""
-        self._noted(list(events))
+        self.trace_events(list(events))
 
 
 class _NoParser:
@@ -118,7 +127,7 @@ def make_reader(
     """
     if not tracer.is_on:
         return make(on_error).add
-    segments = getattr(format, "call_segments", None)
+    segments = format.call_segments if isinstance(format, CallSegmenter) else None
     trace = tracer.start(
         call_segments=None if segments is None else lambda text: segments(text, tools)
     )
@@ -135,7 +144,7 @@ def make_reader(
         trace.add_input(_find_text(event, streamed))
         events = parser.add(event)
         trace.add_output(events)
-        if isinstance(event, Done | Failed):
+        if isinstance(event, ENDS):
             trace.finish()
         return events
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from penstock.apis.history import text_of
+from penstock.apis.history import content_text
 from penstock.messages import AssistantMessage, Opaque, ToolCall, ToolResult
 from penstock.parsing import QuotedCalls, Untrusted
 from penstock.request import Message, Request, SystemMessage, UserMessage
@@ -60,7 +60,7 @@ def _sources(messages: list[Message]) -> Iterator[tuple[str, str]]:
 
 def _in_result(result: ToolResult) -> Iterator[tuple[str, str]]:
     """Yield the text of a result and of the documents in it."""
-    yield RESULT, text_of(result.content)
+    yield RESULT, content_text(result.content)
     if isinstance(result.content, list):
         for _, text in _in_blocks(result.content):
             yield RESULT, text

@@ -1,16 +1,11 @@
 """Text in, events out: the engine that every format of calls runs on."""
 
+from penstock.parsing.body import BodyReader, Channel, OpenString, Reasoning, Syntax, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
-from penstock.parsing.code_spans import FencedCalls
-from penstock.parsing.engine import MAX_CALL, MAX_READ_AGAIN, Arguments, Engine
-from penstock.parsing.errors import BrokenCall, OnError
-from penstock.parsing.marker_state import Syntax
-from penstock.parsing.quotations import QuotedCalls, Untrusted
-from penstock.parsing.readers.base import BodyReader, OpenString, Verdict
-from penstock.parsing.readers.elements import ElementCallReader, ElementCalls
-from penstock.parsing.readers.json_calls import JSONCallReader
-from penstock.parsing.reasoning import Channel, Reasoning
+from penstock.parsing.engine import MAX_CALL, MAX_READ_AGAIN, Arguments, Engine, Schemas
+from penstock.parsing.quotations import FencedCalls, QuotedCalls, Untrusted
 from penstock.parsing.scanner import Scanner
+from penstock.parsing.state import BrokenCall, OnError
 
 __all__ = [
     "MAX_CALL",
@@ -20,11 +15,8 @@ __all__ = [
     "BrokenCall",
     "CallSink",
     "Channel",
-    "ElementCallReader",
-    "ElementCalls",
     "Engine",
     "FencedCalls",
-    "JSONCallReader",
     "NoCallError",
     "OnError",
     "OpenString",
@@ -32,6 +24,7 @@ __all__ = [
     "Reasoning",
     "RepairedCall",
     "Scanner",
+    "Schemas",
     "Syntax",
     "Untrusted",
     "Verdict",

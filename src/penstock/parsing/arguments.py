@@ -1,20 +1,19 @@
-"""Arguments out of values: strict JSON text, written as the values come.
+"""The arguments of a call as strict JSON text, written as their values come.
 
-A string that its schema leaves alone streams as it comes; any other value is written when it is
-closed, coerced. So the pieces of every format join to strict JSON whose value is the call's
+A string that coercion would not change is written as it comes; any other value is written, coerced,
+when it is closed. So the pieces of every format join to strict JSON whose value is the call's
 arguments, by construction.
 
-A key is written once. Readers of JSON disagree about which of two equal keys counts, and a client
-must never run another value than the one that was checked: a value that comes again is not written,
-and where it differs from the first, `conflicts` says so. `Calls` decides what becomes of the call:
-where nothing went out yet, the last value counts; where the first went out, the call is incomplete.
+A key is written once. JSON parsers disagree about which of two equal keys counts, and a client must
+never run another value than the one that was checked: a value that comes again is not written, and
+where it differs from the first, it is listed in `conflicts`. `CallSink` decides what becomes of the
+call: the last value counts if nothing was emitted yet; otherwise the call is incomplete.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -25,9 +24,9 @@ from penstock.values.schema import Schema
 
 
 class ArgumentWriter:
-    """Writes one call's arguments to *emit*, piece by piece; `arguments` is what they say.
+    """Writes one call's arguments to *emit*, piece by piece; `arguments` is their value.
 
-    *schema* is the tool's, or None for a tool that nobody knows: its values stay as they are.
+    *schema* is the tool's, or None for an unknown tool: its values stay as they are.
     """
 
     __slots__ = ("_emit", "_ended", "_is_open", "_is_repeated", "_key", "_lead", "_schema",
@@ -36,45 +35,46 @@ class ArgumentWriter:
     def __init__(self, schema: Schema | None, emit: Callable[[str], None]) -> None:
         self.arguments: dict[str, Any] = {}
         self.conflicts: dict[str, Any] = {}
-        """What was written for the keys whose value came again and differs; `arguments` has the
-        last one."""
+        """The first values of keys whose value came again and differs; `arguments` has the last."""
         self.flaw = ""
-        """Why the arguments cannot be said in strict JSON, if they cannot."""
+        """Why the arguments cannot be written in strict JSON, if they cannot."""
         self.notes: list[str] = []
-        """Which values coercion has changed, in words."""
+        """Descriptions of the values that coercion has changed."""
         self._schema = schema
         self._emit = emit
         self._key = ""
-        self._is_open = False  # whether a string is
-        self._ended: str | None = None  # that string, where `end_text` has ended it
+        self._is_open = False  # a string is open
+        self._ended: str | None = None  # the open string, once `end_text` has ended it
         self._is_repeated = False  # the open string has a key that was written before
-        self._lead = "{"
+        self._lead = "{"  # written before the next key
 
     @property
     def is_repeating(self) -> bool:
-        """Whether a string is open whose key was written before: none of it is written."""
+        """Whether the key of the open string was written before: none of the string is written."""
         return self._is_open and self._is_repeated
 
     def is_written(self, key: str) -> bool:
         """Return whether a value of *key* was written; another one would not be."""
-        return joined_halves(key) in self.arguments
+        return _json.join_surrogates(key) in self.arguments
 
     def streams(self, key: str) -> bool:
-        """Return whether coercion would leave a string for *key* alone.
-
-        It is written as it comes.
-        """
+        """Return whether a string for *key* is written as it comes: coercion leaves it alone."""
         child = self.child(key)
         return child is None or child.is_string or child.free
 
+    @property
+    def schema(self) -> Schema | None:
+        """The schema of the tool, if it is known."""
+        return self._schema
+
     def child(self, key: str) -> Schema | None:
-        """Return the schema of the argument *key*, where one is known."""
+        """Return the schema of the argument *key*, if it is known."""
         return self._schema.property(key) if self._schema is not None else None
 
     def open_text(self, key: str) -> None:
         """Begin the string *key*; `add_text` and `close_text` follow."""
         self.settle()
-        self._key = key = joined_halves(key)
+        self._key = key = _json.join_surrogates(key)
         self._is_open = True
         self._is_repeated = key in self.arguments
         if not self._is_repeated:
@@ -87,13 +87,13 @@ class ArgumentWriter:
             self._emit(_quoted(piece)[1:-1])
 
     def add_escaped(self, piece: str) -> None:
-        """Write more of the open string, which is escaped as strict JSON has it already."""
+        """Write more of the open string; *piece* is escaped for strict JSON already."""
         if not self._is_repeated:
             self._emit(piece)
 
     def close_text(self, text: str) -> None:
         """End the open string; *text* is all of it."""
-        text = joined_halves(text)
+        text = _json.join_surrogates(text)
         self._is_open = False
         self._ended = None
         if self._is_repeated:
@@ -106,8 +106,8 @@ class ArgumentWriter:
     def end_text(self, text: str) -> None:
         """End the open string, but write its quote only once something valid follows.
 
-        The quote may be one that the model forgot to escape: what breaks after it can then be
-        repaired, and nothing that went out is taken back.
+        The quote may be one that the model forgot to escape: if the text after it breaks, the call
+        can still be repaired without taking back anything that was emitted.
         """
         if self._is_repeated:
             self.close_text(text)
@@ -121,12 +121,31 @@ class ArgumentWriter:
             self.close_text(self._ended)
 
     def take_quote(self) -> str:
-        """Close that string; return the quote that is due, for the caller to write."""
+        """Close the string that `end_text` has ended; return its quote, for the caller to write."""
         if self._ended is None:
             return ""
-        self.arguments[self._key] = joined_halves(self._ended)
+        self.arguments[self._key] = _json.join_surrogates(self._ended)
         self._is_open, self._ended = False, None
         return '"'
+
+    def put_members(self, members: Mapping[str, Any]) -> None:
+        """Write all *members* of an object of typed values."""
+        for key, value in members.items():
+            if isinstance(value, str) and self.streams(key):
+                self.put_text(key, value)
+            else:
+                self.put_typed(key, value)
+
+    def put_text(self, key: str, text: str) -> None:
+        """Write a whole string as it is, if `streams` allows that for its key."""
+        self.settle()
+        key, text = _json.join_surrogates(key), _json.join_surrogates(text)
+        if key in self.arguments:
+            self._repeat(key, text)
+            return
+        self.arguments[key] = text
+        self._emit(f"{self._lead}{_quoted(key)}:{_quoted(text)}")
+        self._lead = ","
 
     def put(self, key: str, value: Any) -> None:
         """Write a whole value, coerced by its schema."""
@@ -136,7 +155,7 @@ class ArgumentWriter:
         self.write(key, value)
 
     def put_typed(self, key: str, value: Any) -> None:
-        """Write a whole value whose type the model has written: what coercion changes is noted."""
+        """Write a whole value that the model has typed; `notes` lists a change by coercion."""
         child = self.child(key)
         if child is not None:
             fitted = coerce(value, child, typed=True)
@@ -146,16 +165,16 @@ class ArgumentWriter:
         self.write(key, value)
 
     def write(self, key: str, value: Any) -> None:
-        """Write a whole value as it is; one that JSON cannot say makes the arguments flawed."""
+        """Write a whole value as it is; one without a JSON form makes the arguments flawed."""
         self.settle()
-        key = joined_halves(key)
+        key = _json.join_surrogates(key)
         try:
             written = _json.encode_strict(value).decode()
         except UsageError:
             self.flaw = f"the value of {key[:99]!r} cannot be written in JSON"
             return
         if "\\ud" in written:
-            value = json.loads(written)  # Halves of a surrogate pair that meet are one character.
+            value = json.loads(written)  # Joins the halves of surrogate pairs.
             written = _json.encode_strict(value).decode()
         if key in self.arguments:
             self._repeat(key, value)
@@ -165,7 +184,7 @@ class ArgumentWriter:
         self._lead = ","
 
     def _repeat(self, key: str, value: Any) -> None:
-        """Take another value of *key*: the last counts, unless the first went out."""
+        """Record another value of *key*, which was written before."""
         before = self.arguments[key]
         if key in self.conflicts or not _is_same(before, value):
             self.conflicts.setdefault(key, before)
@@ -173,30 +192,30 @@ class ArgumentWriter:
 
     @property
     def written(self) -> dict[str, Any]:
-        """The arguments that the pieces say; with `conflicts`, these are not `arguments`."""
+        """The arguments as written; where there are `conflicts`, these are not `arguments`."""
         return self.arguments | self.conflicts
 
     @property
     def text(self) -> str:
-        """All of `arguments` as strict JSON, for a call of which nothing went out."""
+        """All of `arguments` as strict JSON, for a call of which nothing was emitted."""
         return _json.encode_strict(self.arguments).decode()
 
     @property
     def closing(self) -> str:
-        """What ends the arguments."""
+        """The text that ends the arguments."""
         return "{}" if self._lead == "{" else "}"
 
     def cut_arguments(self, open_text: str | None) -> dict[str, Any]:
-        """Return the arguments of a call that was cut; *open_text* went out of an open string."""
+        """Return the arguments of a cut call; *open_text* was emitted of an open string."""
         open_text = open_text if self._ended is None else self._ended
         if self._is_open and open_text and not self._is_repeated:
-            return {**self.arguments, self._key: joined_halves(open_text)}
+            return {**self.written, self._key: _json.join_surrogates(open_text)}
         return self.written
 
     def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:
-        """Return whether *arguments* continue from what was written.
+        """Return whether *arguments* begin with what was written.
 
-        *open_text* is not closed yet.
+        *open_text* was emitted of a string that is not closed yet.
         """
         if any(arguments.get(key, _NOTHING) != value for key, value in self.written.items()):
             return False
@@ -207,7 +226,7 @@ class ArgumentWriter:
         return isinstance(value, str) and value.startswith(open_text)
 
     def complete(self, arguments: dict[str, Any], open_text: str | None) -> None:
-        """Write what is missing to *arguments*, which agree with what was written."""
+        """Write what is missing of *arguments*, which agree with what was written."""
         open_text = open_text if self._ended is None else self._ended
         if open_text is not None:
             text = arguments[self._key]
@@ -222,39 +241,12 @@ _NOTHING: Final = object()
 
 
 def _quoted(text: str) -> str:
-    """Write a string as JSON that can be sent: half a surrogate pair only as an escape."""
-    return sendable(encode_basestring(text))
-
-
-def sendable(written: str) -> str:
-    """Return a piece of JSON text as it can be sent: half a surrogate pair only as an escape."""
-    if written.isascii():
-        return written
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
-
-
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-def joined_halves(text: str) -> str:
-    """Return *text* with two halves of a surrogate pair that meet as the one character they are.
-
-    Any reader of the JSON text joins them: the arguments have to say the same.
-    """
-    if text.isascii() or _PAIR.search(text) is None:
-        return text
-    return _PAIR.sub(lambda found: _joined_pair(found[0]), text)
-
-
-_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-
-
-def _joined_pair(pair: str) -> str:
-    return pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    """Write a string as JSON that can be sent, with lone surrogates escaped."""
+    return _json.escape_surrogates(encode_basestring(text))
 
 
 def can_write(value: Any) -> bool:
-    """Return whether *value* has a form in strict JSON, as infinity has not."""
+    """Return whether *value* has a form in strict JSON; infinity has none."""
     try:
         _json.encode_strict(value)
     except UsageError:
@@ -263,5 +255,5 @@ def can_write(value: Any) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Return whether two values are written alike; to Python ``1`` and ``true`` are equal."""
+    """Return whether two values have the same JSON; in Python ``1`` equals ``True``."""
     return _json.encode(value) == _json.encode(other)

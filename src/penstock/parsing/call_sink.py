@@ -1,56 +1,62 @@
-"""The call that is being read: what body readers write to, in either argument mode.
+"""The call that is being read: the interface that body readers write to, in either argument mode.
 
-A body reader says what it found (`open`, arguments, `close`) and does not know the mode. `live`
-passes everything on as it comes; `whole` keeps it until the call is complete, so that a call that
-breaks or is cut can be given back as the text that it was. A call beyond the number that is allowed
-is read as in `whole` and never put out: its text is shown when its body ends.
+A body reader reports what it finds (`open`, arguments, `close`) and does not know the mode. `live`
+emits everything as it comes; `whole` keeps it until the call is complete, so that a call that
+breaks or is cut can be handed back as text. A call beyond the allowed number is
+read as in `whole` and never emitted: its text is shown when its body ends.
 
 A call that is quoted from untrusted input is text: its text is shown where its events would be. In
-`live` such a call is held back for as long as all of it so far occurs in the input. Whether it does
-only ever changes from yes to no, so it does not matter when it is checked: after a `feed`, and
-whenever it is asked whether the call has `started`.
+`live` a call is held back for as long as all of it so far occurs in the input. Once it does not, it
+never will again, so the result does not depend on when that is checked: after a `feed`, and when a
+reader needs to know whether the call has `started`.
+
+A syntax may read calls of known tools only (`Syntax.only_known_tools`). Readers do not know that: a
+call of an unknown tool is muted, and each event that it would have emitted shows its text instead.
+So the good calls of a list are still emitted, and no call of an unknown tool ever starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import ParseError
+from penstock.events import ToolCallEnd
 from penstock.messages import ToolCall
 from penstock.parsing.arguments import ArgumentWriter, can_write
-from penstock.parsing.output import Kind, Output
-from penstock.parsing.quotations import Trail, Untrusted
+from penstock.parsing.body import BodyReader, Kind, Verdict
+from penstock.parsing.quotations import Quotation, Untrusted
+from penstock.parsing.scanner import Scanner
+from penstock.parsing.state import (
+    EngineState,
+    add_arguments,
+    current_line,
+    emit_read,
+    end_call,
+    expect_first,
+    hold_raw,
+    report,
+    start_call,
+)
+from penstock.parsing.text import current_kind, show_read
+from penstock.tools import clean_name
 from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
 
 class NoCallError(Exception):
-    """The text can be no call, for a reason that its grammar does not know."""
+    """The text cannot be a call, although its grammar may be valid."""
 
 
 class UnclearCallError(NoCallError):
     """It is not clear what the model meant: all of the call's text is text."""
 
 
-class Quotation(NamedTuple):
-    """A call of the tool *name* that was shown as text, and *why*."""
-
-    why: str
-    name: str
-    text: str
-
-
-_CHECK_EVERY: Final = 32
-"""How many characters a held call grows by, at least, before it is compared again."""
-
-
 class RepairedCall(NamedTuple):
-    """A call that was made of broken text; *repairs* says in words what was repaired.
+    """A call that was made of broken text; *repairs* describes what was repaired.
 
-    Where it was read out of JSON, *written* is the text of that: `repairing` looks whether anything
-    of it was lost.
-    *rest* is the end of the text that is not a part of the call.
+    If it was read from JSON, *written* is the JSON text; `keeps_keys` checks that none of it was
+    lost. *rest* is the end of the text, if that is not part of the call.
     """
 
     name: str
@@ -61,350 +67,398 @@ class RepairedCall(NamedTuple):
     rest: str = ""
 
 
+Shown = tuple[list[str] | None, int]
+"""The pieces of the block of text that is open, if one is, and how many there are."""
+
+_CHECK_EVERY: Final = 32
+"""How many characters a held call grows by, at least, before it is compared again."""
+
+
 class CallSink:
-    """Makes calls of what body readers find and puts them out."""
+    """Makes calls of what body readers find and emits them."""
 
-    __slots__ = ("_begin", "_checked", "_doubt", "_id", "_ids", "_notes", "_opened", "_output",
-                 "_repairs", "_started", "_trail", "deltas", "is_first", "left", "live", "name",
-                 "quotations", "refused", "schemas", "show", "tell", "untrusted", "was_quoted",
-                 "writer")  # fmt: skip
+    __slots__ = ("_state",)
 
-    def __init__(
-        self,
-        output: Output,
-        schemas: Mapping[str, Schema],
-        ids: Callable[[], str],
-        tell: Callable[[str | ParseError], None],
-        *,
-        live: bool,
-        most: int | None = None,
-    ) -> None:
-        self.schemas = schemas
-        self.left = most
-        """How many more calls may come out; None is any number."""
-        self.refused = ""  # the name of a complete call that was one too many
-        self.tell = tell
-        """Says what is wrong with the call that is being read, and yet no reason to refuse it."""
-        self.is_first = True  # nothing was said yet: no text but white space, and no call
-        self.show: Callable[[], None] = _show_nothing
-        """Shows what was read and not claimed as text."""
-        self.untrusted: Untrusted | None = None  # what calls may be quoted from
-        self.quotations: list[Quotation] = []  # the calls since the body began that are text
-        self._begin = 0  # where the open call begins in the text since the last one
-        self._trail: Trail | None = None  # of the open call, while it is held back
-        self._opened = self._checked = 0  # where it was opened, and last compared
-        self.was_quoted = False  # the last call was text
-        self._started = False
-        self.writer: ArgumentWriter | None = None  # of the open call
-        self._output = output
-        self._ids = ids
-        self.live = live and most != 0
-        self.name = ""  # of the call that is open, or that the text may be
-        self._id = ""
-        self._repairs: list[str] = []
-        self._doubt = ""  # why the open call cannot be complete
-        self._notes: dict[str, None] = {}  # what was tolerated in the open call, in words
-        self.deltas: list[str] = []  # what `whole` keeps of the open call's arguments
+    def __init__(self, state: EngineState) -> None:
+        self._state = state
+
+    @classmethod
+    def detached(cls, scanner: Scanner, schemas: Mapping[str, Schema]) -> CallSink:
+        """Return a sink without an engine, to try whether a reader accepts a text; see `calls`."""
+        return cls(EngineState(scanner, schemas, str))
+
+    # --- what readers may ask ---
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The schemas of the declared tools, by name."""
+        return self._state.schemas
+
+    def resolve_name(self, name: str) -> str:
+        """Return the declared tool that *name* contains (``functions.X``), or *name* itself."""
+        schemas = self._state.schemas
+        return name if name in schemas else clean_name(name, schemas)
+
+    def find_schema(self, name: str) -> Schema | None:
+        """Return the schema of the tool whose call `open` opens for *name*, if it is declared."""
+        return self._state.schemas.get(self.resolve_name(name))
+
+    @property
+    def writer(self) -> ArgumentWriter | None:
+        """The writer of the open call's arguments; None where no call is open."""
+        return self._state.writer
+
+    @property
+    def name(self) -> str:
+        """The tool of the open call, or of the call that the text may become."""
+        return self._state.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._state.name = name
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was emitted yet: no call, and no text but white space."""
+        return self._state.is_first
 
     @property
     def started(self) -> bool:
-        """Whether events of the open call went out."""
-        if self._trail is not None:
+        """Whether events of the open call were emitted."""
+        if self._state.trail is not None:
             self._check()
-        return self._started
+        return self._state.has_started
 
-    @started.setter
-    def started(self, value: bool) -> None:
-        self._started = value
+    @property
+    def is_repairing(self) -> bool:
+        """Whether a call that breaks is repaired."""
+        return self._state.repairing
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether calls are emitted only when complete, so that a reader may read one in one go."""
+        return not self._state.live
 
     @property
     def is_held(self) -> bool:
         """Whether the open call waits, because it may be quoted."""
-        return self._trail is not None
+        return self._state.trail is not None
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether the last call that was opened is text, because its tool is unknown."""
+        return self._state.is_muted
+
+    @property
+    def was_quoted(self) -> bool:
+        """Whether the last call is text, because it is quoted."""
+        return self._state.was_quoted
+
+    @property
+    def completed(self) -> int:
+        """How many calls are complete."""
+        return self._state.completed_calls
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of text around the call."""
+        return current_kind(self._state)
+
+    @property
+    def recognises_reasoning(self) -> bool:
+        """Whether a start marker decides which style of reasoning follows."""
+        reasoning = self._state.reasoning
+        return reasoning is not None and reasoning.depends_on_start
+
+    @property
+    def shown(self) -> Shown:
+        """What was emitted so far of the open block of text."""
+        pieces = self._state.pieces
+        return pieces, 0 if pieces is None else len(pieces)
 
     def line(self) -> str:
-        """Return the text that comes before the start marker on its line, or the end of it."""
-        return self._output.line()
+        """Return the text before the start marker on its line, or the end of it."""
+        return current_line(self._state)
+
+    def calls(self) -> list[ToolCall]:
+        """Return the calls that were emitted; for a sink without an engine."""
+        return [event.call for event in self._state.events if isinstance(event, ToolCallEnd)]
+
+    # --- what readers report ---
 
     def say(self, text: str) -> None:
-        """Show *text*: it is not a call, but what the text that was read says to the user."""
-        self._output.say(text)
-        self.is_first = self.is_first and not text.strip()
+        """Emit *text*, which claims all text that was read; it is not a call."""
+        emit_read(self._state, text, "text")
+
+    def restart(self) -> None:
+        """Treat what follows as the first thing of the response."""
+        expect_first(self._state)
 
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
         """Open the call of *name*; return the writer of its arguments."""
-        self.name = name
-        self._id = id or self._ids()
-        self.deltas = []
-        self.writer = ArgumentWriter(self.schemas.get(name), self._write)
-        self.was_quoted = False
-        if self.untrusted is not None:
-            self._follow(self.untrusted)
-        if self.live and self._trail is None:
+        state = self._state
+        written, name = name, self.resolve_name(name)
+        if name != written:
+            self.note(f"renamed {written!r} to {name!r}")
+        state.name = name
+        state.is_muted = state.only_known and name not in state.schemas
+        if state.is_muted:
+            state.has_started = True  # The text that was emitted is not taken back.
+            state.writer = ArgumentWriter(None, self._write)
+            show_read(state)
+            return state.writer
+        state.id = id or state.make_id()
+        state.deltas = []
+        state.writer = ArgumentWriter(state.schemas.get(name), self._write)
+        state.was_quoted = False
+        if state.untrusted is not None:
+            self._hold_if_quoted(state.untrusted)
+        if state.live and state.trail is None:
             self._start()
-        return self.writer
+        return state.writer
 
     def note(self, *notes: str) -> None:
-        """Note what was tolerated in the open call: each is said once, in `repairs`."""
-        self._notes.update(dict.fromkeys(notes))
+        """Note what was tolerated in the open call: each is listed once, in `repairs`."""
+        self._state.notes.update(dict.fromkeys(notes))
 
     def doubt(self, reason: str) -> None:
         """Note that the open call is not what the model meant: it will not be complete."""
-        self._doubt = self._doubt or reason
+        self._state.doubt = self._state.doubt or reason
+
+    def report(self, why: str | ParseError) -> None:
+        """Report what is wrong with the open call, which is emitted nevertheless."""
+        state = self._state
+        text = state.scanner.read_since_call()
+        report(state, why, state.name, text, state.marker.strip())
 
     def close(self) -> None:
-        """End the open call: it is complete, if its meaning is clear and JSON can say it.
+        """End the open call: it is complete, if its meaning is clear and JSON can express it.
 
-        It cannot if a number has no JSON form, or in `live` if an argument came again with another
-        value than the one that went out. Then, and where its meaning is in doubt, the call is
-        incomplete in `live`; in `whole` it is not one: raises `NoCallError`.
+        JSON cannot if a number has no JSON form, or in `live` if an argument came again and differs
+        from the value that was emitted. Then, and if its meaning is in doubt, the call is
+        incomplete in `live`; in `whole` it is not a call, and `NoCallError` is raised.
         """
-        writer = self.writer
+        state = self._state
+        if state.is_muted:
+            self.drop()
+            return
+        writer = state.writer
         assert writer is not None  # noqa: S101 - readers open before they close
-        if self.left == 0:
-            self.refused = self.name
+        if state.calls_left == 0:
+            state.refused = state.name
+            state.completed_calls += 1
             self._reset()
             return
         quote = writer.take_quote()
-        if self.untrusted is not None and self._is_quoted(self.untrusted, writer.arguments):
+        if state.untrusted is not None and self._show_if_quoted(state.untrusted, writer.arguments):
             self._reset()
             return
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
-        if self.live and (repeated or writer.flaw or self._doubt):
-            reason = self._doubt or writer.flaw or f"several values for one argument: {repeated}"
-            self.tell(reason)
+        doubt = state.doubt or writer.flaw
+        if state.live and (repeated or doubt):
+            self.report(doubt or f"several values for one argument: {repeated}")
             self.drop()
+            state.completed_calls += 1
             return
-        if self._doubt:
-            raise UnclearCallError(self._doubt)
+        if state.doubt:
+            raise UnclearCallError(state.doubt)
         if writer.flaw:
             raise NoCallError(writer.flaw)
+        self._complete(writer, quote, repeated)
+
+    def _complete(self, writer: ArgumentWriter, quote: str, repeated: str) -> None:
+        """Emit the end of the open call, in `whole` all of it; *repeated* came more than once."""
+        state = self._state
+        repairs = state.repairs
         if repeated:
             note = f"several values for one argument, of which the last counts: {repeated}"
-            self._repairs = [*self._repairs, note]
+            repairs = [*repairs, note]
+        if state.notes or writer.notes:
+            repairs = list(dict.fromkeys([*state.notes, *writer.notes, *repairs]))  # each once
         closing = quote + writer.closing
-        if self.live:
-            # The call's end claims what is unread by its last argument, its end tag too.
-            self._output.add_arguments(closing, claims=False)
+        if state.live:
+            # The end event claims the text after the last argument, including the end tag.
+            add_arguments(state, closing, claims=False)
         else:
-            self._output.start_call(self._id, self.name)
-            said = writer.text if repeated else "".join(self.deltas) + closing
-            self._output.add_arguments(said)
-        repairs = self._repairs
-        if self._notes or writer.notes:
-            repairs = list(dict.fromkeys([*self._notes, *writer.notes, *repairs]))  # each once
-        call = ToolCall(self._id, self.name, writer.arguments, repairs=repairs)
-        self._output.end_call(call)
-        self.is_first = False
+            start_call(state, state.id, state.name)
+            add_arguments(state, writer.text if repeated else "".join(state.deltas) + closing)
+        end_call(state, ToolCall(state.id, state.name, writer.arguments, repairs=repairs))
+        state.completed_calls += 1
         self._reset()
-        if self.left is not None:
-            self.left -= 1
-            self.live = self.live and self.left > 0
+        if state.calls_left is not None:
+            state.calls_left -= 1
+            state.live = state.live and state.calls_left > 0
 
     def drop(self, open_text: str | None = None) -> None:
-        """End the open call as incomplete, if any of it went out; forget it otherwise.
+        """End the open call as incomplete, if any of it was emitted; forget it otherwise.
 
-        *open_text* is what went out of a string that is not closed: the call keeps it.
+        *open_text* was emitted of a string that is not closed: the call keeps it. A muted call is
+        text up to here.
         """
-        writer = self.writer
-        if writer is not None and self.started:
+        state = self._state
+        writer = state.writer
+        if writer is not None and state.is_muted:
+            show_read(state)
+        elif writer is not None and self.started:
             arguments = writer.cut_arguments(open_text)
-            self._output.end_call(ToolCall(self._id, self.name, arguments, complete=False))
-            self.is_first = False
+            end_call(state, ToolCall(state.id, state.name, arguments, complete=False))
         self._reset()
 
-    def may_mend(self, call: RepairedCall, open_text: str | None) -> bool:
-        """Return whether *call*, made of broken text, may go out as the open call, or as a new one.
+    def end_muted(self) -> None:
+        """Show the rest of a muted call, after its body has ended."""
+        state = self._state
+        if state.is_muted:
+            state.is_muted = False
+            show_read(state)
+            self._reset()
 
-        The tool has to be known, its schema satisfied, and nothing that went out taken back:
-        *open_text* is what went out of a string that is not closed yet.
+    def take_refused(self) -> str:
+        """Return the name of the call in this body that exceeded `max_calls`, if there was one."""
+        name, self._state.refused = self._state.refused, ""
+        return name
+
+    def take_quotations(self) -> list[Quotation]:
+        """Return the quoted calls of the body."""
+        quotations, self._state.quotations = self._state.quotations, []
+        return quotations
+
+    # --- repair ---
+
+    def can_repair(self, call: RepairedCall, open_text: str | None) -> bool:
+        """Return whether *call*, made of broken text, may be emitted as the open or as a new call.
+
+        The tool has to be known, its schema satisfied, and nothing that was emitted taken back:
+        *open_text* was emitted of a string that is not closed yet.
         """
-        schema = self.schemas.get(call.name)
+        state = self._state
+        name = self.resolve_name(call.name)
+        schema = state.schemas.get(name)
         if schema is None:
             return False
         arguments = coerce(call.arguments, schema, typed=True)
         if not schema.accepts(arguments) or not can_write(arguments):
             return False
-        if not self.started or self.writer is None:
+        if not self.started or state.writer is None:
             return True
-        return call.name == self.name and self.writer.agrees_with(arguments, open_text)
+        return name == state.name and state.writer.agrees_with(arguments, open_text)
 
-    def mend(self, call: RepairedCall, open_text: str | None) -> None:
-        """Put out *call*, or what of it did not go out before it broke."""
-        writer = self.writer if self.started else None
-        if writer is None:  # `whole` has given an id to the open call, but shown none of it.
-            writer = self.open(call.name, call.id or self._id)
-        fitted = coerce(call.arguments, self.schemas[call.name], typed=True)
-        if call.written:  # Only there a value has a type before it is coerced.
+    def repair(self, call: RepairedCall, open_text: str | None) -> None:
+        """Emit *call*, or the part of it that was not emitted before it broke."""
+        state = self._state
+        writer = state.writer if self.started else None
+        if writer is None:  # In `whole` the open call has an id, but none of it was emitted.
+            writer = self.open(call.name, call.id or state.id)
+        fitted = coerce(call.arguments, state.schemas[self.resolve_name(call.name)], typed=True)
+        if call.written:  # Only JSON values have a type before they are coerced.
             writer.notes = [
                 describe_change(key, call.arguments[key], value)
                 for key, value in fitted.items()
                 if key in call.arguments and value is not call.arguments[key]
             ]
         writer.complete(fitted, open_text)
-        self._repairs = [*self._repairs, *call.repairs]
-        self._doubt = ""  # The repaired text was read again, and is clear.
+        state.repairs = [*state.repairs, *call.repairs]
+        state.doubt = ""  # The repaired text was read again, and is clear.
         self.close()
-
-    def _write(self, piece: str) -> None:
-        if not self.live or self._trail is not None:
-            self.deltas.append(piece)
-        elif piece:
-            self._output.add_arguments(piece)
-        else:
-            self._output.hold_raw()
-
-    def _start(self) -> None:
-        """Let the open call out; what has come of its arguments meanwhile, too."""
-        self._trail = None
-        self._started = True
-        self._output.start_call(self._id, self.name)
-        if self.deltas:
-            self._output.add_arguments("".join(self.deltas))
-            self.deltas = []
 
     # --- quoted calls ---
 
     def check_held(self) -> None:
-        """Let a held call out that is not quoted after all, if it has grown enough to ask."""
-        position = self._output.position
+        """Emit a held call if it is not quoted; it is compared only if it has grown enough."""
+        state = self._state
+        position = state.scanner.position
         # Comparing takes all of the call so far: an eighth more each time keeps that linear.
-        if position - self._checked >= max(_CHECK_EVERY, (position - self._opened) // 8):
+        if position - state.checked_at >= max(_CHECK_EVERY, (position - state.opened_at) // 8):
             self._check()
 
     def settle_held(self) -> None:
-        """Let a held call out that is not quoted after all: it broke here."""
-        if self._trail is not None:
+        """Emit a held call, which broke here, if it is not quoted."""
+        if self._state.trail is not None:
             self._check()
 
-    def _follow(self, untrusted: Untrusted) -> None:
+    def _hold_if_quoted(self, untrusted: Untrusted) -> None:
         """Note where the open call begins; hold it back where it may be quoted.
 
         A section may have begun before it, or another call: its own text begins with the last tag
         before the tool's name, if there is one.
         """
-        text = self._output.read_since_call()
-        tag = text.rfind("<", 0, max(text.find(self.name), 0))
-        self._begin = tag if tag != -1 else len(text) - len(text.lstrip(" \t\r\n,;"))
-        if self.live:
-            self._trail = untrusted.follow(text[self._begin :], self.name)
-            self._opened = self._checked = self._output.position
+        state = self._state
+        text = state.scanner.read_since_call()
+        tag = text.rfind("<", 0, max(text.find(state.name), 0))
+        state.call_offset = tag if tag != -1 else len(text) - len(text.lstrip(" \t\r\n,;"))
+        if state.live:
+            state.trail = untrusted.follow(text[state.call_offset :], state.name)
+            state.opened_at = state.checked_at = state.scanner.position
 
     def _check(self) -> None:
-        """Let the held call out if its text so far occurs in no untrusted input."""
-        self._checked = self._output.position
-        text = self._output.read_since_call()[self._begin :]
-        if self._trail is not None and not self._trail.goes_on_with(text):
+        """Emit the held call if its text so far occurs in no untrusted input."""
+        state = self._state
+        state.checked_at = state.scanner.position
+        text = state.scanner.read_since_call()[state.call_offset :]
+        if state.trail is not None and not state.trail.continues_with(text):
             self._start()
 
-    def _is_quoted(self, untrusted: Untrusted, arguments: dict[str, Any]) -> bool:
-        """Show the open call as text if it is quoted; let it out if it was held and is not."""
+    def _show_if_quoted(self, untrusted: Untrusted, arguments: dict[str, Any]) -> bool:
+        """Show the open call as text if it is quoted; emit it if it was held and is not."""
+        state = self._state
         if self.started:
             return False
-        text = self._output.read_since_call()
-        source = untrusted.find_source(text[self._begin :], self.name, arguments)
+        text = state.scanner.read_since_call()
+        source = untrusted.find_source(text[state.call_offset :], state.name, arguments)
         if not source:
-            if self._trail is not None:
+            if state.trail is not None:
                 self._start()
             return False
         why = f"quoted from {source}: text, not a call"
-        self.quotations.append(Quotation(why, self.name, text))
-        self.was_quoted = True
-        self.show()
+        state.quotations.append(Quotation(why, state.name, text))
+        state.was_quoted = True
+        show_read(state)
         return True
 
-    def _reset(self) -> None:
-        self.writer = None
-        self.name = self._id = ""
-        self._started = False
-        self._trail = None
-        self.deltas = []
-        self._repairs = []
-        self._doubt = ""
-        if self._notes:
-            self._notes = {}
-
-
-def _show_nothing() -> None:
-    """Stand for what shows text, where no text can be shown."""
-
-
-# Calls of known tools only: what calls any other tool is text, in whatever format it is.
-#
-# A reader does not know that. It opens a call and writes to it as ever; where nobody has the
-# tool the call is mute, and each event that it would have made shows its text instead. So the
-# good calls of a list still come, and no call of an unknown tool ever starts.
-
-
-Shown = tuple[list[str] | None, int]
-"""The pieces of the block of text that is open, if one is, and how many there are."""
-
-
-class KnownToolSink(CallSink):
-    """Makes calls of what readers find, if the tool is known, and text otherwise."""
-
-    __slots__ = ("completed", "is_mute", "kind", "thinks")
-
-    completed: int
-    """How many calls are complete."""
-    is_mute: bool
-    """Whether the last call that was opened is not one."""
-    kind: Callable[[], Kind]
-    """Tells what text is where the call stands."""
-    thinks: bool
-    """Whether a marker may open a thought."""
-
-    def begin(self, kind: Callable[[], Kind], *, thinks: bool) -> None:
-        """Take what tells the *kind* of text, and whether a marker may open a thought."""
-        self.thinks = thinks
-        self.completed = 0
-        self.is_mute = False
-        self.kind = kind
-
-    def shown(self) -> Shown:
-        """Return what the open block of text has shown so far."""
-        pieces = self._output.pieces
-        return pieces, 0 if pieces is None else len(pieces)
-
-    def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
-        """Open the call of *name*, or a mute one."""
-        self.is_mute = name not in self.schemas
-        if not self.is_mute:
-            return super().open(name, id)
-        self.name = name
-        self.started = True  # What was shown of it is not taken back.
-        self.writer = ArgumentWriter(None, self._write)
-        self.show()
-        return self.writer
-
-    def close(self) -> None:
-        """End the open call: it is complete, or it is text."""
-        if self.is_mute:
-            self.drop()
-        else:
-            quoted = len(self.quotations)
-            super().close()
-            self.completed += len(self.quotations) == quoted
-
-    def drop(self, open_text: str | None = None) -> None:
-        """End the open call as incomplete; a mute one is text up to here."""
-        if self.is_mute and self.writer is not None:
-            self.show()
-            self._reset()
-        else:
-            super().drop(open_text)
-
-    def end_mute(self) -> bool:
-        """Show what a mute call has left after; return whether there was one."""
-        was_mute, self.is_mute = self.is_mute, False
-        if was_mute:
-            self.writer = None
-            self.show()
-            self._reset()
-        return was_mute
+    # --- the open call ---
 
     def _write(self, piece: str) -> None:
-        if self.is_mute:
-            self.show()
+        state = self._state
+        if state.is_muted:
+            show_read(state)
+        elif not state.live or state.trail is not None:
+            state.deltas.append(piece)
+        elif piece:
+            add_arguments(state, piece)
         else:
-            super()._write(piece)
+            hold_raw(state)
+
+    def _start(self) -> None:
+        """Emit the start of the open call, and the arguments that have come meanwhile."""
+        state = self._state
+        state.trail = None
+        state.has_started = True
+        start_call(state, state.id, state.name)
+        if state.deltas:
+            add_arguments(state, "".join(state.deltas))
+            state.deltas = []
+
+    def _reset(self) -> None:
+        state = self._state
+        state.writer = None
+        state.name = state.id = ""
+        state.has_started = False
+        state.trail = None
+        state.deltas = []
+        state.repairs = []
+        state.doubt = ""
+        if state.notes:
+            state.notes = {}
+
+
+def read_call(body: BodyReader, text: str, schemas: Mapping[str, Schema]) -> ToolCall | None:
+    """Return the call that *body*, a new reader, makes of *text*, if it ends with the text."""
+    scanner = Scanner()
+    sink = CallSink.detached(scanner, schemas)
+    scanner.push(text)
+    try:
+        if body.read(scanner, sink) is not Verdict.DONE or scanner.unread:
+            return None
+    except NoCallError:
+        return None
+    calls = sink.calls()
+    return calls[0] if len(calls) == 1 else None

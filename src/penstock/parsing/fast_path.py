@@ -1,23 +1,72 @@
-"""The fast path: runs of text, of thinking and of a string that streams.
+"""The fast path: runs of text, of reasoning and of a string that streams.
 
-While a run is open and nothing is held back, text without any first character of a marker goes
-straight out. That is most of all deltas, and what makes a call as cheap as text.
+While a run is open, text without the first character of any marker is emitted directly, by
+`Engine.feed` itself: most deltas are of this kind, and the call of a method would cost half as much
+as everything else. A run handles other deltas as far as it can; the engine reads the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
 
+from penstock import _json
 from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
-from penstock.parsing.arguments import sendable
-from penstock.parsing.readers.base import OpenString
+from penstock.parsing.body import OpenString
 from penstock.parsing.scanner import Markers
+from penstock.values.json_grammar import MAX_REMEMBERED
+
+MAX_HELD_BLANK: Final = 4096
+"""How much white space is held back before a possible call, or before the first reasoning."""
+
+_UNLIMITED: Final = 1 << 62
 
 
-class TextRun:
-    """Text or thinking that continues: what holds no beginning of a marker goes straight out."""
+class Run:
+    """Text that continues an open block.
 
-    __slots__ = ("_before", "_delta", "_gate", "_index", "_markers", "_pieces", "_trims", "held")
+    Text that `gate` finds nothing in, and that is not longer than what is `left`, is appended and
+    emitted as one `delta` of block `index`; without a `delta` it is not emitted yet. `held` is the
+    end of the last piece, if its meaning depends on more text.
+    """
+
+    __slots__ = ("_room", "append", "delta", "gate", "held", "index", "left")
+
+    def __init__(
+        self,
+        gate: Callable[[str], object],
+        pieces: list[str],
+        delta: type[TextDelta | ThinkingDelta | ToolCallDelta] | None,
+        index: int,
+        room: int = _UNLIMITED,
+    ) -> None:
+        self.gate = gate
+        self.append = pieces.append
+        self.delta = delta
+        self.index = index
+        self.left = self._room = room
+        self.held = ""
+
+    def take(self, text: str) -> list[Event] | None:
+        """Return the event of *text* that is not plain, without the end that has to be held.
+
+        None means that the engine has to read it, after the text that is `held`.
+        """
+        raise NotImplementedError
+
+    def close(self) -> int:
+        """End the run; return how many characters were taken."""
+        return self._room - self.left
+
+
+class TextRun(Run):
+    """Text or reasoning that continues: text without the beginning of a marker is emitted.
+
+    With *trims*, white space at the end is held: it may belong to a call that follows.
+    """
+
+    __slots__ = ("_delta", "_markers", "_plain_gate", "_trims")
 
     def __init__(
         self,
@@ -28,110 +77,128 @@ class TextRun:
         *,
         trims: bool,
     ) -> None:
-        self.held = ""  # the end of the last piece, if it may begin a marker
-        self._markers = markers
-        self._trims = trims  # white space at the end may belong to a call that follows
-        self._gate: Callable[[str], object] = _always if trims else markers.gate
-        self._pieces = pieces
-        self._before = len(pieces)
-        self._index = index
+        self._plain_gate = _trimming_gate(markers) if trims else markers.gate
+        super().__init__(self._plain_gate, pieces, delta, index)
         self._delta = delta
-
-    @property
-    def size(self) -> int:
-        """How much was taken."""
-        return sum(map(len, self._pieces[self._before :]))
+        self._markers = markers
+        self._trims = trims
 
     def take(self, text: str) -> list[Event] | None:
-        """Take *text* but for what may begin a marker.
-
-        None tells that it has to be read, after what is `held`.
-        """
-        if self._gate(text) is None:
-            self._pieces.append(text)
-            return [self._delta(self._index, text, text)]
-        return self._take_before_held(self.held + text)
-
-    def _take_before_held(self, text: str) -> list[Event] | None:
-        markers = self._markers
-        end = len(text)
-        if markers.gate(text) is not None:
-            if markers.find(text) is not None:
-                return None
-            end = markers.find_held(text)
-        if self._trims and text[:end][-1:].isspace():
+        """Return the event of *text*, without its end that may begin a marker."""
+        text = self.held + text
+        end = self._markers.find_end(text)
+        if end == -1:
             return None
-        self.held = text[end:]
-        self._gate = _always if self._trims or self.held else markers.gate
-        if end == 0:
-            return []
-        taken = text[:end]
-        self._pieces.append(taken)
-        return [self._delta(self._index, taken, taken)]
+        if self._trims:
+            shown = len(text[:end].rstrip())
+            if end - shown > MAX_HELD_BLANK:
+                return None
+            end = shown
+        if end < len(text):
+            self.held, self.gate = text[end:], _always
+            if not end:
+                return []
+            text = text[:end]
+        elif self.held:
+            self.held, self.gate = "", self._plain_gate
+        self.left -= end
+        self.append(text)
+        return [self._delta(self.index, text, text)]
 
 
-def _always(text: str) -> object:
-    """Stop any text at the gate: there is something before it, or it has to be looked at."""
-    return text
+@lru_cache(maxsize=64)
+def _trimming_gate(markers: Markers) -> Callable[[str], object]:
+    """Return a gate for *markers* and for white space at the end."""
+    return markers.compile(rf"{markers.gate_pattern}|\s\Z" if markers.literals else r"\s\Z").search
 
 
-class StringRun:
-    """A string that streams: what is plain, or easily written, goes straight out.
+_always: Final[Callable[[str], object]] = len
+"""Match any text, because text is held before it: any result but None does that."""
 
-    What is not to go out yet is kept: *deltas* takes it as it is written, and *copies*, where
-    somebody may want it back, as it came.
+
+class StringRun(Run):
+    """A string that streams: text that is plain, or easily translated, is emitted directly.
+
+    In `whole` nothing is emitted yet: the pieces are appended to *deltas*. The text itself is
+    appended to *copies* if the call may have to be handed back or repaired. Both get plain text
+    only when the run ends or other text comes: it is the same in all of them.
     """
 
-    __slots__ = ("_copies", "_deltas", "_gate", "_index", "_pieces", "_room", "_translate",
-                 "held", "size")  # fmt: skip
+    __slots__ = (
+        *("_copies", "_deltas", "_emits", "_pieces", "_plain", "_plain_gate", "_remembered"),
+        "_translate",
+    )
 
     def __init__(
         self,
-        run: OpenString,
+        string: OpenString,
         index: int,
         room: int,
         *,
         deltas: list[str] | None,
         copies: list[str] | None,
     ) -> None:
-        self.held = ""  # the end of the last piece, if only more text tells what it says
-        self.size = 0  # of what was taken
-        self._gate = run.gate.search
-        self._pieces = run.pieces
-        self._translate = run.translate
-        self._index = index
-        self._room = room  # how much longer the call may get
+        self._plain_gate = string.gate.search
+        self._emits = deltas is None and not string.waits
+        delta = ToolCallDelta if self._emits else None
+        super().__init__(self._plain_gate, string.pieces, delta, index, room)
+        self._translate = string.translate
+        self._remembered = string.remembered or string.translate
         self._deltas = deltas
         self._copies = copies
+        self._pieces = string.pieces
+        self._plain = len(string.pieces)  # where the pieces begin that are in `_pieces` only
 
     def take(self, text: str) -> list[Event] | None:
-        """Take *text* if all of it belongs to the run.
-
-        None tells that it has to be read, after what is `held`.
-        """
-        if self.size + len(text) >= self._room:
+        """Return the event of *text* that has to be decoded, if the string's reader can do that."""
+        held = self.held
+        if held:
+            text = held + text
+        total = len(text)
+        translate = self._remembered if total <= MAX_REMEMBERED else self._translate
+        translated = None if translate is None else translate(text)
+        if translated is None:
             return None
-        if not self.held and self._gate(text) is None:
-            self._pieces.append(text)
-            written = text
-        elif self._translate is None:
+        value, written, size = translated
+        left = self.left - size
+        if left <= 0:
             return None
-        else:
-            whole = self.held + text
-            translated = self._translate(whole)
-            if translated is None:
-                return None
-            value, written, size = translated
-            text, self.held = whole[:size], whole[size:]
-            if not text:
+        if size < total:
+            self.held, self.gate = text[size:], _always
+            if not size:
                 return []
-            self._pieces.append(value)
+            text = text[:size]
+        elif held:
+            self.held, self.gate = "", self._plain_gate
         if not written.isascii():
-            written = sendable(written)
-        self.size += len(text)
+            written = _json.escape_surrogates(written)
+        self.left = left
+        if self._deltas is not None or self._copies is not None:
+            self._share(written, text)
+        self.append(value)
+        return [ToolCallDelta(self.index, written, text)] if self._emits else []
+
+    def close(self) -> int:
+        """End the run; return how many characters were taken."""
+        self._share_plain()
+        return super().close()
+
+    def _share(self, written: str, text: str) -> None:
+        """Copy *text*, which is *written* so, to where it is wanted, too."""
+        self._share_plain()
+        self._plain += 1
+        if self._deltas is not None:
+            self._deltas.append(written)
         if self._copies is not None:
             self._copies.append(text)
-        if self._deltas is None:
-            return [ToolCallDelta(self._index, written, text)]
-        self._deltas.append(written)
-        return []
+
+    def _share_plain(self) -> None:
+        """Copy the plain pieces to where they are wanted, too."""
+        plain = self._pieces[self._plain :]
+        if not plain:
+            return
+        self._plain += len(plain)
+        if self._deltas is not None:
+            self._deltas += plain
+        if self._copies is not None:
+            self._copies += plain

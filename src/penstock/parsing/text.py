@@ -1,289 +1,532 @@
-"""Text outside of calls: shown up to the next marker, as text or as thinking.
+"""Text outside of calls: emitted up to the next marker that counts, as text or as reasoning.
 
-What may begin a marker is held back, and nothing else but white space that may turn out to belong
-to one: before a first thought, and under `trim` next to a call and after a thought.
+Only the beginning of a marker is held back, and white space that may be dropped: before the first
+reasoning, and with `trim` next to a call and after reasoning.
+
+Which markers count depends on the open channel, on whether the model may still reason, and on what
+may follow the last call. Sets of markers are compiled once and shared; the state refers to one of
+them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from penstock.parsing.call_sink import CallSink
-from penstock.parsing.code_spans import FENCE, CodeSpans
-from penstock.parsing.errors import ErrorReporter
-from penstock.parsing.fast_path import TextRun
-from penstock.parsing.marker_state import MarkerRole, MarkerState
-from penstock.parsing.output import DELTAS, Kind, Output
-from penstock.parsing.reasoning import Reasoning
-from penstock.parsing.scanner import Markers, Scanner
+from penstock.parsing.body import Channel, Kind, Place, Reasoning, Syntax, Wrapper
+from penstock.parsing.fast_path import MAX_HELD_BLANK, TextRun
+from penstock.parsing.quotations import FENCE, CodeSpans
+from penstock.parsing.scanner import Markers, markers, scattered
+from penstock.parsing.state import (
+    DELTAS,
+    EngineState,
+    close_segment,
+    current_line,
+    emit_read,
+    emit_text,
+    extend_segment,
+)
 
-MAX_BLANK: Final = 4096
-"""How much white space is held back before a possible call, or a first thought."""
+SPECIAL: Final = re.compile(r"[|\uff5c]|\A\[")
+"""Special tokens: they do not occur in text by chance."""
 
 _LEADING_BLANK: Final = re.compile(r"\s*+")
 
 
-class OpenedMarker(NamedTuple):
-    """A marker that somebody has to read on after: where it stands, and what it is.
+class MarkerRole(Enum):
+    """What a marker does where it is."""
 
-    The white space that `trim` takes along comes before it, from *start* on.
+    BROKEN_END = "ends the segment of a call that broke"
+    CALL = "opens a call"
+    STRAY = "ends a call or reasoning that has ended already"
+    WRAPPER = "is around content and is not content"
+    CHANNEL_END = "ends the channel"
+    CHANNEL_START = "opens the channel that is open already"
+    REASONING = "opens reasoning"
+
+
+class OpenedMarker(NamedTuple):
+    """A start marker, or a wrapper: a body reader reads the text after it.
+
+    *start* is where the marker begins or, with `trim`, the white space before it; *end* is where
+    the marker ends.
     """
 
     start: int
     end: int
     marker: str
-    is_wrapper: bool = False  # of the answer: it says nothing where it is the last thing
+    is_wrapper: bool = False  # dropped if it is the last thing of the response
 
 
-class TextReader:
-    """Reads text outside of calls."""
+def begin_markers(
+    state: EngineState, syntax: Syntax, reasoning: Reasoning | None, wrappers: Iterable[Wrapper]
+) -> None:
+    """Look for the markers that count at the beginning of a response."""
+    state.syntax = syntax
+    state.reasoning = reasoning
+    own, starts = reasoning.wrappers if reasoning is not None else (), syntax.starts
+    places = _places(tuple(wrappers), own, state.strays, syntax.folds, starts)
+    state.wrappers, state.sections, state.others = places
+    state.starts, state.leading = starts, syntax.leading
+    state.awaits_reasoning = reasoning is not None
+    state.may_reason = reasoning is not None and not reasoning.leading
+    refresh_markers(state)
 
-    __slots__ = ("_blank", "_calls", "_clear", "_code", "_lookout", "_newlines", "_output",
-                 "_refusals", "_scanner", "_trim", "follows_call")  # fmt: skip
 
-    def __init__(
-        self,
-        scanner: Scanner,
-        output: Output,
-        calls: CallSink,
-        lookout: MarkerState,
-        refusals: ErrorReporter,
-        *,
-        trim: bool,
-        code: CodeSpans | None = None,
-    ) -> None:
-        self.follows_call = False  # or the end of a thought: white space here separates the two
-        self._code = code  # follows code, in which no call begins; None where one does
-        self._scanner = scanner
-        self._output = output
-        self._calls = calls
-        self._lookout = lookout
-        self._refusals = refusals
-        self._trim = trim
-        self._newlines = 0  # how many may still be dropped
-        # White space is held back character by character: what is known of it is not looked at
-        # again. Both are places in the whole answer.
-        self._clear: tuple[Markers, int] | None = None  # up to here begins none of these
-        self._blank = (0, 0)  # where white space begins and ends
-        reasoning = lookout.reasoning
-        output.preface = reasoning.preface if reasoning is not None else ""
+@lru_cache(maxsize=64)
+def _places(
+    wrappers: tuple[Wrapper, ...],
+    own: tuple[Wrapper, ...],
+    strays: tuple[str, ...],
+    folds: bool,  # noqa: FBT001 - a cache distinguishes keywords from positions
+    starts: tuple[str, ...],
+) -> tuple[Mapping[str, Place], tuple[str, ...], tuple[str, ...]]:
+    """Return where each wrapper is dropped; the responses of one format share it.
 
-    def read(self, *, final: bool) -> OpenedMarker | bool:
-        """Show text up to the next marker and pass it.
+    A wrapper before calls that begins with a start marker is found by that, and is listed apart;
+    so are those before calls that are not special tokens.
+    """
+    places: dict[str, Place] = {
+        wrapper.marker.lower() if folds else wrapper.marker: wrapper.where
+        for wrapper in (*wrappers, *own)
+    }
+    for end in strays:  # What is dropped anywhere parts nothing.
+        marker = end.lower() if folds else end
+        places[marker] = "anywhere" if places.get(marker) == "anywhere" else "stray"
+    sections = [
+        marker
+        for marker, place in places.items()
+        if place == "before_call" and marker.startswith(starts)
+    ]
+    found = {marker: place for marker, place in places.items() if marker not in sections}
+    others = (marker for marker, place in found.items() if place == "before_call")
+    return (
+        found,
+        tuple(sorted(sections, key=len, reverse=True)),
+        tuple(marker for marker in others if SPECIAL.search(marker) is None),
+    )
 
-        Returns what has to be read after it, or whether there was a marker at all.
-        """
-        scanner, lookout = self._scanner, self._lookout
-        if self._trim and self.follows_call:
-            self._skip_blank()
-        if self._newlines:
-            self._skip_newlines()
-        if lookout.awaits_thought and lookout.reasoning is not None:
-            has_begun = self._find_first_thought(lookout.reasoning, final=final)
-            if has_begun is not False:
-                return has_begun is True
-        text, markers = scanner.text, lookout.markers
-        start = scanner.at
-        if self._clear is not None and self._clear[0] is markers:
-            start = max(start, self._clear[1] - scanner.offset)
-        found = markers.find(text, start)
-        if found is None:
-            end = len(text) if final else markers.find_held(text, start)
-            self._clear = (markers, scanner.offset + end)
-            self.show(end if final else self._before_blank(end))
-            return False
-        if not final and markers.may_grow(text, found.start()):
-            self.show(self._before_blank(found.start()))
-            return False
-        if found[0] in lookout.leading and text[scanner.at : found.start()].strip():
-            self.show(self._before_blank(found.start()))
-            return True
-        return self._pass(found, found[0].lower() if lookout.folds else found[0])
 
-    def forget(self) -> None:
-        """Let the answer begin here: what was read stood in the prompt."""
-        self._calls.is_first = True
-        self._output.preface = ""
-        self._clear, self._blank = None, (0, 0)
+# --- which markers count ---
 
-    def show(self, end: int) -> None:
-        """Show the text up to *end*."""
-        scanner, lookout = self._scanner, self._lookout
-        if end <= scanner.at:
-            return
-        self.follows_call = False
-        text, kind = scanner.text[scanner.at : end], lookout.kind
-        if self._refusals.is_open:
-            self._refusals.add(text)
-        self._output.show(end, kind)
-        self._note(text, kind)
 
-    def show_read(self) -> None:
-        """Show what a reader has passed and no event has claimed: it is text after all."""
-        scanner, output, kind = self._scanner, self._output, self._lookout.kind
-        text = scanner.read_since_call()
-        if not text:
-            return
-        self.follows_call = False
-        if self._refusals.is_open:
-            self._refusals.add(text)
-        output.say(text, kind)
-        scanner.forget()
-        self._note(text, kind)
+def current_kind(state: EngineState) -> Kind:
+    """Return the kind of text here."""
+    return "text" if state.channel is None else state.channel.kind
 
-    def _note(self, text: str, kind: Kind) -> None:
-        """Note that *text* was shown: nothing is the first thing any more."""
-        lookout, calls = self._lookout, self._calls
-        if not (lookout.is_fresh or calls.is_first) or text.isspace():
-            return
-        if kind == "text":
-            calls.is_first = False
-            lookout.leave_beginning()
-        if lookout.is_fresh:
-            lookout.begin()
 
-    def run(self) -> TextRun | None:
-        """Return the text as a run, if what comes next could go straight out."""
-        output, lookout = self._output, self._lookout
-        waits = lookout.is_fresh or self._refusals.is_open or self._newlines
-        if output.pieces is None or self._scanner.has_raw or waits:
-            return None
-        if self._calls.is_first and output.kind == "text":  # What follows may be the first thing.
-            return None
-        trims = self._trim and lookout.may_call
-        delta = DELTAS[output.kind]
-        return TextRun(lookout.markers, output.pieces, output.index, delta, trims=trims)
+def may_call(state: EngineState) -> bool:
+    """Return whether a call may begin here."""
+    return state.channel is None or state.channel.interrupted
 
-    # --- markers ---
 
-    def _pass(self, found: re.Match[str], marker: str) -> OpenedMarker | bool:
-        role = self._lookout.role_of(marker)
-        if role is MarkerRole.WRAPPER and self._lookout.is_quoted is not None:
-            self.show(self._before_blank(found.start()))
-            before = self._scanner.text[self._scanner.at : found.start()]
-            if self._lookout.is_quoted(self._output.line() + before):
-                self.show(found.end())
-                return True
-        if role is MarkerRole.CALL:
-            if self._code is not None and self._is_in_code(self._code, found, marker):
-                self.show(found.end())
-                return True
-            return OpenedMarker(self._before_blank(found.start()), found.end(), found[0])
-        if role is MarkerRole.WRAPPER and self._lookout.place_of(marker) == "last":
-            return OpenedMarker(found.start(), found.end(), found[0], is_wrapper=True)
-        is_first = not self._scanner.text[self._scanner.at : found.start()].strip()
-        is_data = role is MarkerRole.CHANNEL_START and not (self._lookout.is_fresh and is_first)
-        if not is_data:
-            self.show(found.start())
-        if role is MarkerRole.WRAPPER and self._lookout.place_of(marker) == "first":
-            is_data = not self._calls.is_first
-        is_shown = role is MarkerRole.REFUSAL_END and marker != self._lookout.end
-        if is_data or is_shown:
-            self.show(found.end())
-        else:
-            self._skip(found.end())
-        self._follow(role, marker)
+def marker_role(state: EngineState, marker: str) -> MarkerRole:
+    """Return what *marker*, one of the markers that count, does here."""
+    channel = state.channel
+    if state.broken_end and marker == state.broken_end:
+        return MarkerRole.BROKEN_END
+    place = state.wrappers.get(marker)
+    if state.after_block and place == "after_call":
+        return MarkerRole.WRAPPER  # In some formats an end marker opens a body, too.
+    if place == "stray" and channel is None and marker not in state.reasoning_ends:
+        return MarkerRole.WRAPPER
+    if marker in _openers(state):
+        return MarkerRole.CALL
+    if marker == state.call_end or marker in state.reasoning_ends:
+        return MarkerRole.STRAY
+    if channel is not None and marker in channel.ends:
+        return MarkerRole.CHANNEL_END
+    if place is not None:
+        return MarkerRole.WRAPPER
+    return MarkerRole.REASONING if channel is None else MarkerRole.CHANNEL_START
+
+
+def _openers(state: EngineState) -> tuple[str, ...]:
+    """Return the markers that open a body here."""
+    channel = state.channel
+    if channel is None:
+        return state.starts
+    return (channel.opens or state.starts) if channel.interrupted else ()
+
+
+def stop_awaiting_reasoning(state: EngineState) -> None:
+    """Note that the response does not begin with reasoning."""
+    state.awaits_reasoning = False
+
+
+def begin_reasoning(state: EngineState, channel: Channel) -> None:
+    """Enter *channel*, which is reasoning."""
+    state.awaits_reasoning = False
+    state.may_reason = state.reasoning is not None and state.reasoning.recurs
+    enter_channel(state, channel)
+
+
+def enter_channel(state: EngineState, channel: Channel | None) -> None:
+    """Enter a channel, or with None leave the one that is open."""
+    if state.code is not None and state.syntax.has_headers:
+        state.code.end_message(state.pieces if state.kind == "text" else None)
+    state.channel = channel
+    state.is_fresh = channel is not None
+    if channel is not None:
+        state.reasoning_ends = ()
+    refresh_markers(state)
+
+
+def end_fresh(state: EngineState) -> None:
+    """Note that text was emitted in the channel."""
+    state.is_fresh = False
+    refresh_markers(state)
+
+
+def leave_beginning(state: EngineState) -> None:
+    """Note that something was emitted: no marker is the first thing any more."""
+    if state.leading:
+        state.starts, state.leading = state.syntax.later_starts, ()
+        refresh_markers(state)
+
+
+def restore_beginning(state: EngineState) -> None:
+    """Note that what comes next is the first thing after all: only reasoning came before it."""
+    beginning = (state.syntax.starts, state.syntax.leading)
+    if beginning != (state.starts, state.leading):
+        state.starts, state.leading = beginning
+        refresh_markers(state)
+
+
+def follow_call(
+    state: EngineState, end: str, *, has_ended_reasoning: bool, ends_block: bool
+) -> None:
+    """Continue after a call; *end* may still come and belongs to it.
+
+    With *ends_block*, nothing has come after the call.
+    """
+    if has_ended_reasoning and state.channel is not None:
+        state.reasoning_ends = state.channel.ends
+        state.channel = None
+    state.call_end = end
+    state.after_block = state.after_block or ends_block
+    refresh_markers(state)
+
+
+def expect_call_end(state: EngineState, end: str) -> None:
+    """Look for *end*, the end marker of the last call, which may still come."""
+    state.call_end = end
+    refresh_markers(state)
+
+
+def expect_broken_end(state: EngineState, end: str) -> None:
+    """Look for *end*, the end marker of a call that broke; an empty one stops the search."""
+    state.broken_end = end.lower() if state.syntax.folds else end
+    refresh_markers(state)
+
+
+def drop_stray(state: EngineState, marker: str) -> None:
+    """Stop looking for *marker*, the end of a call or of reasoning that has ended."""
+    if marker == state.call_end:
+        state.call_end = ""
+    else:
+        state.reasoning_ends = ()
+    refresh_markers(state)
+
+
+def note_after_block(state: EngineState, *, after: bool) -> None:
+    """Note whether only white space came *after* the end of a call or of reasoning."""
+    if state.after_block != after:
+        state.after_block = after
+        refresh_markers(state)
+
+
+MAX_SETS: Final = 64
+"""How many sets of markers the responses of one format share: a model may choose end markers."""
+
+
+def refresh_markers(state: EngineState) -> None:
+    """Collect the markers that count now; the same collection is made once for all responses."""
+    channel, reasoning = state.channel, state.reasoning
+    ends = (state.call_end, state.broken_end, *state.reasoning_ends)
+    own: tuple[str, ...] = ()
+    if channel is None and reasoning is not None and state.may_reason:
+        own = reasoning.starts
+    wrappers = () if reasoning is None else reasoning.wrappers
+    state_of_text = (state.is_fresh, state.after_block, bool(state.leading))
+    key = (ends, channel, state_of_text, own, wrappers, state.strays)
+    sets = state.marker_sets
+    known = sets.get(key)
+    if known is None:
+        known = _collect_markers(state, ends, own)
+        if len(sets) >= MAX_SETS:
+            sets.clear()
+        sets[key] = known
+    state.markers = known
+
+
+def _collect_markers(state: EngineState, ends: Iterable[str], own: Iterable[str]) -> Markers:
+    """Return the markers that count now; *ends* and *own* are some of them."""
+    syntax, channel = state.syntax, state.channel
+    openers = _openers(state)
+    wrappers = [
+        marker
+        for marker, place in state.wrappers.items()
+        if place != "between_calls" or state.after_block
+    ]
+    found = [*openers, *filter(None, ends), *wrappers, *own]
+    if channel is not None:
+        found += [*channel.ends, *(channel.starts if state.is_fresh else ())]
+    folds, unless = syntax.folds, syntax.unless
+    guarded = openers if unless else ()
+    if guarded and not folds:
+        return scattered(*found, unless=unless, guarded=guarded)
+    return markers(*found, fold=folds, unless=unless, guarded=guarded)
+
+
+# --- text ---
+
+
+def read_text(state: EngineState, *, final: bool) -> OpenedMarker | bool:
+    """Emit text up to the next marker and pass the marker.
+
+    Returns the marker if a body reader has to continue, otherwise whether to continue with text.
+    """
+    scanner = state.scanner
+    if state.trim and state.follows_call:
+        _skip(state, _find_blank_end(state))
+    if state.newlines:
+        _skip_newlines(state)
+    if state.awaits_reasoning and state.reasoning is not None:
+        has_begun = _find_first_reasoning(state, state.reasoning, final=final)
+        if has_begun is not False:
+            return has_begun is True
+    text, markers = scanner.text, state.markers
+    start = scanner.at
+    if state.clear is not None and state.clear[0] is markers:
+        start = max(start, state.clear[1] - scanner.offset)
+    found = markers.find(text, start)
+    if found is None:
+        end = len(text) if final else markers.find_held(text, start)
+        state.clear = (markers, scanner.offset + end)
+        show(state, end if final else _before_blank(state, end))
+        return False
+    if not final and (held := markers.find_growing(text, start, found.start())) != -1:
+        show(state, _before_blank(state, held))
+        return False
+    if found[0] in state.leading and text[scanner.at : found.start()].strip():
+        show(state, _before_blank(state, found.start()))
         return True
+    return _pass_marker(state, found, found[0].lower() if state.syntax.folds else found[0])
 
-    def _is_in_code(self, code: CodeSpans, found: re.Match[str], marker: str) -> bool:
-        """Return whether the start marker that was *found* is in code: then it is text."""
-        lookout, output = self._lookout, self._output
-        if len(marker) == 1 or marker == FENCE or marker.startswith("</"):
-            return False  # The reader after it knows fences, or it opens no call.
-        if lookout.has_headers and lookout.kind != "text":
-            return (
-                False  # It may be the header of the next message, and reasoning end as they like.
-            )
-        self.show(self._before_blank(found.start()))
-        code.note(output.pieces if output.kind == lookout.kind else None, lookout.channel)
-        gap = self._scanner.text[self._scanner.at : found.start()]
-        return code.protects(marker, gap, only_fences=lookout.has_headers)
 
-    def _skip(self, end: int) -> None:
-        """Pass the text up to *end*: it is not shown, and yet part of a segment that is open."""
-        scanner = self._scanner
-        if self._refusals.is_open:
-            self._refusals.add(scanner.text[scanner.at : end])
-        scanner.at = end
+def begin_response(state: EngineState) -> None:
+    """Forget what is known of the text: it was the end of the prompt."""
+    state.clear, state.blank = None, (0, 0)
 
-    def _follow(self, role: MarkerRole, marker: str) -> None:
-        """Let a marker that was passed change what to look out for."""
-        lookout = self._lookout
-        match role:
-            case MarkerRole.REFUSAL_END:
-                if marker == lookout.end:
-                    lookout.drop(marker)
-                self.end_refusal()
-            case MarkerRole.STRAY:
-                lookout.drop(marker)
-            case MarkerRole.CHANNEL_END if lookout.channel is not None:
-                self._newlines = lookout.channel.newlines
-                self.follows_call = True
-                lookout.enter(None)
-            case MarkerRole.THOUGHT if lookout.reasoning is not None:
-                lookout.think(lookout.reasoning.channel)
-            case MarkerRole.WRAPPER if lookout.reasoning is not None:
-                self._newlines = lookout.reasoning.newlines
-            case _:
-                pass
 
-    def end_refusal(self) -> None:
-        """Tell of the call that broke, now that its segment has ended."""
-        if self._refusals.is_open:
-            self._refusals.close()
-            self._lookout.expect_refusal_end("")
+def show(state: EngineState, end: int) -> None:
+    """Emit the text up to *end*."""
+    scanner = state.scanner
+    if end <= scanner.at:
+        return
+    state.follows_call = False
+    text, kind, was_first = scanner.text[scanner.at : end], current_kind(state), state.is_first
+    extend_segment(state, text)
+    emit_text(state, end, kind)
+    _note_shown(state, text, kind, was_first=was_first)
 
-    def _find_first_thought(self, reasoning: Reasoning, *, final: bool) -> bool | None:
-        """Begin the thought that is the first thing of the answer; None where text will tell.
 
-        White space before it is nobody's.
-        """
-        scanner = self._scanner
-        at = self._find_blank_end()
-        longest = max(map(len, reasoning.starts), default=0)
-        begin = scanner.text[at : at + longest]
-        start = next((start for start in reasoning.starts if begin.startswith(start)), None)
-        may_come = any(start.startswith(begin) for start in reasoning.starts)
-        if start is None and may_come and not final and at - scanner.at <= MAX_BLANK:
+def show_read(state: EngineState) -> None:
+    """Emit the text that a body reader has read and no event has claimed: it is not a call."""
+    text, kind, was_first = state.scanner.read_since_call(), current_kind(state), state.is_first
+    if not text:
+        return
+    state.follows_call = False
+    extend_segment(state, text)
+    emit_read(state, text, kind)
+    state.scanner.forget()
+    _note_shown(state, text, kind, was_first=was_first)
+
+
+def _note_shown(state: EngineState, text: str, kind: Kind, *, was_first: bool) -> None:
+    """Note that *text* was emitted: what follows is not the first thing any more."""
+    if not (state.is_fresh or was_first or state.after_block) or text.isspace():
+        return
+    note_after_block(state, after=False)
+    if kind == "text" and was_first:
+        leave_beginning(state)
+    if state.is_fresh:
+        end_fresh(state)
+
+
+def open_text_run(state: EngineState) -> TextRun | None:
+    """Return the open text as a run, if text that comes next could be emitted directly."""
+    waits = state.is_fresh or state.after_block or state.segment_is_open or state.newlines
+    if state.pieces is None or state.scanner.has_raw or waits:
+        return None
+    if state.is_first and state.kind == "text":  # What follows may be the first thing.
+        return None
+    trims = state.trim and may_call(state)
+    return TextRun(state.markers, state.pieces, state.index, DELTAS[state.kind], trims=trims)
+
+
+def end_broken(state: EngineState) -> None:
+    """Report the call that broke, now that its segment has ended."""
+    if state.segment_is_open:
+        close_segment(state)
+        expect_broken_end(state, "")
+
+
+# --- markers ---
+
+
+def _pass_marker(state: EngineState, found: re.Match[str], marker: str) -> OpenedMarker | bool:
+    scanner = state.scanner
+    if state.after_block and scanner.text[scanner.at : found.start()].strip():
+        show(state, _before_blank(state, found.start()))
+        return True  # What the marker does depends on this text.
+    role = marker_role(state, marker)
+    if role is MarkerRole.WRAPPER:
+        return _pass_wrapper(state, found, state.wrappers[marker], marker)
+    if role is MarkerRole.CALL:
+        if state.code is not None and _is_in_code(state, state.code, found, marker):
+            show(state, found.end())
+            return True
+        return OpenedMarker(_before_blank(state, found.start()), found.end(), found[0])
+    is_first = not scanner.text[scanner.at : found.start()].strip()
+    is_data = role is MarkerRole.CHANNEL_START and not (state.is_fresh and is_first)
+    if not is_data:
+        show(state, found.start())
+    is_shown = role is MarkerRole.BROKEN_END and marker != state.call_end
+    if is_data or is_shown:
+        show(state, found.end())
+    else:
+        _skip(state, found.end())
+    _follow_marker(state, role, marker)
+    return True
+
+
+def _pass_wrapper(
+    state: EngineState, found: re.Match[str], place: Place, marker: str
+) -> OpenedMarker | bool:
+    """Drop a marker without content, or show it where it is content."""
+    scanner = state.scanner
+    show(state, _before_blank(state, found.start()))
+    before = scanner.text[scanner.at : found.start()]
+    is_frame = place in ("before_call", "after_call", "between_calls", "stray")
+    if state.syntax.follows_code:
+        is_data = state.syntax.is_quoted(current_line(state) + before)
+    else:
+        is_data = is_frame and state.code is not None and _is_in_code(state, state.code, found, "")
+    if not is_data and not (state.after_block and place in ("last", "first", "after_call")):
+        if place == "last" or (is_frame and may_call(state)):
+            return OpenedMarker(scanner.at, found.end(), found[0], is_wrapper=True)
+        is_data = is_frame or (place == "first" and not state.is_first)
+    if is_data:
+        show(state, found.end())
+    else:
+        _skip(state, found.end())
+        _follow_marker(state, MarkerRole.WRAPPER, marker)
+    return True
+
+
+def _is_in_code(state: EngineState, code: CodeSpans, found: re.Match[str], marker: str) -> bool:
+    """Return whether the start marker at *found* is in code, and so is text."""
+    if len(marker) == 1 or marker == FENCE or marker.startswith("</"):
+        return False  # Its reader handles fences, or the marker does not open a call.
+    kind = current_kind(state)
+    if state.syntax.has_headers and kind != "text":
+        return False  # It may be the header of the next message; reasoning may end in any state.
+    show(state, _before_blank(state, found.start()))
+    place = None if state.syntax.has_headers else state.channel
+    code.note(state.pieces if state.kind == kind else None, place)
+    gap = state.scanner.text[state.scanner.at : found.start()]
+    return code.protects(marker, gap)
+
+
+def _skip(state: EngineState, end: int) -> None:
+    """Read the text up to *end* without emitting it; an open segment includes it."""
+    extend_segment(state, state.scanner.take_to(end))
+
+
+def _follow_marker(state: EngineState, role: MarkerRole, marker: str) -> None:
+    """Change which markers count, after *marker* was passed."""
+    reasoning = state.reasoning
+    match role:
+        case MarkerRole.BROKEN_END:
+            if marker == state.call_end:
+                drop_stray(state, marker)
+            end_broken(state)
+        case MarkerRole.STRAY:
+            drop_stray(state, marker)
+        case MarkerRole.CHANNEL_END if state.channel is not None:
+            state.newlines = state.channel.newlines
+            state.follows_call = True
+            enter_channel(state, None)
+            note_after_block(state, after=True)
+        case MarkerRole.REASONING if reasoning is not None:
+            begin_reasoning(state, reasoning.channel)
+        case MarkerRole.WRAPPER if reasoning is not None:
+            state.newlines = reasoning.newlines
+        case _:
+            pass
+
+
+def _find_first_reasoning(state: EngineState, reasoning: Reasoning, *, final: bool) -> bool | None:
+    """Begin reasoning that is the first thing of the response; return whether it is.
+
+    Returns None if more text is needed. White space before it is dropped.
+    """
+    scanner, starts = state.scanner, reasoning.starts
+    text, at = scanner.text, _find_blank_end(state)
+    if not text.startswith(starts, at):
+        may_wait = not final and at - scanner.at <= MAX_HELD_BLANK
+        if may_wait and _compile_starts(starts).may_grow(text, at):
             return None
-        self._lookout.awaits_thought = False
-        if start is not None:
-            self._skip(at + len(start))
-            self._lookout.think(self._lookout.opened_by(start))
-        return start is not None
+        stop_awaiting_reasoning(state)
+        return False
+    start = next(start for start in starts if text.startswith(start, at))
+    _skip(state, at + len(start))
+    begin_reasoning(state, reasoning.channel_for(start))
+    return True
 
-    # --- white space ---
 
-    def _before_blank(self, end: int) -> int:
-        """Where the white space begins that `trim` keeps for a call that may follow."""
-        if not self._trim or not self._lookout.may_call:
-            return end
-        scanner = self._scanner
-        at, offset = scanner.at, scanner.offset
-        start, seen = (place - offset for place in self._blank)
-        if not (at <= start <= seen <= end) or scanner.text[seen:end].strip():
-            start = at + len(scanner.text[at:end].rstrip())
-        self._blank = (offset + start, offset + end)
-        return start if end - start <= MAX_BLANK else end
+@lru_cache(maxsize=64)
+def _compile_starts(starts: tuple[str, ...]) -> Markers:
+    return markers(*starts)
 
-    def _skip_newlines(self) -> None:
-        """Drop the newlines that belong to a marker; the first other character ends that."""
-        scanner = self._scanner
-        while self._newlines and scanner.text.startswith("\n", scanner.at):
-            self._skip(scanner.at + 1)
-            self._newlines -= 1
-        if scanner.at < len(scanner.text):
-            self._newlines = 0
 
-    def _skip_blank(self) -> None:
-        self._skip(self._find_blank_end())
+# --- white space ---
 
-    def _find_blank_end(self) -> int:
-        scanner = self._scanner
-        at, offset = scanner.at, scanner.offset
-        start, seen = (place - offset for place in self._blank)
-        found = _LEADING_BLANK.match(scanner.text, seen if at == start <= seen else at)
-        end = found.end() if found else at
-        self._blank = (offset + at, offset + end)
+
+def _before_blank(state: EngineState, end: int) -> int:
+    """Return where the white space before *end* begins; without `trim`, return *end*."""
+    if not state.trim or not may_call(state):
         return end
+    scanner = state.scanner
+    at, offset = scanner.at, scanner.offset
+    start, seen = (place - offset for place in state.blank)
+    if not (at <= start <= seen <= end) or scanner.text[seen:end].strip():
+        start = at + len(scanner.text[at:end].rstrip())
+    state.blank = (offset + start, offset + end)
+    return start if end - start <= MAX_HELD_BLANK else end
+
+
+def _skip_newlines(state: EngineState) -> None:
+    """Drop the newlines that belong to a marker, up to the first other character."""
+    scanner = state.scanner
+    while state.newlines and scanner.startswith("\n"):
+        _skip(state, scanner.at + 1)
+        state.newlines -= 1
+    if not scanner.is_at_end:
+        state.newlines = 0
+
+
+def _find_blank_end(state: EngineState) -> int:
+    """Find where the white space ends that the unread text begins with."""
+    scanner = state.scanner
+    at, offset = scanner.at, scanner.offset
+    start, seen = (place - offset for place in state.blank)
+    found = _LEADING_BLANK.match(scanner.text, seen if at == start <= seen else at)
+    end = found.end() if found else at
+    state.blank = (offset + at, offset + end)
+    return end

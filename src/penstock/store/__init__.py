@@ -1,21 +1,23 @@
-"""The database: what passed through the gateway, and what its next request needs.
+"""The database: the log of the gateway, and the sessions and responses of its clients.
 
-`store` is what the gateway holds. After it, records wait in a `backlog`; the `writer` is one
-thread that turns them into rows (`writing`, `cleaning`, `packing`), and between batches looks after
-the house (`upkeep`). `readers` are a few threads that ask what `queries` and `overview` know to
-ask. `engine` and `schema` know the two databases, `tables` what is in them, `migrations` how it
-came to be.
+`Store` is the interface of the gateway. Records wait in a queue. The `writer` is one thread
+that turns them into rows (`columns`) and does `maintenance` between batches.
+`read_pool` has a few threads for the `queries`, `conversations` and `search`. `engine` knows the
+two databases, `tables` is the schema, and `migrations` upgrades a database to it.
 
 Agents keep their sessions in the same database, without the gateway: `agent_sessions`.
 """
 
 from penstock.store.agent_sessions import AgentSessionRow, AgentSessions
 from penstock.store.errors import StoreError
-from penstock.store.migrate import upgrade
+from penstock.store.migrations import upgrade
 from penstock.store.records import (
+    MAX_LINE,
     MAX_PAGE,
-    MAX_TEXT,
+    MAX_SEARCHED_TEXT,
+    MAX_WORDS,
     Bucket,
+    ConversationRow,
     Overview,
     OverviewQuery,
     Page,
@@ -36,11 +38,14 @@ from penstock.store.records import (
 from penstock.store.store import Store
 
 __all__ = [
+    "MAX_LINE",
     "MAX_PAGE",
-    "MAX_TEXT",
+    "MAX_SEARCHED_TEXT",
+    "MAX_WORDS",
     "AgentSessionRow",
     "AgentSessions",
     "Bucket",
+    "ConversationRow",
     "Overview",
     "OverviewQuery",
     "Page",

@@ -1,12 +1,12 @@
-"""The sessions of agents: lines of a record, each a row, and a row for each session to list.
+"""The sessions of agents: one row per session, and one row per line of its log.
 
-This floor does not know what a line says. A session's lines are numbered from 0, and the number is
-part of the key: of two who add to one session at once, one is refused. What was committed when the
-answer got lost on the way may be written again, and is found to be there.
+The content of a line is not interpreted. The lines of a session are numbered from 0, and the number
+is part of the key: of two processes that append to a session at once, one fails. Lines that were
+committed without an acknowledgement may be written again: they are found to exist.
 
-Writes wait for the commit, on a thread of their own that holds a connection; reads have another. A
-database that is locked or restarts is waited for, a while. A deleted SQLite file can still be
-written to, to no avail: so a commit counts only if the file is still the one that was opened.
+Writes wait for the commit, on a thread that holds a connection; reads have another thread. A
+database that is locked or restarting is retried for a while. A deleted SQLite file can still be
+written to, without effect, so a commit counts only if the file is still the one that was opened.
 """
 
 from __future__ import annotations
@@ -19,25 +19,33 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, or_, select
 from sqlalchemy.exc import DataError, DBAPIError, NotSupportedError, SQLAlchemyError
 
-from penstock.store.engine import file_of, identify, insert_into, make_engine, read_url, reading
+from penstock.store.columns import Fields, clean_key, clean_text
+from penstock.store.engine import (
+    discard,
+    find_file,
+    identify,
+    insert_into,
+    make_engine,
+    parse_url,
+    read_connection,
+)
 from penstock.store.errors import Describer, StoreError
-from penstock.store.migrate import prepare
-from penstock.store.read_pool import Readers
+from penstock.store.migrations import prepare
+from penstock.store.read_pool import ReadPool
 from penstock.store.records import MAX_PAGE
-from penstock.store.sanitize import Fields, clean_key, clean_text
 from penstock.store.tables import AGENT_ENTRIES, AGENT_SESSIONS, MAX_PATH
 
-SECONDS: Final = 10.0
-"""How long a read may take, and how long a write waits for a database that does not let it."""
+TIMEOUT: Final = 10.0
+"""How many seconds a read may take, and for how long a write is retried."""
 
-PAUSE: Final = 0.05
-"""How many seconds lie between two tries to write."""
+RETRY_SECONDS: Final = 0.05
+"""How many seconds lie between two attempts to write."""
 
 Result = TypeVar("Result")
 
 
 class AgentSessionRow(Struct, frozen=True, kw_only=True):
-    """What is known of a session without reading its lines; *size* is theirs, in bytes."""
+    """The summary of a session; *size* is the size of its lines in bytes."""
 
     id: str
     title: str = ""
@@ -51,50 +59,51 @@ class AgentSessionRow(Struct, frozen=True, kw_only=True):
 
 
 class LinesConflictError(StoreError):
-    """Somebody else has added to the session."""
+    """Another process has appended to the session."""
 
 
 class LinesGoneError(StoreError):
-    """The lines before these are not there any more."""
+    """The session, with the lines before these, no longer exists."""
 
 
 _ROW: Final = Fields(AGENT_SESSIONS.c)
 
 
 class AgentSessions:
-    """The sessions of agents in the database at *url*, which is made or upgraded at first use.
+    """The sessions of agents in the database at *url*, which is created or upgraded on first use.
 
-    A URL that cannot be used is a `UsageError`, a database that cannot be used a `StoreError`.
+    Raises `UsageError` for an invalid URL; the methods raise `StoreError` for a database that
+    cannot be used.
     """
 
     def __init__(self, url: str = "sqlite:///penstock.db") -> None:
-        parsed = read_url(url)
-        self._file = file_of(parsed)
+        parsed = parse_url(url)
+        self._file = find_file(parsed)
         self._describe = Describer(parsed)
         self._writing = make_engine(parsed, writes=True, create=True)
         self._reading = self._writing if self._file is None else make_engine(parsed, writes=False)
-        self._writers = Readers("agent session writer", 1)
-        self._readers = Readers("agent session reader", 1)
+        self._writers = ReadPool("agent session writer", 1)
+        self._readers = ReadPool("agent session reader", 1)
         self._connection: Connection | None = None  # of the writing thread
         self._identity: tuple[int, int] | None = None
         self._is_closed = False
 
     async def append(self, row: AgentSessionRow, first: int, lines: Sequence[bytes]) -> None:
-        """Commit *lines*, numbered from *first* on, and what *row* says of the session by now.
+        """Commit *lines*, which are numbered from *first*, and the summary *row*.
 
-        Raises `LinesConflictError` if others are there by these numbers, and `LinesGoneError` if
-        *first* is not 0 and there is no such session.
+        Raises `LinesConflictError` if there are other lines with these numbers, and
+        `LinesGoneError` if *first* is not 0 and the session does not exist.
         """
         await self._write(lambda connection: _append(connection, row, first, lines))
 
     async def read(self, id: str) -> list[bytes]:  # noqa: A002 - the field's name
-        """Return the lines of a session; none if there is no such session."""
+        """Return the lines of a session; none if it does not exist."""
         return await self._read(lambda connection: _read(connection, id))
 
     async def sessions(
         self, *, cwd: str | None = None, search: str = "", limit: int = MAX_PAGE
     ) -> list[AgentSessionRow]:
-        """List sessions, the one last written to first."""
+        """Return sessions, the one last written to first."""
         return await self._read(lambda connection: _list(connection, cwd, search, limit))
 
     async def delete(self, id: str) -> bool:  # noqa: A002 - the field's name
@@ -102,12 +111,12 @@ class AgentSessions:
         return await self._write(lambda connection: _delete(connection, id))
 
     async def close(self) -> None:
-        """Let go of the database, after what is being written."""
+        """Close the database after the write in progress."""
         if self._is_closed:
             return
         self._is_closed = True
         try:
-            await self._writers.run(self._disconnect, SECONDS)
+            await self._writers.run(self._disconnect, TIMEOUT)
         finally:
             self._writers.close()
             self._readers.close()
@@ -117,39 +126,39 @@ class AgentSessions:
     # --- reading ---
 
     async def _read(self, work: Callable[[Connection], Result]) -> Result:
-        """Read, from a database that the writing thread has found or made."""
-        await self._writers.run(self._find_database, SECONDS)
+        """Return the result of *work*, once the writing thread has found or made the database."""
+        await self._writers.run(self._find_database, TIMEOUT)
 
-        def ask() -> Result:
-            with reading(self._reading, SECONDS) as connection:
+        def query() -> Result:
+            with read_connection(self._reading, TIMEOUT) as connection:
                 return work(connection)
 
         try:
-            return await self._readers.run(ask, SECONDS)
+            return await self._readers.run(query, TIMEOUT)
         except (SQLAlchemyError, OSError) as exc:
-            raise StoreError(f"the sessions cannot be read: {self._describe(exc)}") from exc
+            raise StoreError(f"cannot read the sessions: {self._describe(exc)}") from exc
 
     # --- the writing thread ---
 
     async def _write(self, work: Callable[[Connection], Result]) -> Result:
-        return await self._writers.run(lambda: self._persist(work), SECONDS)
+        return await self._writers.run(lambda: self._persist(work), TIMEOUT)
 
     def _find_database(self) -> None:
         if self._connection is None or self._identity != self._find_identity():
             self._persist(lambda _: None)
 
     def _persist(self, work: Callable[[Connection], Result]) -> Result:
-        """Do *work* in a transaction, again and again while the database does not let it."""
-        deadline = time.monotonic() + SECONDS
+        """Run *work* in a transaction, and retry it while that may help."""
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return self._commit(work)
             except (SQLAlchemyError, OSError) as exc:
                 self._disconnect()
-                if not _may_pass(exc) or time.monotonic() > deadline:
+                if not _may_recover(exc) or time.monotonic() > deadline:
                     problem = self._describe(exc)
-                    raise StoreError(f"the sessions cannot be written: {problem}") from exc
-            time.sleep(PAUSE)
+                    raise StoreError(f"cannot write the sessions: {problem}") from exc
+            time.sleep(RETRY_SECONDS)
 
     def _commit(self, work: Callable[[Connection], Result]) -> Result:
         if self._identity != self._find_identity():
@@ -180,17 +189,11 @@ class AgentSessions:
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            connection.invalidate()
-            connection.close()
-        except SQLAlchemyError:  # it was broken already
-            return
+        discard(connection)
 
 
-def _may_pass(exc: Exception) -> bool:
-    """Return whether trying again may help: a lock, a restart, or a race for a number."""
+def _may_recover(exc: Exception) -> bool:
+    """Return whether a retry may help: after a lock, a restart, or a race for a number."""
     return isinstance(exc, DBAPIError) and not isinstance(exc, DataError | NotSupportedError)
 
 
@@ -214,16 +217,16 @@ def _append(
     insert = insert_into(connection, AGENT_SESSIONS)
     changed = {name: insert.excluded[name] for name in _ROW.names if name != "id"}
     upsert = insert.on_conflict_do_update(index_elements=["id"], set_=changed)
-    connection.execute(upsert, _ROW.of(row))
+    connection.execute(upsert, _ROW.make_row(row))
 
 
 def _count_written(connection: Connection, key: str, first: int, lines: Sequence[bytes]) -> int:
-    """Count how many of *lines* are there already; raise if there are others in their place."""
+    """Return how many of *lines* exist already; raise if others have their numbers."""
     entries = AGENT_ENTRIES.c
-    there = select(entries.data).where(entries.session == key, entries.number >= first)
-    written = [bytes(data) for data in connection.scalars(there.order_by(entries.number))]
+    existing = select(entries.data).where(entries.session == key, entries.number >= first)
+    written = [bytes(data) for data in connection.scalars(existing.order_by(entries.number))]
     if written != list(lines[: len(written)]):
-        raise LinesConflictError("somebody else has added to this session: open it again")
+        raise LinesConflictError("another process has appended to this session: reopen it")
     return len(written)
 
 

@@ -1,10 +1,9 @@
-"""Engines for the two databases: how a URL is read, and what every connection is told first.
+"""SQLAlchemy engines for SQLite and PostgreSQL: parsing URLs and configuring connections.
 
-SQLite keeps a write-ahead log, so that readers and the writer do not wait for each other, and it
-syncs at checkpoints only: a killed process loses nothing that was committed, a power cut may lose
-the last commits. Its file is made readable by its owner alone: it holds what people asked.
-PostgreSQL is told to give up on a dead network by itself. Reads can be limited in time: the
-database ends them.
+SQLite uses a write-ahead log, so that readers and the writer do not wait for each other, and syncs
+only at checkpoints: a killed process loses nothing that was committed, a power failure may lose the
+last commits. Its file is readable only by its owner, since it contains prompts. PostgreSQL
+connections detect a dead network themselves. The database ends reads that exceed their time limit.
 """
 
 from __future__ import annotations
@@ -13,93 +12,107 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DisconnectionError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
 from sqlalchemy.pool import NullPool, QueuePool
 
 from penstock.errors import UsageError
-from penstock.store.tables import know_postgres
+from penstock.store.tables import add_postgres_index
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 LOCK_SECONDS: Final = 1.0
-"""How long a connection waits for SQLite's lock; who wants to wait longer tries again."""
+"""How many seconds a connection waits for SQLite's lock; callers retry to wait longer."""
 
 CONNECT_SECONDS: Final = 5
-"""How long PostgreSQL may take to take a connection."""
+"""The connect timeout of PostgreSQL."""
 
-DEAD_SECONDS: Final = 20
-"""After how many seconds without a sign PostgreSQL's machine counts as gone."""
+SERVER_DEAD_SECONDS: Final = 20
+"""After how many seconds without data the machine of PostgreSQL counts as unreachable."""
 
 CHECK_STEPS: Final = 10_000
-"""How many steps of SQLite's machine lie between two looks at the clock: about a millisecond."""
+"""How many steps of SQLite's virtual machine lie between two time checks: about 1 ms."""
 
-PAGES: Final = 1_024
-"""How many kB of SQLite's file a connection keeps in memory: half of what SQLite would."""
+CACHE_KB: Final = 1_024
+"""The page cache of an SQLite connection in kB: half of SQLite's default."""
 
-MAX_JOURNAL: Final = 64 << 20
-"""To how many bytes SQLite's log is cut back after a checkpoint."""
+MAX_WAL: Final = 64 << 20
+"""To how many bytes SQLite's write-ahead log is truncated after a checkpoint."""
 
 MAX_CONNECTIONS: Final = 5
-"""How many connections a process keeps: one for each reader, and one for PostgreSQL's writer."""
+"""The pool size: one connection per reader thread, and one for the writer of PostgreSQL."""
 
 
+# Errors of SQLAlchemy would otherwise quote the parameters, which are bodies of requests.
 _QUIET: Final[dict[str, Any]] = {"hide_parameters": True}
 
 
-def read_url(url: str) -> URL:
-    """Read *url*; raise `UsageError`, without quoting it, for what the store cannot use."""
+def parse_url(url: str) -> URL:
+    """Parse *url*; raise `UsageError`, without quoting it, if the store cannot use it."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        raise UsageError("the store's URL cannot be read as one") from None
+        raise UsageError(
+            "the store URL is invalid: use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+        ) from None
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "postgresql+psycopg":
         return parsed
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
-        raise UsageError("the store needs a URL that begins with sqlite:/// or postgresql://")
+        raise UsageError("the store URL must begin with sqlite:/// or postgresql://")
     name = parsed.database or ""
     if name in ("", ":memory:") or name.startswith("file:"):
-        raise UsageError("the store needs a file: sqlite:///penstock.db")
+        raise UsageError("the store URL must name a file, such as sqlite:///penstock.db")
     return parsed.set(database=str(Path(name).absolute()))
 
 
-def file_of(url: URL) -> Path | None:
-    """Return the file of an SQLite database, and None for PostgreSQL."""
+def find_file(url: URL) -> Path | None:
+    """Return the file of an SQLite database; None for PostgreSQL."""
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
 def make_engine(url: URL, *, writes: bool, create: bool = False) -> Engine:
-    """Make an engine; one that *writes* takes SQLite's lock when a transaction begins."""
-    path = file_of(url)
+    """Return an engine; one that *writes* starts transactions with SQLite's write lock."""
+    path = find_file(url)
     try:
-        return _postgres(url) if path is None else _sqlite(path, writes=writes, create=create)
+        return (
+            _make_postgres(url)
+            if path is None
+            else _make_sqlite(path, writes=writes, create=create)
+        )
     except (ModuleNotFoundError, NoSuchModuleError):
-        raise UsageError("PostgreSQL needs the extra: pip install 'penstock[postgres]'") from None
+        raise UsageError("PostgreSQL needs an extra: pip install 'penstock[postgres]'") from None
 
 
 def identify(path: Path) -> tuple[int, int]:
-    """Return what tells a file from another of the same name.
+    """Return the identity of a file, which differs from that of a file that replaces it.
 
-    Raise `OSError` if there is not one.
+    Raises `OSError` if it does not exist.
     """
     found = path.stat()
     return found.st_dev, found.st_ino
 
 
 @contextmanager
-def reading(engine: Engine, seconds: float) -> Iterator[Connection]:
-    """Lend a connection whose queries the database itself ends after *seconds*."""
+def read_connection(engine: Engine, seconds: float) -> Iterator[Connection]:
+    """Yield a connection whose queries the database ends after *seconds*."""
     with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
+            # `true` limits it to the transaction: the connection returns to the pool without a
+            # timeout.
             limit = text("SELECT set_config('statement_timeout', :limit, true)")
             connection.execute(limit, {"limit": str(int(seconds * 1000))})
             yield connection
@@ -110,23 +123,33 @@ def reading(engine: Engine, seconds: float) -> Iterator[Connection]:
         yield connection
 
 
+def discard(connection: Connection | None) -> None:
+    """Close *connection*, which may be broken, without returning it to the pool."""
+    if connection is not None:
+        with suppress(SQLAlchemyError):
+            connection.invalidate()
+            connection.close()
+
+
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Return an insert that knows what to do about a row that is there already."""
+    """Return an insert that supports ``ON CONFLICT``."""
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - SQLite does without it
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - only if it is used
 
     return postgresql.insert(table)
 
 
-def _postgres(url: URL) -> Engine:
-    know_postgres()
+def _make_postgres(url: URL) -> Engine:
+    add_postgres_index()
     arguments = {
+        # With the defaults of Linux, a connection to a machine that vanished lasts for two hours if
+        # it is idle (keepalive), and for a quarter of an hour if it is sending (retransmission).
         "connect_timeout": CONNECT_SECONDS,
-        "keepalives_idle": DEAD_SECONDS // 2,
-        "keepalives_interval": DEAD_SECONDS // 4,
+        "keepalives_idle": SERVER_DEAD_SECONDS // 2,
+        "keepalives_interval": SERVER_DEAD_SECONDS // 4,
         "keepalives_count": 2,
-        "tcp_user_timeout": DEAD_SECONDS * 1000,
+        "tcp_user_timeout": SERVER_DEAD_SECONDS * 1000,
         "client_encoding": "utf8",
         "application_name": "penstock",
     }
@@ -138,39 +161,43 @@ def _postgres(url: URL) -> Engine:
         pool_timeout=CONNECT_SECONDS,
         pool_pre_ping=True,
         **_QUIET,
-        # What the URL itself says about them wins.
+        # Options in the URL take precedence.
         connect_args={name: value for name, value in arguments.items() if name not in url.query},
     )
 
 
-def _sqlite(path: Path, *, writes: bool, create: bool) -> Engine:
+def _make_sqlite(path: Path, *, writes: bool, create: bool) -> Engine:
     def connect() -> sqlite3.Connection:
         if create:
+            # Conversations are private: only the owner may read the file.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         return sqlite3.connect(
-            f"{path.as_uri()}?mode=rw",  # never a new file where one was deleted
+            f"{path.as_uri()}?mode=rw",  # Do not create a file in place of a deleted one.
             uri=True,
             timeout=LOCK_SECONDS,
+            # The module would otherwise start transactions itself, and only before a write.
             isolation_level=None,
             check_same_thread=False,
         )
 
-    if writes:  # one connection, held for long
+    if writes:  # a single connection that stays open
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **_QUIET)
         event.listen(engine, "connect", _prepare_file)
-        event.listen(engine, "connect", _keep_few_pages)
+        event.listen(engine, "connect", _limit_cache)
+        # With the lock at once: a transaction that reads first and then writes can fail with
+        # SQLITE_BUSY, whatever its timeout.
         event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN IMMEDIATE"))
         return engine
     pool = {"poolclass": QueuePool, "pool_size": MAX_CONNECTIONS, "max_overflow": 0}
     engine = create_engine("sqlite://", creator=connect, **pool, **_QUIET)
-    event.listen(engine, "connect", _keep_few_pages)
+    event.listen(engine, "connect", _limit_cache)
     event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN"))
     _renew_when_replaced(engine, path)
     return engine
 
 
 def _renew_when_replaced(engine: Engine, path: Path) -> None:
-    """Let no pooled connection be used whose file is no longer the one of that name."""
+    """Discard pooled connections whose file was replaced."""
 
     def note(_: object, record: Any) -> None:
         record.info["identity"] = identify(path)
@@ -183,13 +210,14 @@ def _renew_when_replaced(engine: Engine, path: Path) -> None:
     event.listen(engine, "checkout", compare)
 
 
-def _keep_few_pages(driver: sqlite3.Connection, _: object) -> None:
-    driver.execute(f"PRAGMA cache_size = -{PAGES}")
+def _limit_cache(driver: sqlite3.Connection, _: object) -> None:
+    driver.execute(f"PRAGMA cache_size = -{CACHE_KB}")
 
 
 def _prepare_file(driver: sqlite3.Connection, _: object) -> None:
-    driver.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded by an empty file only
+    driver.execute("PRAGMA auto_vacuum = INCREMENTAL")  # It has an effect only on an empty file.
     if driver.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         driver.execute("PRAGMA journal_mode = WAL")
+    # In WAL mode, NORMAL may lose the last commits when the power fails, but the file stays valid.
     driver.execute("PRAGMA synchronous = NORMAL")
-    driver.execute(f"PRAGMA journal_size_limit = {MAX_JOURNAL}")
+    driver.execute(f"PRAGMA journal_size_limit = {MAX_WAL}")

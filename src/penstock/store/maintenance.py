@@ -1,11 +1,11 @@
-"""What the writer does between batches: say that it lives, mark what was cut off, make room.
+"""Maintenance between batches: heartbeats, interrupted requests, retention.
 
-A worker is a process with a store. It says every `BEAT` seconds that it lives; one that was not
-seen for `DEAD` seconds is dead, and so is one on this machine whose process is gone. Requests that
-a dead worker had started are *interrupted*. A worker that was only slow takes that back by the end
-that it writes.
+A worker is a process with a store. It writes a heartbeat every `HEARTBEAT_SECONDS`; one without a
+heartbeat for `WORKER_DEAD_SECONDS` is dead, and so is one on this machine whose process does not
+exist. Requests that a dead worker had started are *interrupted*. If it was only slow, the end that
+it writes replaces that state.
 
-Retention goes in small steps, each a short transaction, so that batches need not wait for it.
+Retention deletes in small steps, each a short transaction, so that batches need not wait.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, select, text, update
 
+from penstock.store.columns import clean_key, clean_text
 from penstock.store.engine import insert_into
 from penstock.store.records import Retention
-from penstock.store.sanitize import clean_key, clean_text
-from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SESSIONS, WORKERS
+from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SEARCH, SESSIONS, WORKERS
 
-BEAT: Final = 10.0
-"""How often a worker says that it lives, in seconds."""
+HEARTBEAT_SECONDS: Final = 10.0
+"""How many seconds lie between two heartbeats of a worker."""
 
-DEAD: Final = 30.0
-"""After how many silent seconds a worker is dead; how often the living look for dead ones."""
+WORKER_DEAD_SECONDS: Final = 30.0
+"""After how many seconds without a heartbeat a worker is dead; also how often that is checked."""
 
 STEP: Final = 200
-"""How many rows a step of retention deletes: some milliseconds of work."""
+"""How many rows a step of retention deletes: a few milliseconds of work."""
 
 FREE_PAGES: Final = 500
-"""How many free pages of an SQLite file a step gives back to the disk: 2 MB."""
+"""How many free pages of an SQLite file a step returns to the file system: 2 MB."""
 
 RETENTION_LOCK: Final = 0x70656E73746F636C
-"""The number of the lock by which one process at a time does PostgreSQL's retention."""
+"""The advisory lock that lets one process at a time do the retention in PostgreSQL."""
 
 
 class Worker:
-    """The process of this store, as the others know it."""
+    """The process of this store, as other processes see it."""
 
     def __init__(self, name: str) -> None:
         self.id = clean_key(name)
         self._pid = os.getpid()
-        self._host = clean_text(_this_host(), 200)
+        self._host = clean_text(_find_host(), 200)
         self._started = time.time()
 
-    def beat(self, connection: Connection) -> None:
-        """Say that this worker lives."""
+    def write_heartbeat(self, connection: Connection) -> None:
+        """Record that this worker is alive."""
         row = {"id": self.id, "pid": self._pid, "host": self._host, "started": self._started}
         row["seen"] = time.time()
         insert = insert_into(connection, WORKERS)
         seen = {"seen": insert.excluded.seen}
         connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=seen), row)
 
-    def leave(self, connection: Connection) -> None:
-        """Take this worker off the list, and with it whatever it left open."""
+    def unregister(self, connection: Connection) -> None:
+        """Remove this worker, and mark the requests that it left open."""
         connection.execute(delete(WORKERS).where(WORKERS.c.id == self.id))
         mark_interrupted(connection)
 
-    def bury_neighbours(self, connection: Connection) -> None:
-        """Take workers of this machine off the list whose process is gone."""
+    def remove_dead_neighbours(self, connection: Connection) -> None:
+        """Remove the workers of this machine whose process does not exist."""
         here = select(WORKERS.c.id, WORKERS.c.pid).where(
             WORKERS.c.host == self._host, WORKERS.c.id != self.id
         )
@@ -71,28 +71,28 @@ class Worker:
         connection.execute(delete(WORKERS).where(WORKERS.c.id.in_(gone)))
 
     def _is_alive(self, pid: int) -> bool:
-        if pid <= 0:  # to the system these are groups
+        if pid <= 0:  # `os.kill` would take these for process groups.
             return False
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             return False
-        except (OSError, OverflowError):  # somebody else's, or no answer on this system
+        except (OSError, OverflowError):  # of another user, or not supported
             return True
         return True
 
 
 def mark_interrupted(connection: Connection) -> int:
-    """Mark what dead workers had started, and forget them; tell how many requests that were."""
-    is_dead = WORKERS.c.seen < time.time() - DEAD
+    """Remove dead workers and mark the requests they had started; return their number."""
+    is_dead = WORKERS.c.seen < time.time() - WORKER_DEAD_SECONDS
     connection.execute(delete(WORKERS).where(is_dead))
     orphans = REQUESTS.c.worker.not_in(select(WORKERS.c.id))
     change = update(REQUESTS).where(REQUESTS.c.state == "started", orphans)
     return connection.execute(change.values(state="interrupted")).rowcount
 
 
-def make_room(connection: Connection, retention: Retention | None) -> bool:
-    """Do one step of retention; return whether more is to be done."""
+def delete_step(connection: Connection, retention: Retention | None) -> bool:
+    """Do one step of retention; return whether there is more to delete."""
     if connection.dialect.name == "postgresql":
         lock = text("SELECT pg_try_advisory_xact_lock(:lock)")
         if not connection.scalar(lock, {"lock": RETENTION_LOCK}):
@@ -104,10 +104,10 @@ def make_room(connection: Connection, retention: Retention | None) -> bool:
 
 
 def shrink(connection: Connection) -> bool:
-    """Release free pages of an SQLite file if there are many; return whether more are left.
+    """Release free pages of an SQLite file if there are many; return whether any were released.
 
-    The others are filled again soon, and a file that shrinks and grows by turns is slow. To be
-    called outside of any transaction.
+    A few free pages are soon used again, and a file that shrinks and grows is slow. Call this
+    outside of transactions.
     """
     if connection.dialect.name != "sqlite":
         return False
@@ -116,7 +116,7 @@ def shrink(connection: Connection) -> bool:
     (free,) = driver.execute("PRAGMA freelist_count").fetchone()
     if free < max(FREE_PAGES, pages // 4):
         return False
-    # It frees one page for each step of the statement; only a script is stepped to its end.
+    # The statement frees one page per step, and only a script is stepped to its end.
     driver.executescript(f"PRAGMA incremental_vacuum({FREE_PAGES})")
     (left,) = driver.execute("PRAGMA freelist_count").fetchone()
     return bool(left < free)
@@ -162,13 +162,14 @@ def _delete_excess(connection: Connection, retention: Retention) -> int:
 def _delete_requests(connection: Connection, ids: list[str]) -> int:
     if ids:
         connection.execute(delete(BODIES).where(BODIES.c.request.in_(ids)))
+        connection.execute(delete(SEARCH).where(SEARCH.c.request.in_(ids)))
         connection.execute(delete(REQUESTS).where(REQUESTS.c.id.in_(ids)))
     return len(ids)
 
 
-def _this_host() -> str:
-    """Name this machine, or rather the space in which a process id means this process."""
+def _find_host() -> str:
+    """Return the name of this machine and of the namespace of its process ids."""
     name = socket.gethostname()
-    with suppress(OSError):  # Linux: containers that share a name do not share their processes
+    with suppress(OSError):  # On Linux, containers may share a host name.
         name = f"{name}/{Path('/proc/self/ns/pid').stat().st_ino}"
     return name

@@ -1,7 +1,7 @@
-"""What is asked of the database: each function takes a connection and gives structs.
+"""Queries: each function takes a connection and returns records.
 
-Lists go by key, not by offset: a page begins where the one before ended, however deep it lies and
-whatever was written in between.
+Lists are paged by key, not by offset: a page starts where the previous one ended, at the same cost
+for every page, and independent of what was written in between.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.store.compression import unpack
+from penstock.store.columns import clean_key, clean_text, unpack
 from penstock.store.records import (
     MAX_PAGE,
     Bucket,
@@ -47,15 +47,21 @@ from penstock.store.records import (
     SessionRow,
     Totals,
 )
-from penstock.store.sanitize import clean_key, clean_text
+from penstock.store.search import matches
 from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SESSIONS
 
 MAX_MODELS: Final = 50
-"""How many models a sum names: clients may ask for any name they like."""
+"""How many models, formats or errors are listed: clients choose the names of models."""
 
 _ROW: Final = [REQUESTS.c[name] for name in RequestRow.__struct_fields__]
 
-_NO_REPAIRS: Final = "[]"  # as the column has it
+SORTS: Final = (
+    *("duration", "first_token", "input_tokens", "output_tokens"),
+    *("calls", "chunks", "size", "messages"),
+)
+"""The columns by which requests can be sorted, besides their time."""
+
+_NO_REPAIRS: Final = "[]"  # the JSON in the column
 
 _SUMS: Final = (
     "calls",
@@ -69,7 +75,7 @@ _SUMS: Final = (
 def find_session(
     connection: Connection, scope: str | None, name: str, digest: str
 ) -> SessionRow | None:
-    """Find the newest live session by its id, or else by its conversation's hash."""
+    """Return the newest live session with this id, or else with this hash of its conversation."""
     for column, value in ((SESSIONS.c.id, name), (SESSIONS.c.hash, digest)):
         if not value:
             continue
@@ -83,7 +89,7 @@ def find_session(
 
 
 def find_response(connection: Connection, scope: str, name: str) -> ResponseRow | None:
-    """Find a live response by its id."""
+    """Return a live response by its id."""
     found = select(RESPONSES).where(
         RESPONSES.c.scope == clean_key(scope),
         RESPONSES.c.id == clean_key(name),
@@ -94,12 +100,17 @@ def find_response(connection: Connection, scope: str, name: str) -> ResponseRow 
 
 
 def list_requests(connection: Connection, query: RequestQuery) -> Page[RequestRow]:
-    """List requests, newest first."""
-    wanted = select(*_ROW).where(*_request_filters(query))
+    """Return requests, newest first."""
+    wanted = select(*_ROW).where(*_request_filters(connection, query))
     total = _count(connection, wanted) if query.count else None
+    limit = _limit(query.limit)
+    if query.sort:
+        column = _read_sort(query.sort)
+        largest = wanted.where(column.is_not(None)).order_by(column.desc(), REQUESTS.c.id.desc())
+        found = connection.execute(largest.limit(limit)).mappings()
+        return Page(items=[_request(row) for row in found], total=total)
     if query.before:
         wanted = wanted.where(REQUESTS.c.id < clean_key(query.before))
-    limit = _limit(query.limit)
     rows = (
         connection.execute(wanted.order_by(REQUESTS.c.id.desc()).limit(limit + 1)).mappings().all()
     )
@@ -107,22 +118,28 @@ def list_requests(connection: Connection, query: RequestQuery) -> Page[RequestRo
     return Page(items=items, next=items[-1].id if len(rows) > limit else "", total=total)
 
 
+def _read_sort(name: str) -> ColumnElement[Any]:
+    if name not in SORTS:
+        raise UsageError(f"`sort` must be one of {', '.join(SORTS)}, not {name!r}")
+    return REQUESTS.c[name]
+
+
 def list_newer(connection: Connection, after: str, limit: int) -> list[RequestRow]:
-    """List requests newer than the one with the id *after*, oldest first."""
+    """Return requests newer than the one with the id *after*, oldest first."""
     newer = select(*_ROW).where(REQUESTS.c.id > clean_key(after))
     rows = connection.execute(newer.order_by(REQUESTS.c.id).limit(_limit(limit))).mappings()
     return [_request(row) for row in rows]
 
 
 def list_named(connection: Connection, names: Sequence[str]) -> list[RequestRow]:
-    """List the requests with these ids, as many as a page has."""
+    """Return the requests with these ids, at most `MAX_PAGE`."""
     keys = [clean_key(name) for name in names[:MAX_PAGE]]
     rows = connection.execute(select(*_ROW).where(REQUESTS.c.id.in_(keys))).mappings()
     return [_request(row) for row in rows]
 
 
 def find_request(connection: Connection, name: str) -> RequestDetail | None:
-    """Find a request with its bodies."""
+    """Return a request with its bodies."""
     key = clean_key(name)
     columns = (*_ROW, REQUESTS.c.text, REQUESTS.c.notes)
     row = connection.execute(select(*columns).where(REQUESTS.c.id == key)).mappings().first()
@@ -137,7 +154,7 @@ def find_request(connection: Connection, name: str) -> RequestDetail | None:
 
 
 def list_sessions(connection: Connection, query: SessionQuery) -> Page[SessionRow]:
-    """List sessions, the newest made first."""
+    """Return sessions, the newest first."""
     wanted = select(SESSIONS).where(*_session_filters(query))
     total = _count(connection, wanted) if query.count else None
     order = (SESSIONS.c.created, SESSIONS.c.id, SESSIONS.c.scope)
@@ -154,20 +171,20 @@ def list_sessions(connection: Connection, query: SessionQuery) -> Page[SessionRo
 
 def delete_session(connection: Connection, name: str, scope: str | None) -> bool:
     """Delete a session, of one scope or of all; return whether there was one."""
-    gone = delete(SESSIONS).where(SESSIONS.c.id == clean_key(name))
+    statement = delete(SESSIONS).where(SESSIONS.c.id == clean_key(name))
     if scope is not None:
-        gone = gone.where(SESSIONS.c.scope == clean_key(scope))
-    return connection.execute(gone).rowcount > 0
+        statement = statement.where(SESSIONS.c.scope == clean_key(scope))
+    return connection.execute(statement).rowcount > 0
 
 
 def delete_response(connection: Connection, name: str, scope: str) -> bool:
     """Delete a response; return whether there was a live one."""
-    is_it = RESPONSES.c.scope == clean_key(scope), RESPONSES.c.id == clean_key(name)
-    return connection.execute(delete(RESPONSES).where(*is_it, _is_live(RESPONSES))).rowcount > 0
+    keys = RESPONSES.c.scope == clean_key(scope), RESPONSES.c.id == clean_key(name)
+    return connection.execute(delete(RESPONSES).where(*keys, _is_live(RESPONSES))).rowcount > 0
 
 
-def sum_up(connection: Connection, since: float) -> Totals:
-    """Sum up the requests made since *since*."""
+def find_totals(connection: Connection, since: float) -> Totals:
+    """Return the totals of the requests since *since*."""
     sums = [func.coalesce(func.sum(REQUESTS.c[name]), 0).label(name) for name in _SUMS]
     groups = select(REQUESTS.c.state, REQUESTS.c.model, func.count().label("number"), *sums)
     groups = groups.where(REQUESTS.c.created >= since)
@@ -177,7 +194,7 @@ def sum_up(connection: Connection, since: float) -> Totals:
     for row in connection.execute(groups.group_by(REQUESTS.c.state, REQUESTS.c.model)):
         states[row.state] += row.number
         models[row.model] += row.number
-        whole.update({name: int(getattr(row, name)) for name in _SUMS})
+        whole.update({name: int(row._mapping[name]) for name in _SUMS})  # noqa: SLF001 - public
     return Totals(
         requests=states.total(),
         states=dict(states),
@@ -187,43 +204,45 @@ def sum_up(connection: Connection, since: float) -> Totals:
     )
 
 
-# --- pieces of queries and of results ---
+# --- parts of queries and results ---
 
 
-def _request_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
+def _request_filters(connection: Connection, query: RequestQuery) -> list[ColumnElement[bool]]:
     columns = REQUESTS.c
+    given = structs.asdict(query)
     names = ("model", "upstream", "client_api", "state", "finish")
-    filters = [
-        columns[name] == clean_text(getattr(query, name)) for name in names if getattr(query, name)
-    ]
+    filters = [columns[name] == clean_text(given[name]) for name in names if given[name]]
+    keys = ("session", "conversation")
+    filters += [columns[name] == clean_key(given[name]) for name in keys if given[name]]
     if query.scope is not None:
         filters.append(columns.scope == clean_key(query.scope))
-    if query.session:
-        filters.append(columns.session == clean_key(query.session))
     if query.format:
         filters.append(_is_of_format(clean_text(query.format)))
     if query.error:
         filters.append(columns.error_kind == clean_text(query.error))
+    if query.search:
+        filters.append(matches(connection, query.search))
+    return filters + _range_filters(query)
+
+
+def _range_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
+    columns = REQUESTS.c
+    filters: list[ColumnElement[bool]] = []
     if query.repairs is not None:
         filters.append((columns.repairs != _NO_REPAIRS) == query.repairs)
+    if query.unread is not None:
+        filters.append((columns.unread > 0) == query.unread)
     if query.after:
         filters.append(columns.id > clean_key(query.after))
     if query.since is not None:
         filters.append(columns.created >= query.since)
     if query.until is not None:
         filters.append(columns.created < query.until)
-    if query.search:
-        words = clean_text(query.search)
-        places = (columns.text, columns.error_message)
-        filters.append(or_(*(place.icontains(words, autoescape=True) for place in places)))
     return filters
 
 
 def _is_of_format(name: str) -> ColumnElement[bool]:
-    """Return whether answers were read as the format *name*.
-
-    Or had calls that were written in it.
-    """
+    """Return the condition that a response was parsed as, or has calls in, the format *name*."""
     columns = REQUESTS.c
     noted = columns.notes.contains(f'"{name}"', autoescape=True)
     named = columns.notes.contains('"formats":[', autoescape=True)
@@ -232,11 +251,11 @@ def _is_of_format(name: str) -> ColumnElement[bool]:
 
 def _session_filters(query: SessionQuery) -> list[ColumnElement[bool]]:
     columns = SESSIONS.c
-    filters = [
-        columns[name] == clean_text(getattr(query, name))
-        for name in ("upstream", "model")
-        if getattr(query, name)
-    ]
+    filters = []
+    if query.upstream:
+        filters.append(columns.upstream == clean_text(query.upstream))
+    if query.model:
+        filters.append(columns.model == clean_text(query.model))
     if query.scope is not None:
         filters.append(columns.scope == clean_key(query.scope))
     return [*filters, _is_live(SESSIONS)] if query.live else filters
@@ -276,29 +295,29 @@ def _read_cursor(cursor: str) -> tuple[float, str, str]:
         place = base64.urlsafe_b64decode(cursor.encode())
         created, id_, scope = msgspec.json.decode(place, type=tuple[float, str, str])
     except ValueError:
-        raise UsageError("`before` is not the `next` of a page of sessions") from None
+        raise UsageError("`before` must be the `next` of a page of sessions") from None
     return created, clean_key(id_), clean_key(scope)
 
 
-# Requests over time: the database sums them up, and only the sums are read.
-#
-# Percentiles are rows at a place in an order, so the database gives two rows a bucket, however
-# many requests there were. Only the formats of calls are in notes, which no database here can
-# sum up: those of the newest requests are read.
+# --- requests over time ---
+
+# The database aggregates; only the results are read. Percentiles are rows at a rank, so the
+# database returns two rows per bucket, however many requests there are. The formats of calls are in
+# JSON notes, which are not aggregated in SQL: those of the newest requests are read.
 
 
 MAX_BUCKETS: Final = 200
-"""How many buckets there are at most: a plot has no more columns that could be told apart."""
+"""The most buckets: a plot cannot show more columns."""
 
 MAX_NOTED: Final = 2_000
-"""Of how many requests with calls the formats are looked at."""
+"""Of how many requests with calls the formats are counted."""
 
 _FAILED: Final = ("failed", "interrupted")
 _C: Final = REQUESTS.c
 
 
 def overview(connection: Connection, query: OverviewQuery) -> Overview:
-    """Sum up the requests that *query* asks for."""
+    """Return the statistics of the requests that match *query*."""
     number = max(1, min(MAX_BUCKETS, query.buckets))
     width = max(1e-3, (query.until - query.since) / number)
     filters = [_C.created >= query.since, _C.created < query.since + width * number]
@@ -322,15 +341,13 @@ def overview(connection: Connection, query: OverviewQuery) -> Overview:
         formats=dict(sum(formats.values(), Counter[str]()).most_common(MAX_MODELS)),
         errors=_counts(connection, _C.error_kind, [*filters, _C.error_kind != ""]),
         models=_counts(connection, _C.model, filters),
+        failures=_counts(connection, _C.model, [*filters, _C.state.in_(_FAILED)]),
         states=_counts(connection, _C.state, filters),
     )
 
 
 def _place(connection: Connection, since: float, width: float) -> ColumnElement[Any]:
-    """Return the number of a row's bucket.
-
-    SQLite cuts a number to be whole, PostgreSQL rounds it.
-    """
+    """Return the number of a row's bucket: SQLite's cast truncates, PostgreSQL's rounds."""
     number = (_C.created - since) / width
     if connection.dialect.name == "postgresql":
         number = func.floor(number)
@@ -340,13 +357,20 @@ def _place(connection: Connection, since: float, width: float) -> ColumnElement[
 def _buckets(
     connection: Connection, place: ColumnElement[Any], filters: Sequence[ColumnElement[bool]]
 ) -> dict[int, Bucket]:
-    """Sum up each bucket that has any requests; when it begins is said by whoever asks."""
+    """Return the buckets that have requests; the caller sets their times."""
+    is_counted = _C.output_tokens > 0
+    generated = _C.duration - func.coalesce(_C.first_token, 0.0)
     sums = select(
         place.label("place"),
         func.count().label("streams"),
         func.count().filter(_C.state.in_(_FAILED)).label("failed"),
         func.sum(_C.calls).label("calls"),
-        func.count().filter(_C.repairs != "[]").label("repaired"),
+        func.count().filter(_C.repairs != _NO_REPAIRS).label("repaired"),
+        func.sum(_C.incomplete).label("incomplete"),
+        func.sum(_C.unread).label("unread"),
+        func.sum(_C.input_tokens).label("input_tokens"),
+        func.sum(_C.output_tokens).label("output_tokens"),
+        func.sum(generated).filter(is_counted).label("seconds"),
     )
     rows = connection.execute(sums.where(*filters).group_by(place)).all()
     ttft = _percentiles(connection, _C.first_token, place, filters)
@@ -360,6 +384,11 @@ def _buckets(
             failed=int(row.failed),
             calls=int(row.calls or 0),
             repaired=int(row.repaired),
+            incomplete=int(row.incomplete or 0),
+            unread=int(row.unread or 0),
+            input_tokens=int(row.input_tokens or 0),
+            output_tokens=int(row.output_tokens or 0),
+            seconds=float(row.seconds or 0.0),
             ttft=ttft.get(int(row.place)),
             duration=durations.get(int(row.place)),
             errors=errors.get(int(row.place), {}),
@@ -405,7 +434,7 @@ def _counts(
 def _errors(
     connection: Connection, place: ColumnElement[Any], filters: Sequence[ColumnElement[bool]]
 ) -> dict[int, dict[str, int]]:
-    """Count failures by their kind, for each bucket that has any."""
+    """Return the number of failures by kind, for each bucket that has any."""
     kinds = select(place.label("place"), _C.error_kind, func.count())
     kinds = kinds.where(*filters, _C.error_kind != "").group_by(place, _C.error_kind)
     found: dict[int, dict[str, int]] = {}
@@ -417,7 +446,7 @@ def _errors(
 def _formats(
     connection: Connection, place: ColumnElement[Any], filters: Sequence[ColumnElement[bool]]
 ) -> dict[int, Counter[str]]:
-    """Count calls by the format they were written in; of several in one answer, one each."""
+    """Return the number of calls by format; with several formats in a response, one for each."""
     newest = select(place.label("place"), _C.calls, _C.notes).where(*filters, _C.calls > 0)
     found: dict[int, Counter[str]] = {}
     for at, calls, notes in connection.execute(newest.order_by(_C.id.desc()).limit(MAX_NOTED)):

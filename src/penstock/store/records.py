@@ -1,8 +1,8 @@
-"""What is stored, and what is read back: plain structs without any database in them.
+"""The records that are written and read: plain structs that do not depend on the database.
 
-Times are seconds since 1970, spans are seconds. Ids are the caller's, and those of requests sort by
-time as text, so that the order of ids is the order of a list. A record is handed over, not copied:
-who made it does not change it afterwards.
+Times are seconds since 1970, durations are seconds. Ids are chosen by the caller; those of requests
+sort by time, so that the order of ids is the order of lists. Records are passed without a copy: do
+not change one after it was passed.
 """
 
 from __future__ import annotations
@@ -12,21 +12,32 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from msgspec import Struct, field
 
 State = Literal["started", "done", "failed", "aborted", "interrupted"]
-"""How far a request has come; *interrupted* ones lost the process that served them."""
+"""The state of a request; *interrupted* means that its process died."""
 
-MAX_TEXT: Final = 20_000
-"""How many characters of an answer can be searched; the whole answer is in its response."""
+MAX_SEARCHED_TEXT: Final = 20_000
+"""How many characters of a response a row has; its body has the whole text."""
+
+MAX_LINE: Final = 300
+"""How many characters of a prompt or a summary a row has: more than a line of a list."""
+
+MAX_WORDS: Final = 16_000
+"""How many characters of a request can be searched: to index them takes about a millisecond."""
 
 MAX_PAGE: Final = 1_000
 """How many rows a page may have."""
 
 Row = TypeVar("Row")
 
-# --- what is written ---------------------------------------------------------
+# --- records that are written ---
 
 
 class RequestStarted(Struct, frozen=True, kw_only=True):
-    """A request as it came in; `worker` is empty for the store's own process."""
+    """A request at its start; an empty `worker` is the process of the store.
+
+    `messages_hash` is that of the conversation as the request has it, and `prefix_hash` that of the
+    conversation before the last response in it. A request belongs to the conversation of the newest
+    one whose `messages_hash` is its `prefix_hash`, or else starts one.
+    """
 
     id: str
     created: float
@@ -41,12 +52,20 @@ class RequestStarted(Struct, frozen=True, kw_only=True):
     format: str = ""
     mode: str = ""
     stream: bool = False
+    messages_hash: str = ""
+    prefix_hash: str = ""
+    messages: int = 0
+    prompt: str = ""  # the beginning of the last user message
     request: bytes = b""  # JSON, as the client sent it
     worker: str = ""
 
 
 class RequestEnded(Struct, frozen=True, kw_only=True):
-    """How a request ended, and all that passed; `raw` and `events` are blocks of zlib."""
+    """A request at its end; `raw` and `events` are zlib blocks.
+
+    `calls` counts all calls, `incomplete` those that clients do not run, and `unread` the texts
+    that look like a call and are not one.
+    """
 
     id: str
     state: Literal["done", "failed", "aborted"]
@@ -65,8 +84,14 @@ class RequestEnded(Struct, frozen=True, kw_only=True):
     chunks: int = 0
     calls: int = 0
     repairs: list[str] = field(default_factory=list)
-    text: str = ""  # for search; cut at MAX_TEXT
-    session: str = ""  # empty: the one that it started with
+    incomplete: int = 0
+    unread: int = 0
+    unread_reason: str = ""  # of the first one
+    summary: str = ""  # the beginning of the response, or the tools that it calls
+    found: str = ""  # the formats of the calls
+    text: str = ""  # truncated to MAX_SEARCHED_TEXT
+    search: str = ""  # what the request is found by; truncated to MAX_WORDS
+    session: str = ""  # empty: that of the start
     upstream_request: bytes = b""
     raw: list[bytes] = field(default_factory=list)
     timeline: bytes = b""
@@ -76,7 +101,7 @@ class RequestEnded(Struct, frozen=True, kw_only=True):
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """A conversation that an upstream keeps, as its next request needs it; `expires` 0 is never."""
+    """A conversation that an upstream stores; an `expires` of 0 means never."""
 
     id: str
     scope: str
@@ -93,7 +118,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
 
 class ResponseRow(Struct, frozen=True, kw_only=True):
-    """An answer that a later request may refer to by its id; `expires` 0 is never."""
+    """A response that later requests may refer to; an `expires` of 0 means never."""
 
     id: str
     scope: str
@@ -105,21 +130,21 @@ class ResponseRow(Struct, frozen=True, kw_only=True):
 
 
 class Retention(Struct, frozen=True):
-    """How long requests are kept, and how much room they may take; None is without end.
+    """How many days requests are kept, and how many bytes they may take; None means no limit.
 
-    `size` counts what the rows and bodies of requests hold, not the free room within a file.
-    Sessions and responses have their own end: `expires`.
+    `size` counts the content of rows and bodies, not the free pages of a file. Sessions and
+    responses have their own `expires`.
     """
 
     days: float | None = 30.0
     size: int | None = 2 << 30
 
 
-# --- what is read ------------------------------------------------------------
+# --- records that are read ---
 
 
 class RequestRow(Struct, frozen=True, kw_only=True):
-    """One line of the log: a request without its bodies."""
+    """A request without its bodies."""
 
     id: str
     created: float
@@ -152,10 +177,18 @@ class RequestRow(Struct, frozen=True, kw_only=True):
     calls: int
     repairs: list[str]
     size: int
+    conversation: str
+    messages: int
+    prompt: str
+    summary: str
+    found: str
+    incomplete: int
+    unread: int
+    unread_reason: str
 
 
 class RequestDetail(Struct, frozen=True, kw_only=True):
-    """A request with all that was stored of it; `raw` and `events` are unpacked."""
+    """A request with its bodies; `raw` and `events` are decompressed."""
 
     row: RequestRow
     text: str
@@ -169,11 +202,14 @@ class RequestDetail(Struct, frozen=True, kw_only=True):
 
 
 class RequestQuery(Struct, frozen=True, kw_only=True):
-    """Which requests, newest first; what is None or empty does not count.
+    """Filters of requests, newest first; those that are None or empty do not apply.
 
-    `search` is looked for in answers and error messages, without regard to case. `format` is the
-    one that answers are read as, or that a call of the answer was written in; `error` is the kind
-    of an error. `before` is the `next` of the page before, and `after` an id: newer are wanted.
+    `search` are words or beginnings of words, all of which occur in the model's name, the tools,
+    the prompt, the reasoning, the response, the arguments of its calls, or the error; words in
+    quotes occur in this order. `format` is the format that responses were parsed as, or that a call
+    was written in; `error` is the kind of an error. `unread` is whether a text looks like a call
+    and is not one. `before` is the `next` of the previous page, and `after` an id: newer requests
+    are wanted. `sort` is a column by which the largest are returned, in one page.
     """
 
     scope: str | None = None
@@ -186,17 +222,42 @@ class RequestQuery(Struct, frozen=True, kw_only=True):
     finish: str = ""
     error: str = ""
     repairs: bool | None = None  # whether calls were repaired
+    unread: bool | None = None
+    conversation: str = ""
     since: float | None = None
     until: float | None = None
     search: str = ""
     before: str = ""
     after: str = ""
+    sort: str = ""
     limit: int = 50
-    count: bool = False  # whether `total` is wanted, which reads every row that fits
+    count: bool = False  # whether to return `total`, which reads every matching row
+
+
+class ConversationRow(Struct, frozen=True, kw_only=True):
+    """The totals of the requests of one conversation; `prompt` is that of the first."""
+
+    id: str
+    requests: int
+    created: float
+    updated: float
+    model: str
+    client_api: str
+    prompt: str
+    summary: str  # of the newest
+    calls: int
+    incomplete: int
+    repaired: int
+    unread: int
+    failed: int
+    running: int
+    input_tokens: int
+    output_tokens: int
+    duration: float
 
 
 class SessionQuery(Struct, frozen=True, kw_only=True):
-    """Which sessions, the newest made first; `live` leaves out the expired ones."""
+    """Filters of sessions, the newest first; `live` excludes expired ones."""
 
     scope: str | None = None
     upstream: str = ""
@@ -208,7 +269,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
 
 
 class Page(Struct, Generic[Row], frozen=True, kw_only=True):
-    """Some rows of a list; `next` asks for those after them, and is empty at the end."""
+    """A page of a list; `next` is the cursor of the next page, empty at the end."""
 
     items: list[Row]
     next: str = ""
@@ -216,7 +277,7 @@ class Page(Struct, Generic[Row], frozen=True, kw_only=True):
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """Requests since a moment, in sum; `size` is what all of the log takes."""
+    """Totals of the requests since a time; `size` is that of the whole log."""
 
     requests: int
     states: dict[str, int]
@@ -230,23 +291,29 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 
 class Percentiles(Struct, frozen=True):
-    """The middle of some spans, and what only one in twenty is longer than."""
+    """The median and the 95th percentile."""
 
     p50: float
     p95: float
 
 
 class Bucket(Struct, frozen=True, kw_only=True):
-    """The requests of one stretch of time that begins at *t*; `ttft` is the time to first token.
+    """The requests of one period from *t*; `ttft` is the time to the first token.
 
-    `formats` counts calls by the format they were written in, among the newest requests.
+    `formats` counts the calls of the newest requests by format. `output_tokens` were generated in
+    `seconds`, of the responses whose tokens are known, from the first token to the last.
     """
 
     t: float
     streams: int = 0
     failed: int = 0
     calls: int = 0
+    incomplete: int = 0
     repaired: int = 0
+    unread: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
     ttft: Percentiles | None = None
     duration: Percentiles | None = None
     formats: dict[str, int] = field(default_factory=dict)
@@ -254,9 +321,9 @@ class Bucket(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """The requests from `since` to `until`, in buckets of `width` seconds, and in sum.
+    """The requests from `since` to `until`, in buckets of `width` seconds and in total.
 
-    `formats` counts calls by the format they were written in, among the newest requests.
+    `formats` counts the calls of the newest requests by format.
     """
 
     since: float
@@ -266,11 +333,12 @@ class Overview(Struct, frozen=True, kw_only=True):
     formats: dict[str, int]
     errors: dict[str, int]
     models: dict[str, int]
+    failures: dict[str, int]  # by model
     states: dict[str, int]
 
 
 class OverviewQuery(Struct, frozen=True, kw_only=True):
-    """Which requests are summed up, and into how many buckets."""
+    """The requests to aggregate, and the number of buckets."""
 
     scope: str | None = None
     since: float
@@ -279,10 +347,10 @@ class OverviewQuery(Struct, frozen=True, kw_only=True):
 
 
 class StoreHealth(Struct, frozen=True, kw_only=True):
-    """How the writer is doing; counts are of records since it was made.
+    """The state of the writer; counts are records since it was created.
 
-    `is_up` tells whether the last thing that the writer did with the database succeeded.
-    `last_error` names no URL and no password, and stays after a recovery.
+    `is_up` is whether its last operation succeeded. `last_error` contains no URL and no password,
+    and is kept after a recovery.
     """
 
     is_up: bool

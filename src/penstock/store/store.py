@@ -1,8 +1,8 @@
-"""`Store`: what the gateway holds of the database.
+"""`Store`: the interface of the gateway to its database.
 
-Three ways in, and they never meet: records are queued and written by one thread (`writer`); what a
-next request needs is queued too, and waited for a moment (`save`); reads have threads of their own,
-and lookups for a request that is being served do not stand after somebody's search.
+Records are queued and written by one thread (`writer`). What the next request needs is queued too,
+and the caller waits for it briefly (`save`). Reads have their own threads, and lookups for requests
+in progress have threads apart from lists and searches.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from math import inf
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from penstock.store import queries
-from penstock.store.engine import file_of, make_engine, read_url, reading
+from penstock.store import conversations, queries
+from penstock.store.engine import find_file, make_engine, parse_url, read_connection
 from penstock.store.errors import Describer, StoreError
 from penstock.store.maintenance import Worker
 from penstock.store.queries import overview
-from penstock.store.read_pool import Readers
+from penstock.store.read_pool import ReadPool
 from penstock.store.records import (
+    ConversationRow,
     Overview,
     OverviewQuery,
     Page,
@@ -40,14 +41,13 @@ from penstock.store.records import (
     StoreHealth,
     Totals,
 )
-from penstock.store.write_queue import OVERHEAD, Backlog, QueuedWrite, Record
-from penstock.store.writer import StoreWriter
+from penstock.store.writer import OVERHEAD, QueuedWrite, Record, StoreWriter, WriteQueue
 
 LOOKUP_SECONDS: Final = 1.0
-"""How long a request that is being served waits for its session."""
+"""How many seconds a lookup for a request in progress may take."""
 
-LIST_SECONDS: Final = 10.0
-"""How long a list or a search may take."""
+SEARCH_SECONDS: Final = 10.0
+"""How many seconds a list or a search may take."""
 
 THREADS: Final = 2
 """How many lookups run at once, and how many lists."""
@@ -56,15 +56,23 @@ _DAY: Final = 24 * 3600.0
 
 Result = TypeVar("Result")
 
+_NO_CONTENT: Final[dict[str, Any]] = {
+    **dict.fromkeys(("text", "summary", "unread_reason"), ""),
+    **dict.fromkeys(("upstream_request", "timeline", "response"), b""),
+    "raw": [],
+    "events": [],
+}
+"""The fields of a request that hold its content, empty."""
+
 
 class Store:
     """The gateway's log and sessions in the database at *url*.
 
-    `queue` records of `queue_bytes` may wait for the writer; what does not fit is dropped and
-    counted. Without *bodies*, neither requests nor answers are stored, only what is known about
-    them. Without *create*, a database is used but never made or upgraded. `worker` names this
-    process in the records; it must be its own. A URL that cannot be used is a `UsageError`; a
-    database that cannot be used is not: the store waits for it.
+    Up to *queue* records with *queue_bytes* wait for the writer; further ones are dropped and
+    counted. Without *bodies*, requests and responses are stored without their content. Without
+    *create*, a database is neither created nor upgraded. *worker* identifies this process and must
+    be unique. Raises `UsageError` for an invalid URL, and nothing for a database that cannot be
+    used: the store waits for it.
     """
 
     def __init__(
@@ -78,57 +86,58 @@ class Store:
         create: bool = True,
         worker: str = "",
     ) -> None:
-        parsed = read_url(url)
-        file = file_of(parsed)
+        parsed = parse_url(url)
+        file = find_file(parsed)
         self.worker = worker or uuid.uuid4().hex
         self._bodies = bodies
         days = None if retention is None else retention.days
         self.keep_seconds = inf if days is None else days * _DAY
-        """How long a record is kept."""
+        """How many seconds a record is kept."""
         self._describe = Describer(parsed)
         self._writing = make_engine(parsed, writes=True, create=create)
         self._reading = self._writing if file is None else make_engine(parsed, writes=False)
-        self._backlog = Backlog(queue, queue_bytes)
+        self._queue = WriteQueue(queue, queue_bytes)
         self._writer = StoreWriter(
             self._writing,
-            self._backlog,
+            self._queue,
             Worker(self.worker),
             describe=self._describe,
             file=file,
             retention=retention,
             create=create,
         )
-        self._lookups = Readers("store lookup", THREADS)
-        self._lists = Readers("store list", THREADS)
+        # Two pools: a request waits for the lookup of its session, and no search may delay that.
+        self._lookups = ReadPool("store lookup", THREADS)
+        self._lists = ReadPool("store list", THREADS)
         self._is_started = False
 
     def start(self) -> None:
-        """Begin to write; whatever state the database is in."""
+        """Start the writer, whatever the state of the database."""
         if not self._is_started:
             self._is_started = True
             self._writer.start()
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - it does not cancel
-        """Write what is queued, for *timeout* seconds at most, and end."""
+        """Write the queued records, for at most *timeout* seconds, and close the database."""
         self._lookups.close()
         self._lists.close()
         self._writer.close(timeout)
         if self._is_started:
-            # A little longer than the writer takes, which may be amid a transaction.
+            # A little longer than the writer, which may be within a transaction.
             await asyncio.to_thread(self._writer.ended.wait, timeout + 0.5)
         self._writing.dispose()
         self._reading.dispose()
 
     @property
     def health(self) -> StoreHealth:
-        """How the writer is doing."""
-        backlog, writer = self._backlog, self._writer
+        """The state of the writer."""
+        queued, writer = self._queue, self._writer
         return StoreHealth(
             is_up=writer.is_up,
-            queued=backlog.rows,
-            queued_bytes=backlog.size,
+            queued=queued.rows,
+            queued_bytes=queued.size,
             written=writer.written,
-            dropped=backlog.refused + writer.spoiled,
+            dropped=queued.rejected + writer.dropped,
             last_error=writer.last_error,
             last_commit=writer.last_commit,
         )
@@ -138,32 +147,31 @@ class Store:
     def begin(self, record: RequestStarted) -> None:
         """Queue the start of a request; never waits, never raises."""
         if not self._bodies:
-            record = replace(record, request=b"")
+            record = replace(record, request=b"", prompt="")
         self._push(record)
 
     def end(self, record: RequestEnded) -> None:
         """Queue the end of a request; never waits, never raises."""
         if not self._bodies:
-            record = replace(
-                record, text="", upstream_request=b"", raw=[], timeline=b"", events=[], response=b""
-            )
+            record = replace(record, search=record.error_message, **_NO_CONTENT)
         self._push(record)
 
     def _push(self, record: Record) -> None:
         try:
-            size = _size_of(record)
-        except TypeError:  # no bytes where there should be
-            self._backlog.refuse(1)
+            size = _measure(record)
+        except TypeError:  # A body is not bytes.
+            self._queue.reject(1)
         else:
-            self._backlog.push(QueuedWrite((record,), size))
+            self._queue.push(QueuedWrite((record,), size))
 
     async def save(self, *records: SessionRow | ResponseRow, within: float = 0.05) -> bool:
         """Queue *records* and wait until they are committed, all or none; return whether they are.
 
-        After *within* seconds they are still queued, but nobody waits. Dropped ones are False too.
+        After *within* seconds this returns False and they stay queued. It also returns False if
+        they are dropped.
         """
         done: Future[bool] = Future()
-        if not self._backlog.push(QueuedWrite(records, sum(map(_size_of, records)), done)):
+        if not self._queue.push(QueuedWrite(records, sum(map(_measure, records)), done)):
             return False
         waiting = asyncio.wrap_future(done)
         await asyncio.wait([waiting], timeout=within)
@@ -178,15 +186,17 @@ class Store:
         return await self._delete(lambda connection: queries.delete_response(connection, id, scope))
 
     async def _delete(self, work: Callable[[Connection], bool]) -> bool:
-        """Delete after what is queued: it would come back if it were written later."""
+        """Run *work* once the queued records are written: one of them could recreate the row."""
 
         def delete(connection: Connection) -> bool:
-            is_gone = work(connection)
+            was_found = work(connection)
             connection.commit()
-            return is_gone
+            return was_found
 
-        if self._backlog.rows and not await self.save(within=LIST_SECONDS):
-            raise StoreError("the database has not taken what is to be deleted")
+        if self._queue.rows and not await self.save(within=SEARCH_SECONDS):
+            raise StoreError(
+                "the database has not written the queued records, so nothing was deleted"
+            )
         return await self._list(delete)
 
     # --- reading ---
@@ -198,74 +208,89 @@ class Store:
         id: str = "",  # noqa: A002 - the field's name
         hash: str = "",  # noqa: A002 - the field's name
     ) -> SessionRow | None:
-        """Find the newest live session by its id, or else by its conversation's hash.
+        """Return the newest live session with this *id*, or else with this *hash*.
 
-        It is of any scope if *scope* is None.
+        A *scope* of None is any.
         """
         return await self._look_up(
             lambda connection: queries.find_session(connection, scope, id, hash)
         )
 
     async def response(self, id: str, *, scope: str) -> ResponseRow | None:  # noqa: A002
-        """Find a live response of *scope*."""
+        """Return a live response of *scope*."""
         return await self._look_up(lambda connection: queries.find_response(connection, scope, id))
 
     async def requests(self, query: RequestQuery) -> Page[RequestRow]:
-        """List requests, newest first."""
+        """Return requests, newest first."""
         return await self._list(lambda connection: queries.list_requests(connection, query))
 
     async def request(self, id: str) -> RequestDetail | None:  # noqa: A002
-        """Find a request with its bodies."""
+        """Return a request with its bodies."""
         return await self._list(lambda connection: queries.find_request(connection, id))
 
     async def sessions(self, query: SessionQuery) -> Page[SessionRow]:
-        """List sessions, the newest made first."""
+        """Return sessions, the newest first."""
         return await self._list(lambda connection: queries.list_sessions(connection, query))
 
     async def follow(self, after: str, limit: int) -> list[RequestRow]:
-        """List requests newer than the one with the id *after*, oldest first."""
+        """Return requests newer than the one with the id *after*, oldest first."""
         return await self._list(lambda connection: queries.list_newer(connection, after, limit))
 
     async def named(self, ids: Sequence[str]) -> list[RequestRow]:
-        """List the requests with these *ids*, in any order."""
+        """Return the requests with these *ids*, in any order."""
         return await self._list(lambda connection: queries.list_named(connection, ids))
 
     async def overview(self, query: OverviewQuery) -> Overview:
-        """Sum up requests over time."""
+        """Return statistics of requests over time."""
         return await self._list(lambda connection: overview(connection, query))
 
+    async def conversations(
+        self, scope: str | None, before: str, limit: int
+    ) -> Page[ConversationRow]:
+        """Return conversations of several requests, the one with the newest request first."""
+        return await self._list(
+            lambda connection: conversations.list_conversations(connection, scope, before, limit)
+        )
+
+    async def first_time(self, scope: str | None, since: float) -> float | None:
+        """Return when the first request after *since* arrived; None if there is none."""
+        return await self._list(
+            lambda connection: conversations.find_first_time(connection, scope, since)
+        )
+
     async def totals(self, since: float) -> Totals:
-        """Sum up the requests made since *since*."""
-        return await self._list(lambda connection: queries.sum_up(connection, since))
+        """Return the totals of the requests since *since*."""
+        return await self._list(lambda connection: queries.find_totals(connection, since))
 
     async def _look_up(self, work: Callable[[Connection], Result]) -> Result:
-        return await self._ask(self._lookups, work, LOOKUP_SECONDS)
+        return await self._query(self._lookups, work, LOOKUP_SECONDS)
 
     async def _list(self, work: Callable[[Connection], Result]) -> Result:
-        return await self._ask(self._lists, work, LIST_SECONDS)
+        return await self._query(self._lists, work, SEARCH_SECONDS)
 
-    async def _ask(
-        self, readers: Readers, work: Callable[[Connection], Result], seconds: float
+    async def _query(
+        self, pool: ReadPool, work: Callable[[Connection], Result], seconds: float
     ) -> Result:
-        def ask() -> Result:
-            with reading(self._reading, seconds) as connection:
+        def query() -> Result:
+            with read_connection(self._reading, seconds) as connection:
                 return work(connection)
 
         try:
-            return await readers.run(ask, seconds)
+            return await pool.run(query, seconds)
         except (SQLAlchemyError, OSError) as exc:
             problem = self._describe(exc)
-            raise StoreError(f"the database cannot be read: {problem}") from exc
+            raise StoreError(f"cannot read the database: {problem}") from exc
 
 
-def _size_of(record: Record) -> int:
-    """Return what *record* takes in memory, in bytes, roughly."""
+def _measure(record: Record) -> int:
+    """Return about how many bytes *record* takes in memory."""
     match record:
         case RequestStarted():
             size = len(record.request)
         case RequestEnded():
-            size = len(record.text) + len(record.upstream_request) + len(record.response)
-            size += len(record.timeline) + sum(map(len, record.raw)) + sum(map(len, record.events))
+            size = len(record.text) + len(record.search) + len(record.upstream_request)
+            size += len(record.response) + len(record.timeline)
+            size += sum(map(len, record.raw)) + sum(map(len, record.events))
         case ResponseRow():
             size = len(record.data)
         case SessionRow():

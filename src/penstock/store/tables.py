@@ -1,8 +1,8 @@
-"""The tables, as today's code reads and writes them; `migrations` makes them, step by step.
+"""The tables of the current schema; `migrations` has the steps to it.
 
-Lists stay quick because a request's bodies are rows of another table, one for each kind, and its
-searchable text is the last column. Every length is a limit that `cleaning` cuts to. Keys compare
-byte by byte in both databases, whatever the locale of a PostgreSQL: paging counts on it.
+Lists stay fast because the bodies of a request are rows of another table, one per kind, and so are
+the words that it is found by. `columns` truncates values to the lengths of the columns. Keys
+compare byte by byte in both databases, whatever the locale of PostgreSQL: paging depends on it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Column,
     Double,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     String,
@@ -24,21 +25,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from penstock.store.records import MAX_TEXT
+from penstock.store.records import MAX_LINE, MAX_SEARCHED_TEXT
 
 MAX_KEY: Final = 128
-"""How many characters a key may have; a longer one is stored by its hash."""
+"""The longest key in characters; the end of a longer one is replaced by a hash."""
 
 MAX_PATH: Final = 1_000
 """How many characters of a path are stored."""
 
 KEY: Final = {"key": True}
-"""Marks a column that is looked up by: too long a value is hashed, not cut."""
+"""Marks the columns of keys, whose values are hashed if they are too long."""
 
 METADATA: Final = MetaData()
 
 
 def _key_type() -> TypeEngine[str]:
+    # Pages are cut by the order of ids. SQLite sorts them by their bytes; PostgreSQL sorts by the
+    # language of the database unless the collation is C.
     return String(MAX_KEY).with_variant(String(MAX_KEY, collation="C"), "postgresql")
 
 
@@ -111,20 +114,32 @@ REQUESTS: Final = Table(
     _count("size"),
     _json("repairs", "[]"),
     _json("notes", "{}"),
-    _string("text", MAX_TEXT),
+    _string("text", MAX_SEARCHED_TEXT),
+    _key("conversation"),
+    _key("messages_hash"),
+    _count("messages"),
+    _string("prompt", MAX_LINE),
+    _string("summary", MAX_LINE),
+    _string("found"),
+    _count("incomplete"),
+    _count("unread"),
+    _string("unread_reason", MAX_LINE),
 )
 Index("requests_created", REQUESTS.c.created)
 Index("requests_session", REQUESTS.c.session, REQUESTS.c.id)
-Index("requests_size", REQUESTS.c.size)  # so that a sum over all reads no row
+Index("requests_conversation", REQUESTS.c.conversation, REQUESTS.c.id)
+Index("requests_messages_hash", REQUESTS.c.messages_hash, REQUESTS.c.id)
+Index("requests_size", REQUESTS.c.size)  # A sum over all requests reads only this index.
+# Partial: it has only requests in progress, which are looked up when their worker has died.
 _STARTED: Final = Index(
     "requests_started", REQUESTS.c.worker, sqlite_where=REQUESTS.c.state == "started"
 )
 
 
-def know_postgres() -> None:
-    """Say what the tables are in PostgreSQL alone.
+def add_postgres_index() -> None:
+    """Add the condition of a partial index for PostgreSQL.
 
-    Said from the start, it would load all of its dialect: 2 MB that SQLite does without.
+    At import time this would load the PostgreSQL dialect, which takes 2 MB.
     """
     _STARTED.dialect_kwargs["postgresql_where"] = REQUESTS.c.state == "started"
 
@@ -137,6 +152,16 @@ BODIES: Final = Table(
     _string("coding", 20),
     Column("data", LargeBinary, nullable=False),
 )
+
+SEARCH: Final = Table(
+    "request_search",
+    METADATA,
+    # SQLite assigns numbers only to a primary key of the type INTEGER.
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("request", _key_type(), nullable=False, unique=True, info=KEY),
+    Column("words", Text, nullable=False),
+)
+"""The words of each request that ended; `search` has the indexes."""
 
 SESSIONS: Final = Table(
     "sessions",

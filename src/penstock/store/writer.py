@@ -1,12 +1,12 @@
-"""The one thread that writes: it connects, takes what is queued, commits it, and never gives up.
+"""`StoreWriter`, the thread that writes records and retries until it is closed, and its queue.
 
-Whatever the database does (absent, locked, full, stopped, deleted under our feet), the thread
-closes its connection, waits a little longer each time, connects again and writes the same batch
-again. What was committed is acknowledged, and only that. A batch that one record spoils is written
-entry by entry, and the spoiled ones are dropped and counted.
+Whatever happens to the database (missing, locked, full, stopped, deleted while in use), the thread
+closes its connection, waits a little longer each time, connects again and repeats the batch. Only
+committed records are acknowledged. If a record makes a batch fail, the batch is written entry by
+entry, and the entries that fail are dropped and counted.
 
-A deleted SQLite file can still be written to, to no avail. So a commit counts only if the file is
-still the one that was opened.
+A deleted SQLite file can still be written to, without effect. So a commit counts only if the file
+is still the one that was opened.
 """
 
 from __future__ import annotations
@@ -14,27 +14,184 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Table, func
+from msgspec import Struct
+from sqlalchemy import Connection, Engine, Table, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from penstock.store.compression import bodies_of
-from penstock.store.engine import identify, insert_into
+from penstock.store.columns import Fields, clean_key, encode_bodies
+from penstock.store.engine import discard, identify, insert_into
 from penstock.store.errors import Describer, StoreError, is_fault_of_record
-from penstock.store.maintenance import BEAT, DEAD, Worker, make_room, mark_interrupted, shrink
-from penstock.store.migrate import prepare
+from penstock.store.maintenance import (
+    HEARTBEAT_SECONDS,
+    WORKER_DEAD_SECONDS,
+    Worker,
+    delete_step,
+    mark_interrupted,
+    shrink,
+)
+from penstock.store.migrations import prepare
 from penstock.store.records import RequestEnded, RequestStarted, ResponseRow, Retention, SessionRow
-from penstock.store.sanitize import Fields, clean_key
-from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SESSIONS
-from penstock.store.write_queue import OVERHEAD, Backlog, QueuedWrite, Record
+from penstock.store.search import split_words
+from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SEARCH, SESSIONS
 
-# Records become rows: the statements of one batch, in one transaction.
-#
-# Every statement may be run twice without harm, since a batch whose commit got lost on the way
-# is written again. An end whose start was dropped still makes a row.
+# --- the queue ---
+
+# `push` runs on the event loop, so it never waits for the writer: callers share a lock only among
+# themselves, the two deques need none, and the writer is woken by releasing a bare lock. Records
+# that the writer has taken count as queued until they are written or dropped, so that the limits
+# hold for everything in memory. Records that a caller waits for have a queue of their own, which
+# the writer takes first.
+
+Record = RequestStarted | RequestEnded | SessionRow | ResponseRow
+
+MAX_BATCH: Final = 100
+"""How many entries a transaction has: more save nothing and hold the lock longer."""
+
+MAX_BATCH_BYTES: Final = 1 << 20
+"""How many bytes a transaction has, unless its first entry alone is larger."""
+
+BATCH_SECONDS: Final = 0.25
+"""How many seconds the writer waits for more entries of a batch that no caller waits for.
+
+A transaction costs as much as a dozen records, and at a few requests per second each would have its
+own."""
+
+OVERHEAD: Final = 1_000
+"""About how many bytes a record takes in memory beside its bodies."""
+
+
+class QueuedWrite(Struct, frozen=True):
+    """Records that are written together or not at all; `done` gets whether they were."""
+
+    records: tuple[Record, ...]
+    size: int
+    done: Future[bool] | None = None
+
+    def settle(self, *, is_written: bool) -> None:
+        """Notify the caller that waits, if there is one."""
+        if self.done is not None and self.done.set_running_or_notify_cancel():
+            self.done.set_result(is_written)
+
+
+class WakeUp:
+    """Wakes one waiting thread; several calls of `set` before it wakes count as one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wake the waiting thread, or let the next call of `wait` return."""
+        if self._lock.locked():
+            try:
+                self._lock.release()
+            except RuntimeError:  # Another thread has just released it.
+                return
+
+    def wait(self, seconds: float) -> None:
+        """Wait for `set`, but no longer than *seconds*."""
+        self._lock.acquire(timeout=max(0.0, seconds))
+
+
+class WriteQueue:
+    """Queues up to *rows* records of *size* bytes for the writer."""
+
+    def __init__(self, rows: int, size: int) -> None:
+        self._max_rows = rows
+        self._max_bytes = size
+        self._lock = threading.Lock()  # It is never taken by the writer.
+        self._normal: deque[QueuedWrite] = deque()
+        self._urgent: deque[QueuedWrite] = deque()
+        self._pushed = self._pushed_bytes = 0  # by callers
+        self._settled = self._settled_bytes = 0  # by the writer
+        self._has_work = WakeUp()
+        self._has_urgent = WakeUp()
+        self._closing = threading.Event()
+        self.rejected = 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more entries are accepted."""
+        return self._closing.is_set()
+
+    @property
+    def rows(self) -> int:
+        """The number of records that wait or are being written."""
+        return self._pushed - self._settled
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that wait or are being written."""
+        return self._pushed_bytes - self._settled_bytes
+
+    def push(self, entry: QueuedWrite) -> bool:
+        """Add *entry* and return True; if the queue is full, count and return False."""
+        count = len(entry.records)
+        with self._lock:
+            is_full = self.rows + count > self._max_rows or self.size + entry.size > self._max_bytes
+            if is_full or self.is_closed:
+                self.rejected += count
+                return False
+            self._pushed += count
+            self._pushed_bytes += entry.size
+            (self._normal if entry.done is None else self._urgent).append(entry)
+        self._has_work.set()
+        if entry.done is not None:
+            self._has_urgent.set()
+        return True
+
+    def reject(self, number: int) -> None:
+        """Count records that cannot be queued."""
+        with self._lock:
+            self.rejected += number
+
+    def close(self) -> None:
+        """Accept no more entries, and wake the writer."""
+        with self._lock:
+            self._closing.set()
+        self._has_urgent.set()
+        self._has_work.set()
+
+    # --- for the writer ---
+
+    def take(self, seconds: float) -> list[QueuedWrite]:
+        """Return the next batch; wait up to *seconds* for its first entry."""
+        if not (self._normal or self._urgent):
+            self._has_work.wait(seconds)
+        if not (self._urgent or self.is_closed) and 0 < len(self._normal) < MAX_BATCH:
+            self._has_urgent.wait(BATCH_SECONDS)
+        batch: list[QueuedWrite] = []
+        size = 0
+        while len(batch) < MAX_BATCH and size < MAX_BATCH_BYTES:
+            queue = self._urgent or self._normal
+            if not queue:
+                break
+            entry = queue.popleft()
+            size += entry.size
+            batch.append(entry)
+        return batch
+
+    def pause(self, seconds: float) -> None:
+        """Wait because the database cannot be used; `close` ends the wait."""
+        self._closing.wait(seconds)
+
+    def settle(self, entry: QueuedWrite, *, is_written: bool) -> None:
+        """Remove *entry*, which was written or dropped."""
+        self._settled += len(entry.records)
+        self._settled_bytes += entry.size
+        entry.settle(is_written=is_written)
+
+
+# --- statements of a batch ---
+
+# Every statement is idempotent: a batch whose commit was not acknowledged is written again. The end
+# of a request whose start was dropped still becomes a row.
 
 
 _STARTED: Final = Fields(
@@ -50,7 +207,7 @@ Rows = list[dict[str, Any]]
 
 
 def write(connection: Connection, records: Iterable[Record], worker: str) -> None:
-    """Write *records* in the transaction that is open; *worker* serves those that name none."""
+    """Write *records* in the open transaction; *worker* is that of records without one."""
     starts: list[RequestStarted] = []
     ends: list[RequestEnded] = []
     sessions: list[SessionRow] = []
@@ -69,22 +226,62 @@ def write(connection: Connection, records: Iterable[Record], worker: str) -> Non
     _write_starts(connection, starts, worker, bodies)
     _write_ends(connection, ends, bodies)
     _upsert(connection, BODIES, bodies)
-    # In the order of their keys: two processes that write the same ones do not block each other.
-    _upsert(connection, SESSIONS, _sorted(map(_SESSION.of, sessions)), keep=("created",))
-    _upsert(connection, RESPONSES, _sorted(map(_RESPONSE.of, responses)))
+    _write_words(connection, ends)
+    # In the order of their keys, so that two processes with the same rows cannot deadlock.
+    _upsert(connection, SESSIONS, _sort_by_key(map(_SESSION.make_row, sessions)), keep=("created",))
+    _upsert(connection, RESPONSES, _sort_by_key(map(_RESPONSE.make_row, responses)))
 
 
 def _write_starts(
     connection: Connection, starts: Sequence[RequestStarted], worker: str, bodies: Rows
 ) -> None:
     rows = []
+    here: dict[tuple[str, str], str] = {}  # the conversations of this batch
     for record in starts:
-        row = _STARTED.of(record)
+        row = _STARTED.make_row(record)
+        row["conversation"] = _find_conversation(connection, row, record.prefix_hash, here)
+        here[row["scope"], row["messages_hash"]] = row["conversation"]
         row["worker"] = row["worker"] or worker
         row["size"] = OVERHEAD + _add_bodies(record, bodies)
         rows.append(row)
     if rows:
+        # The row exists if the batch is written again.
         connection.execute(insert_into(connection, REQUESTS).on_conflict_do_nothing(), rows)
+
+
+def _find_conversation(
+    connection: Connection, row: dict[str, Any], prefix: str, here: dict[tuple[str, str], str]
+) -> str:
+    """Return the conversation that a request continues, or its own id if it starts one."""
+    # A session that the client names takes precedence over what the messages have in common.
+    if row["session"]:
+        return str(row["session"])
+    if not prefix:
+        return str(row["id"])
+    found = here.get((row["scope"], prefix))
+    if found is None:
+        columns = REQUESTS.c
+        earlier = select(columns.conversation).where(
+            columns.messages_hash == clean_key(prefix), columns.scope == row["scope"]
+        )
+        # Ids sort by time. After a retry, several requests have the same messages: the newest
+        # counts.
+        found = connection.scalar(earlier.order_by(columns.id.desc()).limit(1))
+    return found or str(row["id"])
+
+
+def _write_words(connection: Connection, ends: Sequence[RequestEnded]) -> None:
+    rows = [
+        {"request": clean_key(record.id), "words": split_words(record.search)}
+        for record in ends
+        if record.search
+    ]
+    if rows:
+        insert = insert_into(connection, SEARCH)
+        changes = {"words": insert.excluded.words}
+        connection.execute(
+            insert.on_conflict_do_update(index_elements=["request"], set_=changes), rows
+        )
 
 
 def _write_ends(connection: Connection, ends: Sequence[RequestEnded], bodies: Rows) -> None:
@@ -93,13 +290,14 @@ def _write_ends(connection: Connection, ends: Sequence[RequestEnded], bodies: Ro
     now = time.time()
     rows = []
     for record in ends:
-        row = _ENDED.of(record)
-        row["size"] = _add_bodies(record, bodies) + len(record.text)
-        row["created"] = now - row["duration"]  # of a request whose start is not there
+        row = _ENDED.make_row(record)
+        row["size"] = _add_bodies(record, bodies) + len(record.text) + len(record.search)
+        row["created"] = now - row["duration"]  # used if the start is missing
         rows.append(row)
     insert = insert_into(connection, REQUESTS)
     new = insert.excluded
     changes: dict[str, Any] = {name: new[name] for name in _ENDED.names if name != "id"}
+    # chat.qwen.ai assigns the id of a session, so it may be known only at the end.
     changes["session"] = func.coalesce(func.nullif(new.session, ""), REQUESTS.c.session)
     changes["size"] = REQUESTS.c.size + new.size
     connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=changes), rows)
@@ -108,7 +306,7 @@ def _write_ends(connection: Connection, ends: Sequence[RequestEnded], bodies: Ro
 def _add_bodies(record: RequestStarted | RequestEnded, bodies: Rows) -> int:
     """Add the bodies of *record* to *bodies*; return their size."""
     size = 0
-    for kind, coding, data in bodies_of(record):
+    for kind, coding, data in encode_bodies(record):
         request = clean_key(record.id)
         bodies.append({"request": request, "kind": kind, "coding": coding, "data": data})
         size += len(data)
@@ -116,7 +314,7 @@ def _add_bodies(record: RequestStarted | RequestEnded, bodies: Rows) -> int:
 
 
 def _upsert(connection: Connection, table: Table, rows: Rows, keep: Sequence[str] = ()) -> None:
-    """Insert *rows*, or overwrite those with the same key but for the columns to *keep*."""
+    """Insert *rows*, or overwrite rows with the same keys except for the columns to *keep*."""
     if not rows:
         return
     insert = insert_into(connection, table)
@@ -126,42 +324,46 @@ def _upsert(connection: Connection, table: Table, rows: Rows, keep: Sequence[str
     connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=changes), rows)
 
 
-def _sorted(rows: Iterable[dict[str, Any]]) -> Rows:
+def _sort_by_key(rows: Iterable[dict[str, Any]]) -> Rows:
     return sorted(rows, key=lambda row: (row["scope"], row["id"]))
 
 
+# --- the thread ---
+
+
 FIRST_WAIT: Final = 0.05
-"""How many seconds the writer waits after a first failure; each further one doubles it."""
+"""How many seconds the writer waits after the first failure; each further one doubles it."""
 
 LONGEST_WAIT: Final = 5.0
-"""How many seconds the writer waits at most: so much later than the database it is back."""
+"""The longest wait in seconds: the writer may resume that much later than the database."""
 
-ROOM: Final = 60.0
-"""How many seconds lie between two looks at what retention says."""
+RETENTION_SECONDS: Final = 60.0
+"""How many seconds lie between two runs of the retention."""
 
 _log = logging.getLogger("penstock.store")
 
 
-class Clock:
-    """When the chores are due, in monotonic seconds."""
+class Schedule:
+    """When maintenance is due, in monotonic seconds."""
 
     def __init__(self) -> None:
         now = time.monotonic()
-        self.beat = self.look = self.room = now
+        self.heartbeat = self.dead_check = self.retention = now
 
     @property
     def seconds(self) -> float:
-        """How long nothing is due."""
-        return max(0.0, min(self.beat, self.look, self.room) - time.monotonic())
+        """The seconds until something is due."""
+        due = min(self.heartbeat, self.dead_check, self.retention)
+        return max(0.0, due - time.monotonic())
 
 
 class StoreWriter:
-    """Writes what comes into *backlog* to the database of *engine*."""
+    """Writes the records of *queue* to the database of *engine*."""
 
     def __init__(
         self,
         engine: Engine,
-        backlog: Backlog,
+        queue: WriteQueue,
         worker: Worker,
         *,
         describe: Describer,
@@ -170,13 +372,13 @@ class StoreWriter:
         create: bool,
     ) -> None:
         self.written = 0
-        self.spoiled = 0  # records that were dropped here
+        self.dropped = 0  # records
         self.is_up = False
         self.last_error = ""
         self.last_commit = 0.0
         self.ended = threading.Event()
         self._engine = engine
-        self._backlog = backlog
+        self._queue = queue
         self._worker = worker
         self._describe = describe
         self._file = file
@@ -185,47 +387,45 @@ class StoreWriter:
         self._connection: Connection | None = None
         self._identity: tuple[int, int] | None = None  # of the file that was opened
         self._batch: list[QueuedWrite] = []
-        self._clock = Clock()
+        self._schedule = Schedule()
         self._wait = FIRST_WAIT
         self._deadline = float("inf")
         self._is_new = True
 
     def start(self) -> None:
-        """Begin; a process that ends does not wait for the thread."""
+        """Start the thread, which does not keep the process alive."""
         threading.Thread(target=self._run, name="penstock: store writer", daemon=True).start()
 
     def close(self, seconds: float) -> None:
-        """Write what is queued, for *seconds* at most, and end; `ended` tells when."""
+        """Write the queued records, for at most *seconds*, and end; then `ended` is set."""
         self._deadline = time.monotonic() + seconds
-        self._backlog.close()
-
-    # --- the thread ---
+        self._queue.close()
 
     def _run(self) -> None:
         try:
             while not self._is_over():
                 try:
                     self._work()
-                except Exception as exc:  # noqa: BLE001 - whatever it is, the thread lives on
+                except Exception as exc:  # noqa: BLE001 - the thread must survive everything
                     self._fail(exc)
-            self._leave()
+            self._unregister()
         finally:
-            self._give_up()
+            self._drop_rest()
             self._disconnect()
             self.ended.set()
 
     def _is_over(self) -> bool:
-        if not self._backlog.is_closed:
+        if not self._queue.is_closed:
             return False
-        return not self._backlog.rows or time.monotonic() > self._deadline
+        return not self._queue.rows or time.monotonic() > self._deadline
 
     def _work(self) -> None:
-        """Do what is due, then write one batch."""
+        """Do the maintenance that is due, then write one batch."""
         connection = self._connection or self._connect()
-        self._do_chores(connection)
-        if not self._batch:  # else what counts is whether that batch can be written by now
+        self._maintain(connection)
+        if not self._batch:  # Otherwise success is decided by that batch.
             self._succeed()
-            self._batch = self._backlog.take(self._clock.seconds)
+            self._batch = self._queue.take(self._schedule.seconds)
         if self._batch:
             self._write_batch(connection)
 
@@ -234,34 +434,34 @@ class StoreWriter:
         prepare(connection, create=self._create)
         self._identity = self._find_identity()
         with connection.begin():
-            self._worker.beat(connection)
+            self._worker.write_heartbeat(connection)
             if self._is_new:
-                self._worker.bury_neighbours(connection)
+                self._worker.remove_dead_neighbours(connection)
                 mark_interrupted(connection)
         self._is_new = False
-        # After an outage the others need time to say that they live.
-        self._clock.look = time.monotonic() + DEAD
+        # After an outage, other workers need time for their heartbeats.
+        self._schedule.dead_check = time.monotonic() + WORKER_DEAD_SECONDS
         return connection
 
-    def _do_chores(self, connection: Connection) -> None:
-        """Do what is due; a chore that fails waits for its next time, lest it hold up the rest."""
+    def _maintain(self, connection: Connection) -> None:
+        """Do what is due; a task that fails is not repeated before its next time."""
         now = time.monotonic()
-        clock = self._clock
-        if now >= clock.beat:
-            clock.beat = now + BEAT
+        schedule = self._schedule
+        if now >= schedule.heartbeat:
+            schedule.heartbeat = now + HEARTBEAT_SECONDS
             with connection.begin():
-                self._worker.beat(connection)
+                self._worker.write_heartbeat(connection)
             self._check_file()
-        if now >= clock.look:
-            clock.look = now + DEAD
+        if now >= schedule.dead_check:
+            schedule.dead_check = now + WORKER_DEAD_SECONDS
             with connection.begin():
                 mark_interrupted(connection)
-        if now >= clock.room:
-            clock.room = now + ROOM
+        if now >= schedule.retention:
+            schedule.retention = now + RETENTION_SECONDS
             with connection.begin():
-                is_more = make_room(connection, self._retention)
+                is_more = delete_step(connection, self._retention)
             if shrink(connection) or is_more:
-                clock.room = now
+                schedule.retention = now
 
     def _write_batch(self, connection: Connection) -> None:
         try:
@@ -280,19 +480,19 @@ class StoreWriter:
                 if not is_fault_of_record(exc):
                     raise
                 self._drop(self._batch.pop(0))
-                _log.warning("a record was dropped: %s", self._describe(exc))
+                _log.warning("dropped a record that cannot be written: %s", self._describe(exc))
 
     def _commit(self, connection: Connection, entries: list[QueuedWrite]) -> None:
-        """Write *entries*, which begin the batch, in one transaction, and acknowledge them."""
+        """Write *entries*, the first of the batch, in one transaction, and acknowledge them."""
         with connection.begin():
             records = [record for entry in entries for record in entry.records]
             write(connection, records, self._worker.id)
         self._check_file()
-        self._succeed()  # first: who sees the count sees that the store is up
+        self._succeed()  # First, so that a new count implies that the store is up.
         self.written += len(records)
         self.last_commit = time.time()
         for entry in entries:
-            self._backlog.settle(entry, is_written=True)
+            self._queue.settle(entry, is_written=True)
         self._batch = self._batch[len(entries) :]
 
     def _find_identity(self) -> tuple[int, int] | None:
@@ -302,54 +502,48 @@ class StoreWriter:
         if self._find_identity() != self._identity:
             raise StoreError("the database file was replaced")
 
-    # --- better and worse ---
+    # --- success and failure ---
 
     def _succeed(self) -> None:
         self._wait = FIRST_WAIT
         if not self.is_up:
             self.is_up = True
             if self.last_error:
-                _log.warning("the store writes again")
+                _log.warning("the store is writable again")
 
     def _fail(self, exc: Exception) -> None:
         self.last_error = self._describe(exc)
         if self.is_up or self._wait == FIRST_WAIT:
-            _log.warning("the store cannot write: %s", self.last_error)
+            _log.warning("the store is not writable: %s", self.last_error)
         self.is_up = False
         self._disconnect()
         seconds = self._wait
         self._wait = min(LONGEST_WAIT, 2 * seconds)
-        if self._backlog.is_closed:
+        if self._queue.is_closed:
             time.sleep(max(0.0, min(seconds, self._deadline - time.monotonic())))
         else:
-            self._backlog.pause(seconds)
+            self._queue.pause(seconds)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            connection.invalidate()
-            connection.close()
-        except SQLAlchemyError as exc:
-            _log.debug("closing failed: %s", self._describe(exc))
+        discard(connection)
 
-    def _leave(self) -> None:
+    def _unregister(self) -> None:
         if self._connection is None:
             return
         try:
             with self._connection.begin():
-                self._worker.leave(self._connection)
+                self._worker.unregister(self._connection)
         except SQLAlchemyError as exc:
             self.last_error = self._describe(exc)
 
-    def _give_up(self) -> None:
-        """Drop what could not be written before the end."""
-        while batch := self._batch or self._backlog.take(0):
+    def _drop_rest(self) -> None:
+        """Drop the records that could not be written before the end."""
+        while batch := self._batch or self._queue.take(0):
             for entry in batch:
                 self._drop(entry)
             self._batch = []
 
     def _drop(self, entry: QueuedWrite) -> None:
-        self.spoiled += len(entry.records)
-        self._backlog.settle(entry, is_written=False)
+        self.dropped += len(entry.records)
+        self._queue.settle(entry, is_written=False)

@@ -1,7 +1,7 @@
-"""The same stream for scripts: no ``async``, no loop to run.
+"""The same stream for code without an event loop.
 
-The loop is its own and runs only while the script waits for events; in between the source rests,
-and so does whatever it reads from.
+It has an event loop of its own, which runs only while the caller waits for events. In between, the
+source is paused, and so is the connection that it reads from.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from penstock.errors import UsageError
 from penstock.events import Event
@@ -19,9 +19,11 @@ from penstock.messages import AssistantMessage
 
 T = TypeVar("T")
 
+_ADVICE: Final = "read the stream with `async for`"
+
 
 class Stream(Protocol):
-    """What is needed of an `EventStream`."""
+    """The members of `EventStream` that `SyncStream` uses."""
 
     @property
     def message(self) -> AssistantMessage:
@@ -31,36 +33,35 @@ class Stream(Protocol):
         """Wait for the end."""
 
     async def batch(self) -> list[Event]:
-        """Take what is there."""
+        """Wait for events and return all that have arrived."""
 
     async def aclose(self) -> None:
         """Close the source."""
 
     def abort(self) -> None:
-        """End the answer."""
+        """End the response."""
 
 
 class SyncStream:
-    """Gives the events of *stream* to a ``for`` loop.
+    """An iterator over the events of *stream*.
 
-    The end of the loop, `result` and `close` end the loop's event loop too; use ``with`` where you
-    may leave earlier. Raises `UsageError` where an event loop runs already: there, ``async for``
-    reads the stream itself.
+    The end of the iteration, `result` and `close` also close its event loop; use ``with`` if you
+    may stop earlier. Raises `UsageError` if an event loop is running: use ``async for`` there.
     """
 
     def __init__(self, stream: Stream) -> None:
-        _refuse_running_loop()
+        refuse_running_loop(_ADVICE)
         self._stream = stream
         self._taken: deque[Event] = deque()
         self._runner: asyncio.Runner | None = None
 
     @property
     def message(self) -> AssistantMessage:
-        """The one live message."""
+        """The live message."""
         return self._stream.message
 
     def result(self) -> AssistantMessage:
-        """Wait for the end and return the message; events that were not taken stay."""
+        """Wait for the end and return the message; events can still be taken afterwards."""
         message = self._run(self._stream.result())
         while batch := self._run(self._stream.batch()):
             self._taken.extend(batch)
@@ -68,7 +69,7 @@ class SyncStream:
         return message
 
     def abort(self) -> None:
-        """End the answer here, as `EventStream.abort` does."""
+        """End the response, as `EventStream.abort` does."""
         self._stream.abort()
 
     def __iter__(self) -> Iterator[Event]:
@@ -83,7 +84,7 @@ class SyncStream:
         return self._taken.popleft()
 
     def close(self) -> None:
-        """Close the source and end the loop; again does nothing."""
+        """Close the source and the event loop; a second call has no effect."""
         if self._runner is not None:
             self._run(self._stream.aclose())
             self._runner.close()
@@ -101,22 +102,23 @@ class SyncStream:
         self.close()
 
     def __del__(self) -> None:
-        with suppress(UsageError, AttributeError):  # a loop runs here, or making one was refused
+        with suppress(UsageError, AttributeError):  # A loop is running, or `__init__` raised.
             self.close()
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         try:
-            _refuse_running_loop()
+            refuse_running_loop(_ADVICE)
             if self._runner is None:
                 self._runner = asyncio.Runner()
             return self._runner.run(coroutine)
         finally:
-            coroutine.close()  # where it was refused; one that ran is closed already
+            coroutine.close()  # A coroutine that did not run would warn.
 
 
-def _refuse_running_loop() -> None:
+def refuse_running_loop(advice: str) -> None:
+    """Raise `UsageError` with *advice* if an event loop is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise UsageError("an event loop is running here: read the stream with `async for`")
+    raise UsageError(f"an event loop is running: {advice}")

@@ -1,29 +1,29 @@
-"""Make a value what its schema wants, where the value can only mean that; else leave it.
+"""Coercion: convert a value to the type of its schema, where it can mean only that.
 
-Models print numbers in quotes, lists as lines, objects as text. `coerce` takes such a value by its
-schema to what was meant. It never raises and never drops anything; a value that cannot be read as
-what is wanted stays as it is, for whoever validates it to judge.
+Models print numbers in quotes, lists as lines, objects as text. `coerce` converts such values by
+their schema. It never raises and never drops anything; a value that cannot be converted stays as it
+is, and validation decides about it.
 
 The rules, from the outside in:
 
-1. What is right stays: a value whose own type the schema names, a member of its `enum`, null where
-   null is allowed. A string stays wherever a string is allowed.
-2. A text that means exactly one member of an `enum` (see `members`) becomes that member.
-3. Of several types each is tried in the order of `PREFERENCE`; the first that the value can become
-   is taken. ``"null"`` is null only where null is allowed and a string is not.
+1. A valid value stays: one of a type that the schema names, a member of its `enum`, null where null
+   is allowed. A string stays wherever a string is allowed.
+2. A text that means exactly one member of an `enum` (see `Members`) becomes that member.
+3. Several types are tried in the order of `PREFERENCE`; the first that the value can become is
+   taken. ``"null"`` is null only where null is allowed and a string is not.
 4. `anyOf` and `oneOf`: a value that satisfies an alternative stays; else the first alternative
-   whose coerced value satisfies it is taken; else the value is left. What the node says besides
-   its alternatives is applied in any case.
+   whose coerced value satisfies it is taken; else the value stays. Constraints of the node besides
+   its alternatives are applied in any case.
 5. Where nothing is known (no schema, an undeclared property, an array without `items`) a text is
-   read by `read_freely`; where anything is right (``{}``, ``true``) it is left.
+   read by `read_freely`; where anything is valid (``{}``, ``true``) it stays.
 
 Integers: "4.0" and "1e3" become 4 and 1000, "4.5" becomes 4.5, which the schema then refuses.
-A string wants no object and no null: these are left. Items of a tuple are coerced by position.
+Objects and null are not converted to a string. Items of a tuple are coerced by position.
 
-Values nested deeper than `MAX_DEPTH` are left from there on. One value is tried against at most
-`MAX_TRIES` combinations of alternatives, and what was tried is remembered, so that neither a
-recursive schema nor a nested value multiplies the work. A value in which nothing changes comes
-back as the same object; the input is never changed.
+Values nested deeper than `MAX_DEPTH` stay as they are. One value is tried against at most
+`MAX_TRIES` combinations of alternatives, and the results are cached, so that neither a recursive
+schema nor a nested value multiplies the work. A value in which nothing changes is returned as the
+same object; the input is never modified.
 """
 
 from __future__ import annotations
@@ -37,21 +37,19 @@ from penstock import _json
 from penstock.errors import PenstockError
 from penstock.values import rjson
 from penstock.values.json_grammar import MAX_DIGITS
-from penstock.values.schema import Schema
-from penstock.values.schema.keywords import PREFERENCE, type_of
-from penstock.values.schema.schema import MAX_NESTED_UNIONS, NO_MEMBER
-from penstock.values.schema.validate import MAX_DEPTH, Validation
+from penstock.values.schema import MAX_NESTED_UNIONS, NO_MEMBER, Schema
+from penstock.values.schema_keywords import MAX_DEPTH, PREFERENCE, Validation, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# Entities in the text between tags, read once and never twice.
+# --- entities -----------------------------------------------------------------------------------
 #
-# Models write code between tags, escaped or not, and only the text itself tells which. A value
-# that holds a ``<`` was plainly not escaped, so nothing in it is decoded; any other value has
-# its entities decoded exactly once. Known are the five of XML and numeric ones; what names no
-# character (``&nbsp;``, ``&#xD800;``, ``&#99999999;``) stays as it is.
+# Models write code between tags, escaped or not, and only the text itself shows which. A value with
+# a ``<`` was not escaped, so nothing in it is decoded; in any other value entities are decoded
+# exactly once. Known are the five of XML and numeric ones; any other (``&nbsp;``, ``&#xD800;``,
+# ``&#99999999;``) stays as it is.
 
 
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
@@ -73,9 +71,9 @@ def decode_entities(text: str) -> str:
 
 
 def find_entity(text: str) -> tuple[int, bool]:
-    """Find the first entity of *text*, or what may become one at its end, or its end.
+    """Return where the first entity of *text* begins, and whether it is complete.
 
-    Tells whether it is an entity already.
+    At the end of the text it may be incomplete; without an entity this is the end of the text.
     """
     entity = _ENTITY.search(text)
     if entity is not None:
@@ -89,35 +87,33 @@ def _character(entity: re.Match[str]) -> str:
     if name is not None:
         return _NAMED[name]
     code = int(decimal) if decimal is not None else int(hexadecimal, 16)
-    # NUL is not a character of XML either, and a tool that gets one in a path is in danger.
+    # NUL is not a character of XML either, and in a path it would cut the name.
     if code == 0 or code > _LAST_CHARACTER or code in _SURROGATES:
         return entity.group()
     return chr(code)
 
 
-# What a text means once it is known which type is wanted: a number, a boolean, an object, a
-# list.
+# --- text of a known type -----------------------------------------------------------------------
 #
-# Every reader returns `UNREAD` for a text that does not mean such a value; then the text stays.
-# What JSON cannot write (``1e999``, integers of more digits than Python converts) is left as
-# text too.
+# Every reader returns `UNREAD` for a text that is not of its type; then the text stays. So does a
+# number that JSON cannot write (``1e999``, integers of more digits than Python converts).
 
 
 UNREAD: Final = object()
-"""The text does not mean a value of the wanted type."""
+"""The text is not a value of the wanted type."""
 
 _NUMBER: Final = re.compile(r"(-?[0-9]+)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _BOOLEANS: Final = {"true": True, "false": False}
 _EXACT: Final = 2**53
-"""Up to here a float holds every whole number, so one that is whole needs no point."""
+"""Up to here a float is exact for every whole number."""
 
 _TAG: Final = re.compile(r"\s*<([A-Za-z_][A-Za-z0-9_.-]*)>([^<]*)</([A-Za-z_][A-Za-z0-9_.-]*)>\s*")
 
 
 def read_number(text: str) -> Any:
-    """Read a number (``-?digits``, a fraction, an exponent); leading zeros count for nothing.
+    """Read a number (``-?digits``, a fraction, an exponent); leading zeros are ignored.
 
-    Integers are exact at any size; what is whole but written otherwise (``4.0``, ``1e3``) is an
+    Integers are exact at any size; a whole number in another notation (``4.0``, ``1e3``) is an
     integer too, as far as a float is exact.
     """
     match = _NUMBER.fullmatch(text.strip())
@@ -128,7 +124,7 @@ def read_number(text: str) -> Any:
     number = float(match[0])
     if number in (float("inf"), float("-inf")):
         return UNREAD
-    # Minus zero has no integer; the sign is worth keeping.
+    # Minus zero stays a float: an integer would lose the sign.
     return int(number) if number.is_integer() and 0 < abs(number) <= _EXACT else number
 
 
@@ -142,7 +138,7 @@ def read_object(text: str) -> Any:
     found = UNREAD
     body = text.strip()
     if body.startswith("{"):
-        found = _read_relaxed(body)
+        found = _read_json(body)
     elif body.startswith("<"):
         found = _read_tags(body)
     return found if isinstance(found, dict) else UNREAD
@@ -151,7 +147,7 @@ def read_object(text: str) -> Any:
 def read_array(text: str) -> Any:
     """Read an array as JSON or relaxed JSON; a lone object is returned as it is."""
     body = text.strip()
-    found = _read_relaxed(body) if body.startswith(("[", "{")) else UNREAD
+    found = _read_json(body) if body.startswith(("[", "{")) else UNREAD
     return found if isinstance(found, (list, dict)) else UNREAD
 
 
@@ -163,14 +159,14 @@ def split_list(text: str) -> list[str]:
 
 
 def read_freely(text: str) -> Any:
-    """Read a text that no schema speaks of; only what cannot be meant otherwise is converted.
+    """Read a text without a schema; it is converted only if it cannot mean anything else.
 
-    These are ``true`` and ``false``, numbers that print as the same text (so ``00531``, ``1.50``
-    and ``1e3`` stay), and strict JSON objects and arrays, whose inner values are left.
+    Converted are ``true`` and ``false``, numbers that print as the same text (so ``00531``,
+    ``1.50`` and ``1e3`` stay), and strict JSON objects and arrays, whose inner values stay.
     """
     body = text.strip()
     if body.startswith(("{", "[")):
-        return _read_strict(body)
+        return _read_json(body, strict=True)
     number = read_number(body)
     if number is UNREAD:
         return read_boolean(body)
@@ -189,28 +185,18 @@ def write_scalar(value: object) -> Any:
         return UNREAD
 
 
-def _read_strict(text: str) -> Any:
+def _read_json(text: str, *, strict: bool = False) -> Any:
+    """Read JSON, or relaxed JSON, unless it holds a number that JSON cannot write."""
     try:
-        return _writable(_json.decode(text))
+        value = _json.decode(text) if strict else rjson.loads(text, duplicates="last")
+        _json.encode_strict(value)
     except PenstockError:
         return UNREAD
-
-
-def _read_relaxed(text: str) -> Any:
-    try:
-        return _writable(rjson.loads(text, duplicates="last"))
-    except PenstockError:
-        return UNREAD
-
-
-def _writable(value: Any) -> Any:
-    """Return *value* if JSON can write it, which NaN and infinity it cannot."""
-    _json.encode_strict(value)
     return value
 
 
 def _read_tags(text: str) -> Any:
-    """Read ``<key>value</key>`` after ``<key>value</key>``; a key that comes again is a list."""
+    """Read a row of ``<key>value</key>``; a repeated key becomes a list."""
     found: dict[str, Any] = {}
     at = 0
     while at < len(text):
@@ -222,20 +208,20 @@ def _read_tags(text: str) -> Any:
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
-# Objects of the wrong shape: a list that came as an object, and keys that are nearly right.
+# --- objects of another shape -------------------------------------------------------------------
 #
-# An XML reader cannot tell a list of one from an object, and models invent wrappers: ``{"item":
-# …}``, ``{"row": [..]}``, ``{"0": .., "1": ..}``, columns instead of rows. `elements_of` says
-# which list was meant. `rename_keys` is for strict objects only, where an unknown key is an
-# error anyway.
+# An XML reader cannot distinguish a list of one from an object, and models invent wrappers:
+# ``{"item": …}``, ``{"row": [..]}``, ``{"0": .., "1": ..}``, columns instead of rows.
+# `list_elements` returns the list that was meant. `rename_keys` applies to strict objects only,
+# where an unknown key is an error anyway.
 
 
 _INDEX: Final = re.compile(r"[0-9]{1,18}")
 
 
 def may_wrap(value: object, schema: Schema) -> bool:
-    """Return whether wrapping *value* comes to an end: not where arrays hold only arrays."""
-    kind = type_of(value)
+    """Return whether *value* can be an element at some depth: not if arrays hold only arrays."""
+    kind = json_type(value)
     seen: set[int] = set()
     level: Schema | None = schema
     while level is not None and not level.free and kind not in level.types:
@@ -249,23 +235,23 @@ def may_wrap(value: object, schema: Schema) -> bool:
 
 
 def is_element(value: dict[Any, Any], item: Schema | None) -> bool:
-    """Return whether *value* could be one element: the item's schema declares every key of it."""
+    """Return whether *value* may be one element: the item's schema declares all its keys."""
     return item is not None and bool(value) and all(name in item.properties for name in value)
 
 
-def elements_of(value: dict[Any, Any], item: Schema | None) -> list[Any]:
-    """List the elements that *value*, an object where an array is wanted, stands for.
+def list_elements(value: dict[Any, Any], item: Schema | None) -> list[Any]:
+    """Return the elements that *value*, an object in place of an array, means.
 
     In this order: columns of equal length when items are strict objects, a sole ``item``, a sole
     key that holds an array, index keys, a sole key around one element, else one element.
     """
     if _are_columns(value, item):
-        return _zip(value)
+        return [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
     if len(value) == 1:
         (name, inner), *_ = value.items()
         if isinstance(inner, list):
             return inner
-        if name == "item" or _is_wrapper(name, inner, item):
+        if name == "item" or _holds_items(name, inner, item):
             return [inner]
     if all(isinstance(name, str) and _INDEX.fullmatch(name) for name in value):
         return [value[name] for name in sorted(value, key=int)]
@@ -273,7 +259,7 @@ def elements_of(value: dict[Any, Any], item: Schema | None) -> list[Any]:
 
 
 def rename_keys(value: dict[Any, Any], schema: Schema) -> dict[Any, Any]:
-    """Return unknown keys of a strict object the names of missing required ones that they resemble.
+    """Rename unknown keys of a strict object to the missing required ones that they resemble.
 
     Alike are names that differ in case and ``_`` only, and then those that also differ in a final
     ``s``; each must be the only one like the other. Order is kept.
@@ -306,11 +292,7 @@ def _are_columns(value: dict[Any, Any], item: Schema | None) -> bool:
     return one_length and (len(value) > 1 or next(iter(value)) in item.properties)
 
 
-def _zip(columns: dict[Any, list[Any]]) -> list[Any]:
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _is_wrapper(name: object, inner: object, item: Schema | None) -> bool:
+def _holds_items(name: object, inner: object, item: Schema | None) -> bool:
     """Return whether a sole key only names the kind of element, as in ``{"row": {…}}``."""
     if item is None or item.free:
         return False
@@ -345,17 +327,19 @@ def _stems(name: str, *, plurals: bool) -> list[str]:
     return [stem, stem + "s", *([stem[:-1]] if stem.endswith("s") else [])]
 
 
+# --- coerce -------------------------------------------------------------------------------------
+
+
 MAX_TRIES: Final = 1000
 """How many alternatives one value is tried against, nested ones included."""
 
 
 def coerce(value: Any, schema: object = None, *, typed: bool = False) -> Any:
-    """Return *value* as *schema* wants it, or as it is where it cannot be read so.
+    """Return *value* converted by *schema*, or *value* itself where it cannot be converted.
 
     *schema* is a JSON Schema (dict or bool, also wrapped in ``{"jsonSchema": …}``), a `Schema`, or
-    None. Text that no schema speaks of is read for what it looks like (``"5"`` is 5), unless the
-    value is *typed*: then what is text is meant to be. Nothing is raised, whatever value or schema,
-    and neither is changed.
+    None. Text without a schema is converted if it looks like another type (``"5"`` is 5), unless
+    the value is *typed*: then text is meant as text. Never raises, and modifies neither argument.
     """
     wanted = Schema.of(schema)
     try:
@@ -366,8 +350,8 @@ def coerce(value: Any, schema: object = None, *, typed: bool = False) -> Any:
 
 
 def describe_change(key: str, value: object, fitted: object) -> str:
-    """Say in words that coercion made *fitted* of the argument *key*, which was *value*."""
-    before, after = type_of(value), type_of(fitted)
+    """Return the note that coercion changed the argument *key* from *value* to *fitted*."""
+    before, after = json_type(value), json_type(fitted)
     name = key if len(key) <= _LONGEST_KEY else key[:_LONGEST_KEY] + "\u2026"
     if before == after:
         return f"coerced values inside {name}" if before in _NESTED else f"coerced {name}"
@@ -379,7 +363,7 @@ _NESTED: Final = ("array", "object")
 
 
 class _Coercion:
-    """One round of coercion, with what was tried in it."""
+    """One round of coercion, with a cache of its results."""
 
     __slots__ = ("_known", "_tries", "_typed", "_validation")
 
@@ -390,7 +374,7 @@ class _Coercion:
         self._validation = Validation()
 
     def read_freely(self, value: Any) -> Any:
-        """Read text that no schema speaks of for what it looks like."""
+        """Return a text without a schema converted, or *value* itself."""
         found = read_freely(value) if isinstance(value, str) and not self._typed else UNREAD
         return value if found is UNREAD else found
 
@@ -401,8 +385,8 @@ class _Coercion:
             return self._coerce_plainly(value, schema, depth)
         key = (id(value), id(schema))
         if key not in self._known:
-            # Value and schema are kept with the result, so that their ids stay theirs; while the
-            # result is being found, a value that contains itself is left.
+            # Value and schema are kept with the result, so that their ids are not reused. Until
+            # the result is known, a value that contains itself stays as it is.
             self._known[key] = value, value, schema
             self._known[key] = self._choose(value, schema, depth), value, schema
         return self._known[key][0]
@@ -439,12 +423,13 @@ class _Coercion:
             meant = members.meant_by(value) if isinstance(value, str) else NO_MEMBER
             if meant is not NO_MEMBER:
                 return meant
-        if type_of(value) in schema.types:
+        if json_type(value) in schema.types:
             if isinstance(value, dict):
                 return self._coerce_object(value, schema, depth)
             return self._coerce_array(value, schema, depth) if isinstance(value, list) else value
         if _means_null(value, schema):
             return None
+        # Text is trimmed before it is read as another type.
         for wanted in PREFERENCE:
             if wanted in schema.types:
                 found = self._convert(value, wanted, schema, depth)
@@ -479,7 +464,7 @@ class _Coercion:
     # --- another type ----------------------------------------------------------------------------
 
     def _convert(self, value: Any, wanted: str, schema: Schema, depth: int) -> Any:
-        """Return *value* as the wanted type, `UNREAD` where it cannot be read so."""
+        """Return *value* as the wanted type, or `UNREAD` where it cannot be converted."""
         if wanted == "array":
             return self._to_array(value, schema, depth)
         if wanted == "string":
@@ -511,7 +496,7 @@ class _Coercion:
             element = self.coerce(value, item, depth + 1)
             if self._validation.accepts(element, item):
                 return [element]
-        return elements_of(value, item)
+        return list_elements(value, item)
 
 
 def _means_null(value: object, schema: Schema) -> bool:

@@ -1,12 +1,12 @@
-"""JSON that is read as it arrives, at a cost per piece that does not grow with what came before.
+"""JSON that is read as it arrives, at a cost per piece that does not grow with earlier pieces.
 
-`IncrementalJSON` replaces "parse all of it again on every delta". Its contract:
+`IncrementalJSON` replaces "parse everything again on every delta". Its contract:
 
-* what shows is true: numbers, literals and keys appear only when they are whole, a string only
-  grows, and a finished value never changes (a repeated key, whose last value counts, replaces it);
-* any cut of the text, inside escapes and surrogate pairs too, gives the same value and, once
+* numbers, literals and keys are visible only when they are complete, a string only grows, and a
+  complete value never changes (a repeated key, whose last value counts, replaces it);
+* any split of the text, also inside escapes and surrogate pairs, gives the same value and, once
   neighbouring pieces of one string are joined, the same changes;
-* the state is plain data: a reader can be copied at any point, and both continue by themselves.
+* the state is plain data: a reader can be copied at any point, and both continue independently.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from penstock.values.incremental_steps import (
 __all__ = ["Change", "IncrementalJSON", "Watch"]
 
 
-_FINISHED: Final = "this reader has finished and reads no more"
+_FINISHED: Final = "this reader has finished: make a new one"
 
 
 class IncrementalJSON:
     """A reader of one JSON value whose text comes in pieces.
 
-    Strict by default: what Python's own reader accepts, up to the limits in `grammar`. With
+    Strict by default: what Python's own reader accepts, up to the limits in `json_grammar`. With
     *lenient* it reads the relaxed grammar of `rjson.loads`. With *recover*, which is lenient too,
-    it never raises on any text: what does not fit is skipped or repaired and listed in `problems`.
+    it never raises on any text: errors are skipped or repaired and listed in `problems`.
     """
 
     def __init__(self, *, lenient: bool = False, recover: bool = False) -> None:
         self._reading = JSONReading(RECOVERING if recover else RELAXED if lenient else STRICT)
 
     def feed(self, delta: str) -> list[Change]:
-        """Read one more piece and tell what changed, in the order of the text.
+        """Read one more piece and return what changed, in the order of the text.
 
-        Raises `JSONParseError` where the text is malformed, with the offset in the whole text as
-        its position; `value` then keeps what earlier pieces brought, and further calls are a
+        Raises `JSONParseError` if the text is malformed, with the offset in the whole text as its
+        position; `value` then has what earlier pieces contained, and further calls raise
         `UsageError`.
         """
         reading = self._reading
@@ -75,11 +75,11 @@ class IncrementalJSON:
         return changes
 
     def advance(self, text: str, at: int = 0) -> tuple[list[Change], int]:
-        """Read on from *at* in *text* until something changes; tell what, and where it stopped.
+        """Continue from *at* in *text* until something changes; return the changes and the end.
 
-        For a reader that stops where the value does and continues with what follows: it never reads
-        past a change, and after the root not at all. Where the text ends inside an escape or the
-        like it stops before that, and the caller comes again with more. Raises as `feed` does.
+        For a caller that continues with the text after the value: this never reads past a change,
+        nor past the root. If the text ends inside an escape or the like, it stops before that, and
+        the caller calls again with more text. Raises as `feed` does.
         """
         reading = self._reading
         changes: list[Change] = []
@@ -100,7 +100,7 @@ class IncrementalJSON:
 
     @property
     def open_string(self) -> tuple[str, list[str]] | None:
-        """The closing quote and the pieces of the open string, while plain text continues in it.
+        """The closing quote and the pieces of the open string, while its text is plain.
 
         Text without that quote, a backslash or a control character may be appended to the pieces
         instead of being read.
@@ -115,10 +115,10 @@ class IncrementalJSON:
         return reading.resume is line_comment or reading.state is IN_LINE_COMMENT
 
     def finish(self) -> list[Change]:
-        """Say that the text has ended; a number at the root is whole only now.
+        """Process the end of the text; a number at the root is complete only now.
 
-        Raises `JSONParseError` when the value is not whole. A recovering reader closes what is
-        open instead, and `complete` stays false. A second call finds nothing to do.
+        Raises `JSONParseError` if the value is incomplete. A recovering reader closes all that is
+        open instead, and `complete` stays false. A second call does nothing.
         """
         reading = self._reading
         if reading.stopped == _FINISHED:
@@ -133,35 +133,35 @@ class IncrementalJSON:
             changes += self.feed("")
         reading.changes = changes
         if not reading.complete:
-            reading.refuse("the text ends before its value is whole", "", 0)
+            reading.refuse("the text ends before its value is complete", "", 0)
             reading.close_all()
         reading.stop(_FINISHED)
         return changes
 
     @property
     def value(self) -> Any:
-        """The value so far, live: the same containers all the way, ``None`` before they open.
+        """The value so far; containers are filled in place, and it is ``None`` before they open.
 
-        An open string is joined when this is asked for, and shows once it has text.
+        An open string is joined on access, and is included once it has text.
         """
         return self._reading.live()
 
     def snapshot(self) -> Any:
-        """Return a copy of the value so far that later pieces leave alone."""
+        """Return a copy of the value so far, which later pieces do not change."""
         return copy_tree(self._reading.live(), {})
 
     @property
     def complete(self) -> bool:
-        """Whether the root is whole."""
+        """Whether the root is complete."""
         return self._reading.complete
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What a recovering reader skipped or repaired, in words, with offsets; the first few."""
+        """What a recovering reader skipped or repaired, with offsets; the first `MAX_PROBLEMS`."""
         return tuple(self._reading.problems)
 
     def take_relaxed(self) -> list[str]:
-        """Take what a lenient reader has met so far that strict JSON has not, in words."""
+        """Return what a lenient reader accepted beyond strict JSON since the last call."""
         relaxed = self._reading.relaxed
         if not relaxed:
             return []
@@ -173,5 +173,5 @@ class IncrementalJSON:
         return self._reading.watch(path)
 
     def __copy__(self) -> IncrementalJSON:
-        """Make a reader that goes its own way from here."""
+        """Return an independent copy."""
         return copy.deepcopy(self)

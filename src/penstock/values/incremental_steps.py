@@ -1,7 +1,7 @@
-"""The steps through literals, numbers, bare words and comments.
+"""The steps through a JSON text, and the tables that make a grammar of them.
 
-What has no closing mark is whole only when something else follows, so numbers and words wait as
-parts until then. A literal of strict JSON ends with its last letter.
+A token without a closing mark is complete only when something else follows, so numbers and words
+wait as parts until then. A literal of strict JSON ends with its last letter.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from penstock.values import incremental_state as steps
 from penstock.values.incremental_state import (
     Change,
     JSONDialect,
@@ -23,6 +22,7 @@ from penstock.values.json_grammar import (
     CLOSING_QUOTES,
     ESCAPES,
     LITERALS,
+    MAX_DEPTH,
     NUMBER,
     RELAXED_ESCAPES,
     RELAXED_LITERALS,
@@ -33,12 +33,75 @@ from penstock.values.json_grammar import (
     read_number,
 )
 
-# The steps through strings and keys, and over the colon and comma that lead to them.
+# --- containers and white space -----------------------------------------------------------------
+
+_find_after_space: Final[Search] = re.compile(rf"[^{WHITESPACE}]").search
+_TOO_DEEP: Final = f"containers nested more than {MAX_DEPTH} deep"
+
+
+def skip_space(_reading: JSONReading, text: str, at: int) -> int:
+    """Skip white space."""
+    at += 1
+    if at == len(text) or text[at] not in WHITESPACE:
+        return at
+    found = _find_after_space(text, at)
+    return len(text) if found is None else found.start()
+
+
+def open_object(reading: JSONReading, text: str, at: int) -> int:
+    """Enter an object."""
+    if len(reading.above) >= MAX_DEPTH:
+        return reading.refuse(_TOO_DEEP, text, at)
+    reading.open({})
+    reading.after = reading.dialect.after_member
+    reading.state = reading.dialect.first_key
+    return at + 1
+
+
+def open_array(reading: JSONReading, text: str, at: int) -> int:
+    """Enter an array."""
+    if len(reading.above) >= MAX_DEPTH:
+        return reading.refuse(_TOO_DEEP, text, at)
+    reading.open([])
+    reading.after = reading.dialect.after_item
+    reading.state = reading.dialect.first_item
+    return at + 1
+
+
+def close(reading: JSONReading, _text: str, at: int) -> int:
+    """Leave the innermost container."""
+    reading.close()
+    node = reading.node
+    if node is None:
+        state = reading.dialect.end
+    elif isinstance(node, dict):
+        state = reading.dialect.after_member
+    else:
+        state = reading.dialect.after_item
+    reading.after = reading.state = state
+    return at + 1
+
+
+def close_after_comma(reading: JSONReading, text: str, at: int) -> int:
+    """Leave the innermost container after a trailing comma."""
+    reading.relaxed["a trailing comma"] = None
+    return close(reading, text, at)
+
+
+def to_item(reading: JSONReading, text: str, at: int) -> int:
+    """Pass the comma between items, and the one space that usually follows."""
+    reading.next_item()
+    reading.state = reading.dialect.next_item
+    at += 1
+    return at + 1 if at < len(text) and text[at] == " " else at
+
+
+# --- strings and keys, and the colon and comma before them --------------------------------------
 #
-# Plain text is taken in runs. An escape is decoded when all of it is there: until then it waits
-# in `JSONReading.held`, at most eleven characters, and a high surrogate waits for its other half,
-# since only the next characters tell whether it is alone. What is plain is told by string
-# methods: on pieces of a few characters they cost a quarter of what a pattern does.
+# Plain text is read in runs. An escape is decoded once it is complete: until then it waits in
+# `JSONReading.held`, at most eleven characters, and a high surrogate waits for its other half,
+# since only the next characters show whether it is alone. String methods decide what is plain: on
+# pieces of a few characters they take a quarter of the time of a pattern.
 
 
 _CODE: Final = re.compile(r"[0-9A-Fa-f]{4}")
@@ -68,13 +131,13 @@ def open_text(reading: JSONReading, text: str, at: int) -> int:
 
 
 def open_odd_text(reading: JSONReading, text: str, at: int) -> int:
-    """Read a string that is a value, in quotes that strict JSON has not."""
+    """Read a string that is a value, in quotes that strict JSON does not have."""
     reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
     return open_text(reading, text, at)
 
 
 def open_odd_key(reading: JSONReading, text: str, at: int) -> int:
-    """Read a key in quotes that strict JSON has not."""
+    """Read a key in quotes that strict JSON does not have."""
     reading.relaxed[_ODD_QUOTES.get(text[at], _SMART_QUOTES)] = None
     return open_key(reading, text, at)
 
@@ -84,7 +147,7 @@ _SMART_QUOTES: Final = "strings in smart quotes"
 
 
 def more_text(reading: JSONReading, text: str, at: int) -> int:
-    """Read on in a string that is a value; all its text in this piece is one change."""
+    """Continue with a string that is a value; all its text in this piece is one change."""
     end = text.find(reading.awaits, at)
     piece = text[at:end] if end != -1 else text[at:]
     if "\\" in piece or not piece.isprintable():
@@ -117,7 +180,7 @@ def open_key(reading: JSONReading, text: str, at: int) -> int:
 
 
 def more_key(reading: JSONReading, text: str, at: int) -> int:
-    """Read on in a key in quotes; it shows only when it is whole."""
+    """Continue with a key in quotes; it becomes visible only when it is complete."""
     end = text.find(reading.awaits, at)
     piece = text[at:end] if end != -1 else text[at:]
     if not piece.isidentifier() and ("\\" in piece or not piece.isprintable()):
@@ -131,7 +194,7 @@ def more_key(reading: JSONReading, text: str, at: int) -> int:
         reading.parts.append(piece)
         piece = "".join(reading.parts)
     reading.awaits = ""
-    reading.path = reading.trail + (piece,)  # noqa: RUF005 - `Draft.name`, without the call
+    reading.path = reading.trail + (piece,)  # noqa: RUF005 - `JSONReading.name`, without the call
     at = end + 1
     if at < len(text) and text[at] == ":":
         return to_value(reading, text, at)
@@ -140,7 +203,7 @@ def more_key(reading: JSONReading, text: str, at: int) -> int:
 
 
 def to_value(reading: JSONReading, text: str, at: int) -> int:
-    """Pass the colon, and what mostly follows: one space and a quote."""
+    """Pass the colon, and what usually follows: one space and a quote."""
     at += 1
     if text.startswith(' "', at):
         return open_text(reading, text, at + 1)
@@ -149,7 +212,7 @@ def to_value(reading: JSONReading, text: str, at: int) -> int:
 
 
 def to_key(reading: JSONReading, text: str, at: int) -> int:
-    """Pass the comma between members, and what mostly follows: one space and a quote."""
+    """Pass the comma between members, and what usually follows: one space and a quote."""
     at += 1
     if text.startswith(' "', at):
         return open_key(reading, text, at + 1)
@@ -158,9 +221,9 @@ def to_key(reading: JSONReading, text: str, at: int) -> int:
 
 
 def _take_special_text(reading: JSONReading, text: str, at: int) -> tuple[str, int]:
-    """Take decoded text up to the closing quote; return it, and the place of the quote or -1.
+    """Return the decoded text up to the closing quote, and the place of the quote or -1.
 
-    For text with escapes, or with characters that strict JSON may not take.
+    For text with escapes, or with characters that strict JSON may refuse.
     """
     pieces = []
     find_special = reading.dialect.special[reading.awaits]
@@ -179,7 +242,7 @@ def _take_special_text(reading: JSONReading, text: str, at: int) -> tuple[str, i
 
 
 def _take_escape(reading: JSONReading, text: str, at: int) -> tuple[str, int]:
-    """Decode the escape at *at*; an empty string means that it is not whole yet."""
+    """Decode the escape at *at*; an empty string means that it is incomplete."""
     if text[at] != "\\":
         reading.refuse("a raw control character in a string", text, at)
     letter = text[at + 1 : at + 2]
@@ -190,7 +253,7 @@ def _take_escape(reading: JSONReading, text: str, at: int) -> tuple[str, int]:
         return _take_code(reading, text, at)
     if not letter and not reading.ended:
         return "", at
-    # A recovering reading takes the backslash for itself: `C:\dir` was meant so.
+    # A recovering reader keeps the backslash: `C:\dir` was meant so.
     reading.refuse("an escape that JSON does not know", text, at)
     return "\\", at + 1
 
@@ -223,7 +286,7 @@ _SHORT: Final = 16
 _LITERAL_OF: Final = {word[0]: word for word in LITERALS}
 
 
-# --- strict -------------------------------------------------------------------
+# --- literals, numbers and words ----------------------------------------------------------------
 
 
 def literal(reading: JSONReading, text: str, at: int) -> int:
@@ -241,31 +304,18 @@ def literal(reading: JSONReading, text: str, at: int) -> int:
 
 
 def number(reading: JSONReading, text: str, at: int) -> int:
-    """Read a strict number; only what follows tells where it ends."""
-    found = _find_after_number(text, at)
-    if found is None:
-        reading.parts = [text[at:]]
-        reading.resume = more_number
-        return len(text)
-    end = found.start()
-    _put_strict_number(reading, text[at:end], text, end)
-    return end
+    """Read a strict number; only the next character shows where it ends."""
+    reading.parts = []
+    return more_number(reading, text, at)
 
 
 def more_number(reading: JSONReading, text: str, at: int) -> int:
-    """Read on in a strict number."""
+    """Continue with a strict number."""
     found = _find_after_number(text, at)
     if found is None:
-        reading.parts.append(text[at:])
-        reading.resume = more_number
-        return len(text)
+        return _wait(reading, text, at, more_number)
     end = found.start()
-    reading.parts.append(text[at:end])
-    _put_strict_number(reading, "".join(reading.parts), text, end)
-    return end
-
-
-def _put_strict_number(reading: JSONReading, token: str, text: str, end: int) -> None:
+    token = _join(reading, text, at, end)
     if len(token) < _SHORT and token.isdigit() and token[0] != "0":
         value = int(token)  # most numbers, without a pattern
         reading.place(value, Change(reading.path, "value", "", value))
@@ -274,9 +324,7 @@ def _put_strict_number(reading: JSONReading, token: str, text: str, end: int) ->
         _put_number(reading, token, text, end)
     else:
         reading.refuse("not a number", text, end - len(token))
-
-
-# --- relaxed ------------------------------------------------------------------
+    return end
 
 
 def word(reading: JSONReading, text: str, at: int) -> int:
@@ -286,10 +334,11 @@ def word(reading: JSONReading, text: str, at: int) -> int:
 
 
 def more_word(reading: JSONReading, text: str, at: int) -> int:
-    """Read on in a bare word; it shows only when it is whole, for it may become a number."""
-    end = _end_of(_find_after_word, text, at)
-    if end == len(text):
+    """Continue with a bare word; it becomes visible only when complete: it may be a number."""
+    found = _find_after_word(text, at)
+    if found is None:
         return _wait(reading, text, at, more_word)
+    end = found.start()
     token = _join(reading, text, at, end)
     head, comment = _split_comment(token)
     if head in RELAXED_LITERALS:
@@ -305,8 +354,8 @@ def more_word(reading: JSONReading, text: str, at: int) -> int:
     else:
         _put_word(reading, token, text, end)
         return end
-    # What is left of a comment is another step: where a value ends must not depend on how much
-    # of the comment is there.
+    # The rest of a comment is another step: where a value ends must not depend on how much of the
+    # comment has arrived.
     if comment == "/*":
         reading.awaits = "*/"
         reading.state = IN_BLOCK_COMMENT
@@ -326,17 +375,17 @@ def _leave_block_comment(reading: JSONReading, text: str, at: int) -> int:
 
 
 IN_LINE_COMMENT: Final = ReaderState({"": _leave_line_comment})
-"""After a number or a literal whose token a comment begins in."""
+"""The state after a number or a literal whose token contains the start of a comment."""
 
 IN_BLOCK_COMMENT: Final = ReaderState({"": _leave_block_comment})
-"""The same, for a comment that has an end mark."""
+"""The same, for a comment with an end mark."""
 
 
 def _split_comment(token: str) -> tuple[str, str]:
-    """Split the comments off a token that may be a number or literal; tell what is still open.
+    """Split the comments off a token that may be a number or literal; return the open one's mark.
 
-    ``/*`` or ``//`` means that a comment continues after the token. Where something else comes
-    after a comment, or no comment opens, the head is the token itself.
+    ``/*`` or ``//`` means that a comment continues after the token. If something else follows a
+    comment, or no comment begins, the head is the token itself.
     """
     opens = _COMMENT_OPENS.search(token)
     if opens is None:
@@ -353,7 +402,7 @@ def _split_comment(token: str) -> tuple[str, str]:
 
 
 def _put_number(reading: JSONReading, token: str, text: str, end: int) -> None:
-    """Put a number; where reading must continue, one with too many digits stays text."""
+    """Store a number; a recovering reader stores one with too many digits as text."""
     try:
         value = read_number(token)
     except ValueError as exc:
@@ -366,11 +415,11 @@ def _put_number(reading: JSONReading, token: str, text: str, end: int) -> None:
 
 
 def _put_word(reading: JSONReading, token: str, text: str, end: int) -> None:
-    """Put a bare word as the string it stands for."""
+    """Store a bare word as a string."""
     if token.startswith(tuple(LITERALS)) or RELAXED_NUMBER.match(token):
         reading.refuse("a number or literal with something glued to it", text, end - len(token))
     if reading.node is None and reading.dialect.recovers:
-        # Prose or a fence in front of the value, most likely; skipped, so that the value is found.
+        # Most likely prose or a fence before the value: skipped, so that the value is found.
         reading.refuse("a word outside the value", text, end - len(token))
         return
     reading.relaxed["unquoted strings"] = None
@@ -385,10 +434,11 @@ def word_key(reading: JSONReading, text: str, at: int) -> int:
 
 
 def more_word_key(reading: JSONReading, text: str, at: int) -> int:
-    """Read on in a key without quotes."""
-    end = _end_of(_find_after_word, text, at)
-    if end == len(text):
+    """Continue with a key without quotes."""
+    found = _find_after_word(text, at)
+    if found is None:
         return _wait(reading, text, at, more_word_key)
+    end = found.start()
     key = _join(reading, text, at, end)
     if key in RELAXED_LITERALS or RELAXED_NUMBER.match(key):
         reading.refuse("a key must be a string or a word", text, end - len(key))
@@ -398,16 +448,8 @@ def more_word_key(reading: JSONReading, text: str, at: int) -> int:
     return end
 
 
-# --- tokens in parts ----------------------------------------------------------
-
-
-def _end_of(find_after: Search, text: str, at: int) -> int:
-    found = find_after(text, at)
-    return len(text) if found is None else found.start()
-
-
 def _wait(reading: JSONReading, text: str, at: int, step: Step) -> int:
-    """Keep what the piece has of an open token."""
+    """Keep the beginning of a token that continues in the next piece."""
     reading.parts.append(text[at:])
     reading.resume = step
     return len(text)
@@ -421,11 +463,11 @@ def _join(reading: JSONReading, text: str, at: int, end: int) -> str:
     return "".join(reading.parts)
 
 
-# --- comments -----------------------------------------------------------------
+# --- comments -----------------------------------------------------------------------------------
 
 
 def comment(reading: JSONReading, text: str, at: int) -> int:
-    """Skip a comment; a slash alone is what it is in this state."""
+    """Skip a comment; a slash alone is handled by the current state."""
     return _comment_or(reading.state[""], reading, text, at)
 
 
@@ -474,12 +516,12 @@ def block_comment(reading: JSONReading, text: str, at: int) -> int:
     return len(text)
 
 
-# Strict, relaxed and recovering JSON, as tables of steps.
+# --- grammars -----------------------------------------------------------------------------------
 #
-# Strict is RFC 8259 as Python's own reader takes it. Relaxed is the grammar of `rjson.loads`.
-# Recovering is relaxed and has a step for everything else too: it puts in the comma, colon or
-# value that is missing, takes any closing bracket for the one that is due (a model that writes
-# ``}`` for ``]`` rarely means to close two), and skips what makes no sense.
+# Strict is RFC 8259 as Python's own reader implements it. Relaxed is the grammar of `rjson.loads`.
+# Recovering is relaxed and has a step for everything else, too: it adds the missing comma, colon or
+# value, accepts any closing bracket for the expected one (a model that writes ``}`` for ``]``
+# rarely means to close two), and skips all other text.
 
 
 Steps = dict[str, Step]
@@ -506,15 +548,13 @@ _NO_COLON: Final = {"": _refusing("a colon is expected")}
 _NO_COMMA: Final = {"": _refusing("a comma or a closing bracket is expected")}
 _NO_MORE: Final = {"": _refusing("text after the value")}
 
-_SPACE: Final[Steps] = dict.fromkeys(WHITESPACE, steps.skip_space)
-_CONTAINERS: Final[Steps] = {"{": steps.open_object, "[": steps.open_array}
-_CLOSE_ARRAY: Final[Steps] = {"]": steps.close}
-_CLOSE_OBJECT: Final[Steps] = {"}": steps.close}
+_SPACE: Final[Steps] = dict.fromkeys(WHITESPACE, skip_space)
+_CONTAINERS: Final[Steps] = {"{": open_object, "[": open_array}
+_CLOSE_ARRAY: Final[Steps] = {"]": close}
+_CLOSE_OBJECT: Final[Steps] = {"}": close}
 _COLON: Final[Steps] = {":": to_value}
-_NEXT_ITEM: Final[Steps] = {",": steps.to_item}
+_NEXT_ITEM: Final[Steps] = {",": to_item}
 _NEXT_KEY: Final[Steps] = {",": to_key}
-
-# --- strict -------------------------------------------------------------------
 
 _VALUE: Final[Steps] = (
     _NO_VALUE
@@ -541,8 +581,6 @@ STRICT: Final = JSONDialect(
     special={'"': _special(r"\"\\\x00-\x1f")},
 )
 
-# --- relaxed ------------------------------------------------------------------
-
 _WORD_CHARACTERS: Final = [chr(code) for code in range(128) if WORD.match(chr(code))]
 _BLANK: Final[Steps] = _SPACE | {"/": comment, "#": line_comment}
 _RELAXED_VALUE: Final[Steps] = (
@@ -567,9 +605,9 @@ _RELAXED_KEY: Final[Steps] = (
 RELAXED: Final = JSONDialect(
     value=ReaderState(_RELAXED_VALUE),
     first_item=ReaderState(_RELAXED_VALUE | _CLOSE_ARRAY),
-    next_item=ReaderState(_RELAXED_VALUE | {"]": steps.close_after_comma}),
+    next_item=ReaderState(_RELAXED_VALUE | {"]": close_after_comma}),
     first_key=ReaderState(_RELAXED_KEY),
-    next_key=ReaderState(_RELAXED_KEY | {"}": steps.close_after_comma}),
+    next_key=ReaderState(_RELAXED_KEY | {"}": close_after_comma}),
     colon=ReaderState(_NO_COLON | _BLANK | _COLON),
     after_item=ReaderState(_NO_COMMA | _BLANK | _NEXT_ITEM | _CLOSE_ARRAY),
     after_member=ReaderState(_NO_COMMA | _BLANK | _NEXT_KEY | _CLOSE_OBJECT),
@@ -579,11 +617,9 @@ RELAXED: Final = JSONDialect(
     special={quote: _special(quote, r"\\") for quote in CLOSING_QUOTES.values()},
 )
 
-# --- recovering ---------------------------------------------------------------
-
 
 def _miss_value(reading: JSONReading, text: str, at: int) -> int:
-    """Do without a value: its key is dropped, and what follows continues after it."""
+    """Continue without a value: its key is dropped."""
     if reading.node is None:
         return reading.refuse("a value is expected", text, at)
     reading.refuse("a value is missing", text, at)
@@ -609,7 +645,7 @@ def _miss_comma(reading: JSONReading, text: str, at: int) -> int:
 
 def _close_anyway(reading: JSONReading, text: str, at: int) -> int:
     reading.refuse("another closing bracket is expected", text, at)
-    return steps.close(reading, text, at)
+    return close(reading, text, at)
 
 
 def _skip_rest(reading: JSONReading, text: str, at: int) -> int:

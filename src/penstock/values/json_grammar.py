@@ -1,9 +1,9 @@
-"""The words of JSON, strict and relaxed, that `rjson` and `IncrementalJSON` share.
+"""The tokens of JSON, strict and relaxed, for `rjson` and `IncrementalJSON`.
 
 Strict is RFC 8259. Relaxed is what models print and people write by hand: unquoted keys, bare
 words as strings, single and smart quotes, comments, trailing commas, Python's literals, and
 numbers such as ``.5``, ``+1`` and ``007``. ``NaN`` and ``Infinity`` are bare words like any other:
-they have no JSON form, and as text they reach the tool unharmed.
+JSON cannot express them, and as text they reach the tool unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_DIGITS: Final = 4300
 WHITESPACE: Final = " \t\n\r"
 
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""Skipped where it leads a relaxed text: files have it, and it means nothing."""
+"""Skipped at the beginning of a relaxed text: some files have it, and it has no meaning."""
 
 LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 PYTHON_LITERALS: Final[dict[str, bool | None]] = {"True": True, "False": False, "None": None}
@@ -31,7 +31,7 @@ NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)
 RELAXED_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 WORD_CHARACTERS: Final = r"$A-Za-z0-9_\-+.*?!|&%^/#\\"
-"""What a bare word may hold (for a character class); a comment opens only where a word begins."""
+"""The characters of a bare word, for a pattern; a comment opens only where a word begins."""
 
 WORD: Final = re.compile(rf"[{WORD_CHARACTERS}]+")
 
@@ -55,11 +55,11 @@ CLOSING_QUOTES: Final = {
     "\u201e": "\u201c",
     "\u201a": "\u2018",
 }
-"""Opening quotes of relaxed strings and what closes each; a German low quote ends in a high one."""
+"""The closing quote for each opening quote of relaxed strings; German ones open low."""
 
 
 def read_number(token: str) -> int | float:
-    """Turn a number token, strict or relaxed, into an exact int or the nearest float.
+    """Return a number token, strict or relaxed, as an exact int or the nearest float.
 
     Raises `ValueError` for an integer of more than `MAX_DIGITS` digits.
     """
@@ -69,3 +69,22 @@ def read_number(token: str) -> int | float:
             raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
         return int(token)
     return float(token)
+
+
+def string_gate(characters: str, at_end: str = "") -> re.Pattern[str]:
+    r"""Match what is not plain in a string: *characters*, and what strict JSON escapes.
+
+    *at_end* is a class, such as ``\s``, that is special at the end of the text only. One set is
+    found much faster than either of two patterns, so that is a second test.
+    """
+    always = rf'{re.escape(characters)}"\\\x00-\x1f\ud800-\udfff'
+    if not at_end:
+        return re.compile(f"[{always}]")
+    return re.compile(rf"[{always}{at_end}](?:(?<=[{always}])|\Z)")
+
+
+MAX_REMEMBERED: Final = 32
+"""Up to this length, decoded pieces of strings are remembered: models repeat their tokens."""
+
+REMEMBERED: Final = 4096
+"""How many decoded pieces are remembered: more than most vocabularies have tokens with escapes."""

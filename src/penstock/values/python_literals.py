@@ -1,26 +1,33 @@
 """Python literals, read as they arrive, at a cost per piece that does not grow.
 
 `LiteralReader` reads one value from token to token; containers wait on a stack, so no depth makes
-it recurse. It takes what `ast.literal_eval` takes and JSON can say: strings in any quotes, adjacent
-ones as one, numbers with a sign, the words of Python and of JSON, lists, tuples as lists, and
-dictionaries with keys that are text or become it. Brackets are around it, so lines may end anywhere
-and comments may stand between. Sets, bytes, names and operators are not values.
+it recurse. It accepts what `ast.literal_eval` accepts and JSON can express: strings in any quotes,
+adjacent ones as one, numbers with a sign, the literals of Python and of JSON, lists, tuples as
+lists, and dictionaries whose keys are text or are converted to it. Literals are inside brackets, so
+lines may end anywhere, and comments are allowed. Sets, bytes, names and operators are refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.encoder import encode_basestring
 from typing import Any, Final, NoReturn
 
 from penstock import _json
 from penstock.errors import ParseError
-from penstock.values.json_grammar import MAX_DEPTH, MAX_DIGITS, RELAXED_LITERALS
+from penstock.values.json_grammar import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_REMEMBERED,
+    RELAXED_LITERALS,
+    REMEMBERED,
+    string_gate,
+)
 
-# The numbers and words that are values: as Python has them, and JSON's words too.
+# --- numbers and words --------------------------------------------------------------------------
 
 
 MAX_ATOM: Final = 2 * MAX_DIGITS
@@ -33,7 +40,7 @@ _BEFORE_SIGN: Final = re.compile(r"[0-9_]*+(?:\.[0-9_]*+)?[eE]")
 
 
 class Atom:
-    """A number or a word that may continue in the text that comes next."""
+    """A number or a word that may continue in the next chunk."""
 
     __slots__ = ("_pieces", "_size", "sign")
 
@@ -48,9 +55,9 @@ class Atom:
         return MAX_ATOM - self._size
 
     def extend(self, text: str, at: int) -> int:
-        """Take what belongs to it; return where it ends, the end of *text* if it may continue.
+        """Continue from *at*; return where the atom ends, or the end of *text* if it may continue.
 
-        Raises `ValueError` for one that is longer than any number.
+        Raises `ValueError` if it is longer than any number.
         """
         while True:
             more = _MORE.match(text, at)
@@ -62,19 +69,19 @@ class Atom:
             at = end + 1
 
     def read(self) -> int | float | bool | None:
-        """Return its value; raise `ValueError` where it has none."""
+        """Return its value; raise `ValueError` if it is not a literal."""
         token = "".join(self._pieces)
         if not self.sign and token in RELAXED_LITERALS:
             return RELAXED_LITERALS[token]
         if not token.isascii() or not token.startswith(tuple("0123456789.")):
-            raise ValueError(f"`{token[:40]}` is no literal")
+            raise ValueError(f"`{token[:40]}` is not a literal")
         value = _number(token)
         return -value if self.sign == "-" else value
 
     def _add(self, piece: str) -> None:
         self._size += len(piece)
         if self._size > MAX_ATOM:
-            raise ValueError("a number that is too long")
+            raise ValueError("the number is too long")
         if piece:
             self._pieces.append(piece)
 
@@ -86,28 +93,28 @@ class Atom:
 
 
 def _number(token: str) -> int | float:
-    # A text of digits is not a float: it has a leading zero, or more digits than Python converts.
+    # Digits alone are never a float, not even with a leading zero or too many of them.
     is_integer = token[:2].lower() in _BASES or token.replace("_", "").isdigit()
     try:
         value = int(token, 0) if is_integer else float(token)
     except ValueError:
-        raise ValueError(f"`{token[:40]}` is no number") from None
+        raise ValueError(f"`{token[:40]}` is not a number") from None
     if value >= _TOO_BIG:
-        raise ValueError("a number that is too big")
+        raise ValueError("the number is too big")
     return value
 
 
-# What is between the tokens of Python: white space and comments.
+# --- white space and comments -------------------------------------------------------------------
 
 
 BLANK: Final = r"[ \t\r\n\f]"
-"""One character of white space, as a pattern: inside brackets a new line is one too."""
+"""One character of white space, as a pattern; inside brackets a newline is one, too."""
 
 _BLANKS: Final = re.compile(rf"{BLANK}*+")
 
 
 class Gap:
-    """Passes white space and comments; a comment may continue in the text that comes next."""
+    """Skips white space and comments; a comment may continue in the next chunk."""
 
     __slots__ = ("_in_comment",)
 
@@ -115,7 +122,7 @@ class Gap:
         self._in_comment = False
 
     def skip(self, text: str, at: int) -> int:
-        """Return where the next token begins; at the end of *text* there is not one yet."""
+        """Return where the next token begins, or the end of *text* if more text is needed."""
         while True:
             if self._in_comment:
                 at = text.find("\n", at)
@@ -129,17 +136,16 @@ class Gap:
             self._in_comment = True
 
 
-# The strings of Python, one piece after the other, at any cut.
+# --- strings ------------------------------------------------------------------------------------
 #
-# A `Quoting` is how a string is quoted: what ends it, and whether backslashes mean anything.
-# There are eight, and each reads its strings with patterns that were compiled once. Almost all
-# of a string is tame: plain text, and escapes of one character. What is left are escapes by
-# number, and those are taken one at a time.
+# A `Quoting` describes how a string is quoted: its delimiter, and whether backslashes are escapes.
+# There are eight, each with patterns that are compiled once. Almost all of a string is simple:
+# plain text, and escapes of one character. Escapes by number are read one at a time.
 #
-# Models write both Python and JSON in the same place, so a string is read as what either has:
+# Models write both Python and JSON in the same place, so a string may have the escapes of either:
 # the two halves of a surrogate pair make one character, and in double quotes ``\/`` is a slash.
-# A line may end inside a string of one quote. An escape that nobody has keeps its backslash, as
-# in Python.
+# A string in single delimiters may contain newlines. An unknown escape keeps its backslash, as in
+# Python.
 
 
 _ESCAPES: Final = {
@@ -159,10 +165,10 @@ _ESCAPES_OF_BOTH: Final = _ESCAPES | {"/": "/"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 MORE: Final = -1
-"""What stands for a place where only more text can tell."""
+"""The position that means: more text is needed."""
 
 MAX_ESCAPES: Final = 1000
-"""How many escapes are read in one go."""
+"""How many escapes one match of a pattern reads."""
 
 _HEX: Final = "[0-9A-Fa-f]"
 _CODE: Final = re.compile(
@@ -177,7 +183,7 @@ _LOW_BEGINS: Final = re.compile(rf"(?:\\(?:u(?:[Dd](?:[C-Fc-f]{_HEX}?)?)?)?)?")
 
 
 class Quoting:
-    """How a string is quoted: it ends at *delimiter*; where it is *raw* nothing is escaped."""
+    """How a string is quoted: it ends at *delimiter*; a *raw* one has no escapes."""
 
     __slots__ = ("_held", "_json", "_says", "_tame", "delimiter", "gate", "raw")
 
@@ -185,8 +191,8 @@ class Quoting:
         quote = delimiter[0]
         self.delimiter = delimiter
         self.raw = raw
-        self.gate = re.compile(rf'["{quote}\\\x00-\x1f]')
-        """What is not plain, or has to be escaped in strict JSON."""
+        self.gate = string_gate(quote)
+        """Characters that are not plain, or that strict JSON escapes."""
         escapes = _ESCAPES_OF_BOTH if quote == '"' else _ESCAPES
         self._says: Callable[[re.Match[str]], str] = lambda found: escapes.get(found[1], found[0])
         self._held = ("", "\\") if delimiter == quote else ("", "\\", quote, quote * 2)
@@ -198,10 +204,9 @@ class Quoting:
         self._tame = re.compile(rf"(?:{'|'.join(tame)}){{0,{MAX_ESCAPES}}}", re.DOTALL)
 
     def read(self, text: str, at: int) -> tuple[str, int, bool]:
-        """Read on from *at*: what a piece says, where it ends, whether the string ends there.
+        """Continue from *at*; return the decoded piece, where it ends, and whether the string ends.
 
-        A piece of no length tells that only more text can tell. Raises `ParseError` for an escape
-        that is not one.
+        If the end is *at*, more text is needed. Raises `ParseError` for a malformed escape.
         """
         tame = self._tame.match(text, at)
         if tame is not None and tame.end() > at:
@@ -213,11 +218,16 @@ class Quoting:
         return *_read_code(text, at), False
 
     def translate(self, text: str) -> tuple[str, str, int] | None:
-        """Read a piece of the string that is tame: what it says, in strict JSON, and its size.
+        """Return a simple piece of the string decoded, as strict JSON, and its size.
 
-        What may belong to an escape or to the delimiter is left. None tells that more is to be
-        read here than a piece.
+        Text at the end that may belong to an escape or to the delimiter is not read. Returns None
+        if the piece is not simple.
         """
+        is_short = len(text) <= MAX_REMEMBERED
+        return _remember(self, text) if is_short else self.translate_long(text)
+
+    def translate_long(self, text: str) -> tuple[str, str, int] | None:
+        """Do what `translate` does, without remembering the piece."""
         if self._json.fullmatch(text):
             return scanstring(text + '"', 0)[0], text, len(text)
         tame = self._tame.match(text)
@@ -234,7 +244,7 @@ class Quoting:
 
 
 def _read_code(text: str, at: int) -> tuple[str, int]:
-    """Read one escape that is more than a character; of no length if it may continue."""
+    """Read one escape of several characters; it has no length if it may continue."""
     code = _CODE.match(text, at)
     if code is not None:
         return _decode(code, text)
@@ -243,13 +253,13 @@ def _read_code(text: str, at: int) -> tuple[str, int]:
         return "", line_end.end()
     if _BEGINS.fullmatch(text, at):
         return "", at
-    raise ParseError(f"`{text[at : at + 2]}` begins no escape")
+    raise ParseError(f"`{text[at : at + 2]}` is not an escape")
 
 
 def _decode(code: re.Match[str], text: str) -> tuple[str, int]:
     number = int(code[4], 8) if code[4] else int(code[1] or code[2] or code[3], 16)
     if number > _LAST_CHARACTER:
-        raise ParseError(f"`{code[0]}` is no character")
+        raise ParseError(f"`{code[0]}` is not a character")
     if not (code[2] and number in _HIGH):
         return chr(number), code.end()
     low = _LOW.match(text, code.end())
@@ -261,7 +271,7 @@ def _decode(code: re.Match[str], text: str) -> tuple[str, int]:
 
 
 OPENING_CHARACTERS: Final = "'\"RrUu"
-"""What a string may begin with."""
+"""Characters that may begin a string."""
 
 # One quote opens a string unless it may be the first of three; two are an empty string.
 _OPENING: Final = re.compile(
@@ -273,7 +283,8 @@ _OPENING_BEGINS: Final = re.compile(r"""[RrUu]?(?:'{0,2}|"{0,2})""")
 def quoting_at(text: str, at: int) -> tuple[Quoting | None, int]:
     """Return the quoting of the string that begins at *at*, and where its opening ends.
 
-    None tells that no string begins; then the place is *at*, or `MORE` where more text will tell.
+    The quoting is None if no string begins; then the position is *at*, or `MORE` if more text is
+    needed.
     """
     opening = _OPENING.match(text, at)
     if opening is not None:
@@ -281,15 +292,17 @@ def quoting_at(text: str, at: int) -> tuple[Quoting | None, int]:
     return None, MORE if _OPENING_BEGINS.fullmatch(text, at) else at
 
 
+_remember: Final = lru_cache(maxsize=REMEMBERED)(Quoting.translate_long)
+
+
 @cache
 def _quoting(delimiter: str, *, raw: bool) -> Quoting:
     return Quoting(delimiter, raw=raw)
 
 
-# Values as Python literals: JSON text with Python's words in it.
+# --- writing ------------------------------------------------------------------------------------
 #
-# A string of JSON is one of Python too, escapes included, so what is written reads back equal
-# in either language but for three words.
+# A JSON string with its escapes is a Python string, too, so only three words differ.
 
 
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"|true|false|null|[,:]')
@@ -298,20 +311,22 @@ _JSON: Final = {",": ", ", ":": ": "}
 
 
 def dumps(value: object, *, json_words: bool = False) -> str:
-    """Write a JSON value as a literal; with *json_words* ``true`` stays what JSON calls it.
+    """Write a JSON value as a literal; with *json_words*, ``true`` stays ``true``.
 
-    Raises `UsageError` for what JSON has no word for.
+    Raises `UsageError` for a value that JSON cannot express.
     """
     words = _JSON if json_words else _PYTHON
     text = _json.encode_strict(value).decode()
     return _TOKEN.sub(lambda token: words.get(token[0], token[0]), text)
 
 
+# --- reading ------------------------------------------------------------------------------------
+
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
 class LiteralReader:
-    """Reads one literal; *depth* is how deep it is in containers already."""
+    """Reads one literal; *depth* is the number of containers around it."""
 
     __slots__ = ("_atom", "_depth", "_gap", "_open", "_pieces", "_sign", "broken_at", "complete",
                  "quoting", "value")  # fmt: skip
@@ -320,12 +335,12 @@ class LiteralReader:
         self.complete = False
         self.value: Any = None
         self.quoting: Quoting | None = None
-        """How the string is quoted that is open."""
+        """The quoting of the open string."""
         self.broken_at: int | None = None
-        """Where the number or word ends that is not one, in the text of the last step."""
+        """Where the malformed number or word ends in the text of the last step."""
         self._depth = depth
         self._gap = Gap()
-        self._pieces: list[str] | None = None  # what the string says, with those next to it
+        self._pieces: list[str] | None = None  # of the string and those next to it, decoded
         self._atom: Atom | None = None
         self._sign = ""
         self._open: list[_Container] = []
@@ -339,24 +354,29 @@ class LiteralReader:
         return None if self._open else self._pieces
 
     def step(self, text: str, at: int) -> int:
-        """Take one step from *at*; return where it ends, or `MORE` if only more text can tell.
+        """Read one token from *at*; return where it ends, or `MORE` if more text is needed.
 
         A value that only the next token ends (a string, a number) ends before that token. Raises
-        `ParseError` for what is not a literal.
+        `ParseError` for text that is not a literal.
         """
         if self.quoting is not None:
             return self._step_in_string(self.quoting, text, at)
         if self._atom is not None:
             return self._step_in_atom(self._atom, text, at)
-        behind = self._gap.skip(text, at)
-        if behind > at or at == len(text):
-            return behind if behind > at else MORE
+        after = self._gap.skip(text, at)
+        if after > at or at == len(text):
+            return after if after > at else MORE
         if text[at] in OPENING_CHARACTERS:
             quoting, end = quoting_at(text, at)
             if end == MORE:
                 return MORE
             if quoting is not None and self._may_begin_value:
-                return self._open_string(quoting, end)
+                if self._pieces is not None and self._open and self._open[-1].closer != ")":
+                    # Python joins them; a model that writes this forgot the comma.
+                    raise ParseError("two strings without a comma between them")
+                self.quoting = quoting
+                self._pieces = [] if self._pieces is None else self._pieces
+                return end
         if self._pieces is not None:
             self._take("".join(self._pieces))
             self._pieces = None
@@ -364,9 +384,9 @@ class LiteralReader:
         return self._step_to_token(text, at)
 
     def close(self) -> Any:
-        """End the value at the end of the text and return it; raise `ParseError` if there is none.
+        """End the value at the end of the text and return it; raise `ParseError` if it is missing.
 
-        What is open is closed; a key without a value is dropped.
+        Open containers and strings are closed; a key without a value is dropped.
         """
         if self._pieces is not None:
             self._take("".join(self._pieces))
@@ -379,12 +399,6 @@ class LiteralReader:
         return self.value
 
     # --- strings, numbers and words ---
-
-    def _open_string(self, quoting: Quoting, end: int) -> int:
-        self.quoting = quoting
-        if self._pieces is None:
-            self._pieces = []
-        return end
 
     def _step_in_string(self, quoting: Quoting, text: str, at: int) -> int:
         piece, end, ended = quoting.read(text, at)
@@ -426,7 +440,7 @@ class LiteralReader:
         return self._pieces is not None or not self._open or self._open[-1].awaits_value
 
     def _step_to_token(self, text: str, at: int) -> int:
-        """Take the token at *at*, which is not a string."""
+        """Read the token at *at*, which is not a string."""
         char = text[at]
         if self._open and not self._sign and self._open[-1].takes(char):
             if char == self._open[-1].closer:
@@ -443,18 +457,15 @@ class LiteralReader:
         if char in "+-":
             self._sign = char
         elif char in _CLOSERS:
-            self._enter(char)
+            if self._depth + len(self._open) >= MAX_DEPTH:
+                raise ParseError(f"containers nested more than {MAX_DEPTH} deep")
+            self._open.append(_Container(char))
         else:
             _refuse(char)
         return at + 1
 
-    def _enter(self, opener: str) -> None:
-        if self._depth + len(self._open) >= MAX_DEPTH:
-            raise ParseError(f"containers nested more than {MAX_DEPTH} deep")
-        self._open.append(_Container(opener))
-
     def _take(self, value: Any) -> None:
-        """Put a value where it belongs."""
+        """Store a value in the innermost container, or as the result."""
         if self._open:
             self._open[-1].add(value)
         else:
@@ -480,7 +491,7 @@ class _Container:
         return self._awaits in ("item", "value")
 
     def takes(self, char: str) -> bool:
-        """Return whether *char* may separate or close here; take it if it separates."""
+        """Return whether *char* may be a separator or the closer here; apply a separator."""
         if char == self.closer:
             return self._awaits in ("item", "comma")
         if char == "," and self._awaits == "comma":
@@ -493,7 +504,7 @@ class _Container:
         return False
 
     def add(self, value: Any) -> None:
-        """Take a value: an item, or a key, or what belongs to the key."""
+        """Store a value: an item, a key, or the value of the last key."""
         if self.closer != "}":
             self._items.append(value)
             self._awaits = "comma"
@@ -506,7 +517,7 @@ class _Container:
             self._awaits = "comma"
 
     def contents(self) -> Any:
-        """Return what it holds: one value in parentheses without a comma is that value."""
+        """Return the contents; parentheses around one value without a comma are that value."""
         if self.closer == "}":
             return self._entries
         is_tuple = self.closer == "]" or self._has_comma or not self._items
@@ -514,13 +525,13 @@ class _Container:
 
 
 def _as_key(value: Any) -> str:
-    """Return a key as JSON has it: any scalar that is not a text becomes its text."""
+    """Return a key as a string; other scalars become their JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, dict)):
-        raise ParseError("a key that is a container")
+        raise ParseError("a key must be a string, a number or a word, not a container")
     return _json.encode(value).decode()
 
 
 def _refuse(char: str) -> NoReturn:
-    raise ParseError(f"`{char}` where a value, or the end of one, is to stand")
+    raise ParseError(f"unexpected `{char}` in a literal")

@@ -1,6 +1,6 @@
-"""The same events in other vocabularies, for clients that speak one already.
+"""The same events in the vocabularies of other clients.
 
-Each view is loaded when it is first used: segments stand on every format that they read.
+A view is imported on first use: segments import every format that they read.
 """
 
 from importlib import import_module

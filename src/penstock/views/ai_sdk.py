@@ -1,15 +1,15 @@
-"""The events as stream parts of the AI SDK: plain dicts, ready to be written as JSON.
+"""Events as stream parts of the AI SDK: plain dicts, ready to be written as JSON.
 
-A block becomes a pair of parts with an id of its own, its deltas between them. Two things differ
-between the vocabularies, and both are settled here:
+A block becomes a start part and an end part with an id of its own, and its deltas between them. The
+vocabularies differ in two ways:
 
-* Blocks may be open side by side in ours. The AI SDK wants text closed before a call, so a call
-  closes the text that is open when it begins and again when it is complete; a block that continues
-  afterwards continues under a new id.
-* A client of the AI SDK executes every ``tool-call``, by its id. So a call that is not complete
-  gets none, and calls that share an id, or have none, are told apart.
+* Our blocks may be open at the same time. The AI SDK requires text to end before a call, so a call
+  ends the open text when it starts and again when it is complete; a block that continues afterwards
+  does so with a new id.
+* A client of the AI SDK executes every ``tool-call``, by its id. So an incomplete call gets none,
+  and calls that share an id, or have none, get different ids.
 
-`raw` stays after: clients of the AI SDK have no use for markup.
+`raw` is dropped: clients of the AI SDK do not use it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage
+from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, UniqueIds, Usage
 
 StreamPart = dict[str, Any]
 """One part: a JSON object with a `type`."""
@@ -59,25 +59,18 @@ _FINISH_REASONS: Final = {"stop": "stop", "length": "length", "tool_use": "tool-
 
 _OTHER_KINDS: Final = frozenset(
     {
-        "custom",
-        "file",
-        "raw",
-        "reasoning-file",
-        "response-metadata",
-        "source",
-        "stream-start",
-        "tool-approval-request",
-        "tool-result",
+        "custom", "file", "raw", "reasoning-file", "response-metadata", "source", "stream-start",
+        "tool-approval-request", "tool-result",
     }
-)
-"""Parts of the AI SDK that no event stands for. A client refuses any other unknown `type`."""
+)  # fmt: skip
+"""Parts of the AI SDK without an event of ours. A client refuses any other unknown `type`."""
 
 
 def parts(events: Iterable[Event]) -> Iterator[StreamPart]:
-    """Yield the parts of *events*, each as soon as its event has come.
+    """Yield the parts of *events*, each as soon as its event has arrived.
 
-    A bare sequence of blocks does as well: it gives no ``finish``. Raise `UsageError` for a delta
-    or an end of a block that is not open, and for an event after the terminal one.
+    *events* may be bare blocks, which have no ``finish``. Raise `UsageError` for a delta or an
+    end of a block that is not open, and for an event after the terminal one.
     """
     view = Parts()
     for event in events:
@@ -86,45 +79,45 @@ def parts(events: Iterable[Event]) -> Iterator[StreamPart]:
 
 
 def content(message: AssistantMessage) -> list[StreamPart]:
-    """Return *message* as the content of a whole answer.
+    """Return *message* as the content of a whole response.
 
-    A block is one part: ``text``, ``reasoning``, ``tool-call``, or what an opaque block holds.
-    Calls have the ids that the stream gives them; incomplete ones are omitted.
+    A block is one part: ``text``, ``reasoning``, ``tool-call``, or the data of an opaque block.
+    Calls have the same ids as in the stream; incomplete ones are omitted.
     """
-    ids = _CallIds()
+    ids = UniqueIds()
     found: list[StreamPart] = []
     for block in message.content:
         match block:
             case Text() | Thinking():
                 kind = "text" if isinstance(block, Text) else "reasoning"
                 part = {"type": kind, "text": block.text}
-                found.append(_noted(part, signature=block.signature))
+                found.append(_with_notes(part, signature=block.signature))
             case ToolCall():
-                id_ = ids.claim(block.id)
+                id_ = ids.claim(block.id or "call")
                 if block.complete:
-                    found.append(_call_part(id_, block, _written(block)))
+                    found.append(_call_part(id_, block, _write_arguments(block)))
             case Opaque():
-                found.append(_passed_through(block))
+                found.append(_opaque_part(block))
             case _:
                 assert_never(block)
     return found
 
 
 class Parts:
-    """The view of one answer: events in by `feed`, parts out, `finish` after the last one."""
+    """Events of one response in, parts out; call `finish` after the last event."""
 
     def __init__(self) -> None:
         self.ended = False
         self._blocks: dict[int, _Open] = {}
-        self._shown_texts: list[_Open] = []  # those that a call has to close
+        self._open_texts: list[_Open] = []  # that a call has to end
         self._pairs = 0
-        self._call_ids = _CallIds()
+        self._call_ids = UniqueIds()
         self._has_cut_call = False
 
     def feed(self, event: Event) -> list[StreamPart]:
-        """Return the parts that *event* stands for: none, one or several."""
+        """Return the parts of *event*: none, one or several."""
         if self.ended:
-            raise UsageError(f"the answer has ended: `{event.type}` belongs to no part of it")
+            raise UsageError(f"`{event.type}` came after the terminal event")
         match event:
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 return self._add(event)
@@ -137,7 +130,7 @@ class Parts:
             case ToolCallEnd():
                 return self._end_call(event)
             case Part():
-                return [_passed_through(event.part)]
+                return [_opaque_part(event.part)]
             case MessageStart():
                 return []
             case Done() | Failed():
@@ -146,7 +139,7 @@ class Parts:
                 assert_never(event)
 
     def finish(self) -> list[StreamPart]:
-        """Close what is still open; after a terminal event nothing is."""
+        """End the open blocks; a terminal event has ended them already."""
         self.ended = True
         closing = []
         for block in self._blocks.values():
@@ -174,11 +167,11 @@ class Parts:
     # --- text and reasoning ---
 
     def _show(self, block: _Open) -> StreamPart:
-        """Open a pair for *block*, under an id that no other pair has."""
+        """Return a start part for *block*, with a new id."""
         self._pairs += 1
         block.id = f"{block.kind}-{self._pairs}"
         if block.kind == "text":
-            self._shown_texts.append(block)
+            self._open_texts.append(block)
         return {"type": f"{block.kind}-start", "id": block.id}
 
     def _add(self, event: Delta) -> list[StreamPart]:
@@ -194,15 +187,15 @@ class Parts:
     def _end_block(self, event: TextEnd | ThinkingEnd) -> list[StreamPart]:
         block = self._find(event)
         del self._blocks[event.index]
-        # A signature needs a pair to stand on, even if a call has closed the one with the text.
+        # A signature needs a part, even if a call has ended the one with the text.
         start = [self._show(block)] if event.signature and not block.id else []
         if not block.id:
             return []
         return [*start, block.close(signature=event.signature)]
 
     def _close_texts(self) -> list[StreamPart]:
-        closing = [text.close() for text in self._shown_texts if text.id]
-        self._shown_texts.clear()
+        closing = [text.close() for text in self._open_texts if text.id]
+        self._open_texts.clear()
         return closing
 
     # --- calls ---
@@ -210,7 +203,7 @@ class Parts:
     def _start_call(self, event: ToolCallStart) -> list[StreamPart]:
         closing = self._close_texts()
         block = self._open(event)
-        block.id = self._call_ids.claim(event.id)
+        block.id = self._call_ids.claim(event.id or "call")
         start = {"type": "tool-input-start", "id": block.id, "toolName": event.name}
         return [*closing, start]
 
@@ -221,8 +214,8 @@ class Parts:
             self._has_cut_call = True
             return [block.close(incomplete=True, repairs=call.repairs)]
         closing = self._close_texts()
-        written = _written(call, "".join(block.pieces))
-        if not block.pieces:  # A client that only reads deltas has to see the input too.
+        written = _write_arguments(call, "".join(block.pieces))
+        if not block.pieces:  # A client may read only deltas.
             closing.append(block.delta(written))
         whole = _call_part(block.id, call, written)
         return [*closing, block.close(), whole]
@@ -241,18 +234,18 @@ class Parts:
         if isinstance(event, Failed):
             return "content-filter" if event.error.kind in ("refusal", "filter") else "error"
         if event.reason == "tool_use" and self._has_cut_call:
-            return "error"  # Law 7 forbids it; a client must not take it for calls to execute.
+            return "error"  # Law 7 forbids it; a client must not execute the calls.
         return _FINISH_REASONS[event.reason]
 
 
 class _Open:
-    """A block that is open, and the pair of parts that shows it."""
+    """An open block, and the id of its parts."""
 
     __slots__ = ("id", "kind", "pieces")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.id = ""  # of the pair; empty while none is open
+        self.id = ""  # empty while its parts are ended by a call
         self.pieces: list[str] = []  # of a call's input
 
     def delta(self, piece: str) -> StreamPart:
@@ -261,45 +254,28 @@ class _Open:
     def close(self, **notes: object) -> StreamPart:
         end = {"type": f"{self.kind}-end", "id": self.id}
         self.id = ""
-        return _noted(end, **notes)
-
-
-class _CallIds:
-    """Tells calls apart: an id that is taken, or missing, gets a number."""
-
-    def __init__(self) -> None:
-        self._taken: dict[str, int] = {}  # an id, and the last number that was put after it
-
-    def claim(self, id: str) -> str:  # noqa: A002 - the field's name
-        wanted = claimed = id or "call"
-        number = self._taken.get(wanted, 1)
-        while claimed in self._taken:
-            number += 1
-            claimed = f"{wanted}-{number}"
-        self._taken[wanted] = number
-        self._taken.setdefault(claimed, 1)
-        return claimed
+        return _with_notes(end, **notes)
 
 
 def _call_part(id: str, call: ToolCall, written: str) -> StreamPart:  # noqa: A002 - see above
     part = {"type": "tool-call", "toolCallId": id, "toolName": call.name, "input": written}
-    return _noted(part, signature=call.signature, repairs=call.repairs)
+    return _with_notes(part, signature=call.signature, repairs=call.repairs)
 
 
-def _written(call: ToolCall, deltas: str = "") -> str:
-    """Write the call's arguments: as its *deltas* did if they say the same, compactly if not."""
+def _write_arguments(call: ToolCall, deltas: str = "") -> str:
+    """Return the arguments of *call*: as in its *deltas* if they are equal, otherwise compact."""
     written = _json.encode(call.arguments)
     if deltas:
         try:
             if _json.encode(_json.decode(deltas)) == written:
                 return deltas
         except JSONParseError:
-            pass  # They were repaired on the way to the arguments.
+            pass  # The arguments were repaired.
     return written.decode()
 
 
-def _passed_through(part: Opaque) -> StreamPart:
-    """Pass on a part of the AI SDK as it is; wrap what only its provider understands."""
+def _opaque_part(part: Opaque) -> StreamPart:
+    """Return a part of the AI SDK as it is; wrap any other provider's data."""
     data = part.data
     kind = data.get("type") if isinstance(data, dict) else None
     if isinstance(kind, str) and kind in _OTHER_KINDS:
@@ -309,7 +285,7 @@ def _passed_through(part: Opaque) -> StreamPart:
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    """Count as the AI SDK does: what was read from or written to the cache is input too."""
+    """Count as the AI SDK does: the input includes what was read from or written to the cache."""
     read = usage.input + usage.cache_read + usage.cache_write
     return {
         "inputTokens": read,
@@ -320,9 +296,9 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def _noted(part: StreamPart, **notes: object) -> StreamPart:
-    """Add what the AI SDK has no field for, where there is any."""
-    said = {name: note for name, note in notes.items() if note}
-    if said:
-        part["providerMetadata"] = {"penstock": said}
+def _with_notes(part: StreamPart, **notes: object) -> StreamPart:
+    """Add *notes*, which the AI SDK has no fields for, to *part*."""
+    given = {name: note for name, note in notes.items() if note}
+    if given:
+        part["providerMetadata"] = {"penstock": given}
     return part

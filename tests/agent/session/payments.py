@@ -24,7 +24,7 @@ from penstock.agent.events import AgentEvent, ToolEnded, ToolStarted
 from penstock.agent.session import SessionDatabase, SessionFolder
 from penstock.agent.session.entries import Contents, EntryLine
 from penstock.agent.session.storage import SessionStore, SessionWriter
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.events import Event
 from penstock.messages import AssistantMessage, Text, ToolCall, ToolResult
 from penstock.models.base import Batches, Model, Tap
@@ -103,7 +103,7 @@ class Payer(Model):
         pay = [ToolCall(f"c{number}", "pay", {"number": number}) for number in PAYMENTS]
         content = [Text("Done.")] if is_paid else [Text("I pay."), *pay]
         message = AssistantMessage("m", "payer", [*content], "stop" if is_paid else "tool_use")
-        for event in events_of(message):
+        for event in message_events(message):
             if event.type == "done" and not is_paid and self._hold is not None:
                 await self._hold.wait()  # the answer ends after its tools
                 await asyncio.sleep(0.01)
@@ -130,30 +130,30 @@ class Watched:
         self._archive = archive
         self._point = point
 
-    def journal(self, id: str) -> SessionWriter:  # noqa: A002 - the field's name
-        return WatchedJournal(self._archive.journal(id), self._point)
+    def writer(self, id: str) -> SessionWriter:  # noqa: A002 - the field's name
+        return WatchedJournal(self._archive.writer(id), self._point)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._archive, name)
 
 
 class WatchedJournal:
-    """A journal that passes a point before and after each write."""
+    """A writer that passes a point before and after each write."""
 
-    def __init__(self, journal: SessionWriter, point: Callable[[], None]) -> None:
-        self._journal = journal
+    def __init__(self, writer: SessionWriter, point: Callable[[], None]) -> None:
+        self._writer = writer
         self._point = point
 
     async def open(self) -> Contents:
-        return await self._journal.open()
+        return await self._writer.open()
 
     async def append(self, lines: Sequence[EntryLine]) -> None:
         self._point()
-        await self._journal.append(lines)
+        await self._writer.append(lines)
         self._point()
 
     async def close(self) -> None:
-        await self._journal.close()
+        await self._writer.close()
 
 
 def archive_at(place: str) -> SessionFolder | SessionDatabase:
@@ -188,7 +188,7 @@ async def work(order: Order) -> int:
     store: SessionStore = Watched(archive, point)  # type: ignore[assignment]
     async with Session(agent, store=store, id=order.id) as session:
         if session.agent.messages:
-            await session.proceed().result()
+            await session.resume().result()
         else:
             await session.run("Pay both.").result()
     return passed

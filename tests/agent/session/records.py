@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,16 +18,6 @@ PATIENCE = 30.0
 """How many seconds a busy machine may take for what should take none."""
 
 HEADER = Header(version=VERSION, id="s1", created=1000.0, cwd="/home/me")
-
-
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run *work* on a loop of its own."""
-
-    async def main() -> Result:
-        async with asyncio.timeout(2 * PATIENCE):
-            return await work
-
-    return asyncio.run(main())
 
 
 def user(text: str) -> UserMessage:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.records import agent, run, texts
+from agent.session.records import agent, texts
+from async_runner import run
 from penstock.agent.session import Session, SessionDatabase
 from store.databases import rows
 

@@ -1,4 +1,4 @@
-"""Lines are read back as they were written, and whatever else is there is passed over."""
+"""Entries: lines of a record, read whatever they are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.session.records import HEADER, TALK, entry, lines_of
 from penstock.agent.session.entries import (
     MAX_FAULTS,
+    MAX_STRING,
     VERSION,
     CompactionEntry,
     Contents,
@@ -22,10 +23,12 @@ from penstock.agent.session.entries import (
     MessageEntry,
     ModelEntry,
     TitleEntry,
+    cut_long_strings,
     read_lines,
     write_line,
 )
 from penstock.errors import UsageError
+from penstock.messages import AssistantMessage, Text, Thinking, ToolResult
 
 EVERY: list[Entry] = [
     *(entry(number, message) for number, message in enumerate(TALK, 1)),
@@ -165,3 +168,23 @@ def test_a_line_that_cannot_be_brought_up_to_date_is_foreign() -> None:
 def test_a_value_without_json_form_is_refused() -> None:
     with pytest.raises(UsageError):
         write_line(CustomEntry(id="x", name="n", data=object()))
+
+
+# --- huge entries ---
+
+
+def test_long_strings_are_cut_and_say_so() -> None:
+    content = {"a": ["x" * (MAX_STRING + 7), "short"], "b": "y" * MAX_STRING}
+    found = cut_long_strings(entry(1, ToolResult("c", "t", content)))
+    assert isinstance(found, MessageEntry)
+    assert isinstance(found.message, ToolResult)
+    cut, short = found.message.content["a"]
+    assert cut == "x" * MAX_STRING + "\n[7 characters were not recorded]"
+    assert (short, found.message.content["b"]) == ("short", content["b"])
+
+
+def test_half_a_signature_is_none() -> None:
+    said = AssistantMessage(content=[Thinking("hm", "s" * MAX_STRING * 2), Text("t", "kept")])
+    found = cut_long_strings(entry(1, said))
+    assert isinstance(found, MessageEntry)
+    assert found.message == AssistantMessage(content=[Thinking("hm"), Text("t", "kept")])

@@ -21,9 +21,8 @@ from penstock.agent.session.entries import (
     ModelEntry,
     TitleEntry,
 )
-from penstock.agent.session.export import MAX_OPEN, to_html, to_markdown
+from penstock.agent.session.export import MAX_OPEN, _show, to_html, to_markdown
 from penstock.agent.session.tree import Tree
-from penstock.agent.text import visible
 from penstock.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -62,7 +61,7 @@ EVERYTHING: list[Entry] = [
 
 FACTS = [
     "The title", "s1", "/home/me", "look", "image image/png", "hm", "read", '"path": "a\\nb"', "ä",
-    "no such file", "left out of the context", "write (cut off)", '"o": 1', "it broke", "transport",
+    "no such file", "not in the context", "write (cut off)", '"o": 1', "it broke", "transport",
     "quiet", "be quiet", "all of it", "1,234 tokens before", "mine", "begin", "dream",
     "7 in, 8 out", "1970-01-01 00:16:40 UTC", "ended: error",
 ]  # fmt: skip
@@ -152,13 +151,13 @@ def test_the_way_to_a_leaf_leaves_other_ways_out() -> None:
         assert "zwei" not in write(HEADER, tree)
         assert "eins" not in write(HEADER, tree, leaf="e3")
         whole = write(HEADER, tree, leaf="e3", whole=True)
-        for word in ("trunk", "eins", "zwei", "Branch behind e1 (first)"):
+        for word in ("trunk", "eins", "zwei", "Branch after e1 (first)"):
             assert whole.count(word) == 1
 
 
 def test_ways_that_have_nothing_in_common_are_told_too() -> None:
     tree = Tree([entry(1, user("one")), entry(2, user("two"), "")])
-    assert "Branch from nothing" in to_markdown(None, tree, whole=True)
+    assert "Branch from the beginning" in to_markdown(None, tree, whole=True)
 
 
 def test_what_has_no_json_form_is_told_as_python_has_it() -> None:
@@ -232,12 +231,12 @@ def test_hostile_text_stays_text(text: str) -> None:
     assert found.tags <= TAGS
     assert found.attributes <= {"class", "id", "lang", "charset", "content", "name", "http-equiv"}
     assert not found.open
-    assert found.shown.count(visible(text)) >= 4 or not text
+    assert found.shown.count(_show(text)) >= 4 or not text
 
     markdown = to_markdown(header, tree, whole=True)
     markdown.encode()
     inside, outside = fences(markdown)
-    assert inside.count(visible(text)) >= 6
+    assert inside.count(_show(text)) >= 6
     # What is left are our own words, and spans of code on one line.
     plain = re.sub(r"(?<!`)(`+)(?!`)(?:.*?[^`])\1(?!`)", "", outside)
     plain = plain.replace("<details><summary>Thinking</summary>", "").replace("</details>", "")
@@ -247,5 +246,5 @@ def test_hostile_text_stays_text(text: str) -> None:
 @settings(max_examples=50)
 @given(st.text())
 def test_no_character_acts(text: str) -> None:
-    assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", visible(text))
-    assert visible("plain\ttext\nä 漢 🙂") == "plain\ttext\nä 漢 🙂"
+    assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", _show(text))
+    assert _show("plain\ttext\nä 漢 🙂") == "plain\ttext\nä 漢 🙂"

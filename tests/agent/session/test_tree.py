@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from agent.session.records import CALL, answer, entry, talk, texts, user
-from penstock.agent.recovery.summarize import summary_message
 from penstock.agent.session.entries import (
     CompactionEntry,
     Entry,
@@ -16,12 +15,19 @@ from penstock.agent.session.entries import (
     LabelEntry,
     TitleEntry,
 )
-from penstock.agent.session.tree import Tree, context, shown, spoken, usage
+from penstock.agent.session.tree import (
+    Tree,
+    find_context,
+    find_fired_rules,
+    list_context,
+    sum_entry_usage,
+)
+from penstock.agent.summarize import make_summary_message
 from penstock.messages import AssistantMessage
 
 
 def said(tree: Tree, leaf: str = "") -> list[str]:
-    return texts(context(tree.path(leaf or tree.last)))
+    return texts(list_context(tree.path(leaf or tree.last)))
 
 
 def test_a_path_goes_from_the_first_entry_to_the_leaf() -> None:
@@ -47,33 +53,33 @@ def test_a_compaction_shows_its_summary_what_it_kept_and_what_came_later() -> No
     entries = talk("a", "b", "c", "d")
     cut = CompactionEntry(id="k", parent="e4", summary="a and b", first_kept="e3")
     tree = Tree([*entries, cut, entry(5, user("e"), "k")])
-    found = shown(tree.path("e5"))
+    found = find_context(tree.path("e5"))
     assert [id_ for id_, _ in found] == ["k", "e3", "e4", "e5"]
     assert texts([message for _, message in found[1:]]) == ["c", "d", "e"]
-    assert found[0][1] == summary_message("a and b")
+    assert found[0][1] == make_summary_message("a and b")
     assert said(tree, "e4") == ["a", "b", "c", "d"]  # a way without it
 
 
 def test_kept_answers_have_lost_their_usage_for_it_counted_what_is_gone() -> None:
     cut = CompactionEntry(id="k", parent="e2", summary="s", first_kept="e1")
     tree = Tree([*talk("a", "b"), cut, entry(3, answer("c"), "k")])
-    answers = [m for m in context(tree.path("e3")) if isinstance(m, AssistantMessage)]
+    answers = [m for m in list_context(tree.path("e3")) if isinstance(m, AssistantMessage)]
     assert [message.usage.output for message in answers] == [0, 5]
-    assert usage(tree.entries).output == 10  # they were paid for all the same
+    assert sum_entry_usage(tree.entries).output == 10  # they were paid for all the same
 
 
 def test_the_last_of_several_compactions_counts() -> None:
     first = CompactionEntry(id="k1", parent="e2", summary="one", first_kept="e2")
     second = CompactionEntry(id="k2", parent="e4", summary="two", first_kept="e3")
     tree = Tree([*talk("a", "b"), first, entry(3, user("c"), "k1"), entry(4, answer("d")), second])
-    assert context(tree.path("k2"))[0] == summary_message("two")
+    assert list_context(tree.path("k2"))[0] == make_summary_message("two")
     assert said(tree)[1:] == ["c", "d"]
 
 
 def test_a_compaction_that_kept_nothing_or_what_is_lost_shows_its_summary() -> None:
     for first_kept in ("", "lost"):
         cut = CompactionEntry(id="k", parent="e2", summary="s", first_kept=first_kept)
-        assert context(Tree([*talk("a", "b"), cut]).path("k")) == [summary_message("s")]
+        assert list_context(Tree([*talk("a", "b"), cut]).path("k")) == [make_summary_message("s")]
 
 
 def test_an_entry_whose_parent_is_lost_goes_on_behind_the_one_written_before() -> None:
@@ -140,13 +146,13 @@ def test_rules_that_have_spoken_on_the_way_are_named_once() -> None:
         FindingEntry(id="f4", parent="e1", source="rule", names=["elsewhere"]),
     ]
     tree = Tree([*talk("a"), *found])
-    assert spoken(tree.path("f3")) == ["x", "y", "z"]
+    assert find_fired_rules(tree.path("f3")) == ["x", "y", "z"]
 
 
 def test_usage_counts_every_branch_and_what_was_not_kept() -> None:
     tree = Tree([entry(1, CALL), entry(2, answer("x", 4), 1), entry(3, answer("y"), 1, kept=False)])
-    assert usage(tree.entries).output == 3 + 4 + 5
-    assert usage(tree.path("e2")).output == 7
+    assert sum_entry_usage(tree.entries).output == 3 + 4 + 5
+    assert sum_entry_usage(tree.path("e2")).output == 7
 
 
 NAMES = st.sampled_from(["", "a", "b", "c", "d"])
@@ -173,7 +179,7 @@ def test_any_entries_make_a_tree_in_which_each_can_be_found(entries: list[Entry]
     for item in tree.entries:
         path = tree.path(item.id)
         assert path[-1] == item
-        context(path)
+        list_context(path)
 
 
 def distinct(entries: list[Entry]) -> list[Entry]:

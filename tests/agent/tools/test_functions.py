@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_type
 import pytest
 
 from agent.tools.contexts import Heard
-from models.loopback_servers import run
 from penstock.agent.tools import AgentTool, ToolContext, read_agent_tools, tool
 from penstock.errors import ToolError, UsageError
 from penstock.tools import Tool
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 
-def ran(made: AgentTool, heard: ToolContext | None = None, /, **arguments: object) -> Any:
-    async def main() -> object:
-        return await made.run(arguments, heard or Heard(made.name))
-
-    return run(main())
+async def ran(made: AgentTool, heard: ToolContext | None = None, /, **arguments: object) -> Any:
+    result = await made.run(arguments, heard or Heard(made.name))
+    await asyncio.sleep(0)  # Updates from a thread are handed over in the next turn of the loop.
+    return result
 
 
 @tool
@@ -40,7 +38,7 @@ async def add(a: int, b: int = 2) -> int:
     return a + b
 
 
-def test_a_decorated_function_is_a_tool() -> None:
+async def test_a_decorated_function_is_a_tool() -> None:
     assert add.name == "add"
     assert add.tool.description == "Add two numbers."
     assert add.tool.parameters == {
@@ -52,27 +50,24 @@ def test_a_decorated_function_is_a_tool() -> None:
         "required": ["a"],
         "additionalProperties": False,
     }
-    assert ran(add, a=1) == 3
-    assert ran(add, a=1, b=5) == 6
+    assert await ran(add, a=1) == 3
+    assert await ran(add, a=1, b=5) == 6
 
 
-def test_a_decorated_function_can_be_called() -> None:
-    async def main() -> None:
-        assert_type(await add(1), int)
-        assert await add(1, b=5) == 6
-
-    run(main())
+async def test_a_decorated_function_can_be_called() -> None:
+    assert_type(await add(1), int)
+    assert await add(1, b=5) == 6
     assert list(inspect.signature(add).parameters) == ["a", "b"]
 
 
-def test_a_function_that_is_decorated_with_options_can_be_called() -> None:
+async def test_a_function_that_is_decorated_with_options_can_be_called() -> None:
     @tool(name="double-up")
     def double(text: str, *, times: int = 2) -> str:
         return text * times
 
     assert_type(double("a"), str)
     assert double("a", times=3) == "aaa"
-    assert ran(double, text="b") == "bb"
+    assert await ran(double, text="b") == "bb"
     with pytest.raises(TypeError):
         double(3, 4)  # type: ignore[arg-type, call-arg]
 
@@ -88,7 +83,7 @@ def test_a_static_method_can_be_called_by_its_class() -> None:
     assert Boat().sail("Oban") == "to Oban"
 
 
-def test_options_go_with_the_decorator() -> None:
+async def test_options_go_with_the_decorator() -> None:
     @tool(name="sum-up", description="Adds.", exclusive=True, abortable=False, needs_approval=True)
     def total(*numbers: float) -> float:
         """Say something else."""
@@ -98,7 +93,7 @@ def test_options_go_with_the_decorator() -> None:
     assert (total.exclusive, total.abortable, total.needs_approval, total.lenient) == (
         True, False, True, False,
     )  # fmt: skip
-    assert ran(total, numbers=[1, 2.5]) == 3.5
+    assert await ran(total, numbers=[1, 2.5]) == 3.5
 
 
 class Counter:
@@ -118,27 +113,27 @@ class Counter:
         return self.count
 
 
-def test_a_method_keeps_its_object() -> None:
+async def test_a_method_keeps_its_object() -> None:
     counter = Counter()
     made = tool(counter.up)
-    assert ran(made, by=3) == 3
+    assert await ran(made, by=3) == 3
     assert (made.name, made.tool.description, counter.count) == ("up", "Count up.", 3)
 
 
-def test_a_static_method_is_a_function() -> None:
+async def test_a_static_method_is_a_function() -> None:
     class Harbour:
         @tool
         @staticmethod
         def depth(metres: int) -> int:
             return metres
 
-    assert ran(Harbour.depth, metres=3) == 3
+    assert await ran(Harbour.depth, metres=3) == 3
     assert Harbour.depth.tool.parameters["properties"] == {"metres": {"type": "integer"}}
 
 
-def test_an_object_can_be_called() -> None:
+async def test_an_object_can_be_called() -> None:
     made = tool(Counter(), name="down")
-    assert ran(made, by=3) == -3
+    assert await ran(made, by=3) == -3
     assert made.tool.description == "Count down."
     assert made.tool.parameters["properties"] == {"by": {"type": "integer"}}
 
@@ -148,23 +143,23 @@ async def greet(name: str, *, greeting: str = "Hello") -> str:
     return f"{greeting}, {name}"
 
 
-def test_what_a_partial_fixes_is_not_the_models_to_choose() -> None:
+async def test_what_a_partial_fixes_is_not_the_models_to_choose() -> None:
     made = tool(functools.partial(greet, greeting="Ahoy"))
     assert (made.name, made.tool.description) == ("greet", "Greet somebody.")
     assert list(made.tool.parameters["properties"]) == ["name"]
-    assert ran(made, name="Ada") == "Ahoy, Ada"
+    assert await ran(made, name="Ada") == "Ahoy, Ada"
     with pytest.raises(ToolError, match="greeting"):
-        ran(made, name="Ada", greeting="Hi")
+        await ran(made, name="Ada", greeting="Hi")
 
 
-def test_what_a_partial_fixes_stays_fixed_among_free_names() -> None:
+async def test_what_a_partial_fixes_stays_fixed_among_free_names() -> None:
     made = tool(functools.partial(lambda **options: options, user="ada"), name="options")
-    assert ran(made, size=1) == {"user": "ada", "size": 1}
+    assert await ran(made, size=1) == {"user": "ada", "size": 1}
     with pytest.raises(ToolError, match="user"):
-        ran(made, user="root")
+        await ran(made, user="root")
 
 
-def test_the_context_is_filled_in() -> None:
+async def test_the_context_is_filled_in() -> None:
     async def show(
         context: Annotated[ToolContext, "the call's"],
         text: str,
@@ -178,13 +173,13 @@ def test_the_context_is_filled_in() -> None:
     made = tool(show)
     context = Heard()
     assert list(made.tool.parameters["properties"]) == ["text"]
-    assert ran(made, context, text="tide") == "call_1 tide"
+    assert await ran(made, context, text="tide") == "call_1 tide"
     assert context.updates == ["tide…"]
     with pytest.raises(ToolError, match="context"):
-        ran(made, context="mine", text="tide")
+        await ran(made, context="mine", text="tide")
 
 
-def test_a_plain_function_runs_in_a_thread_and_its_updates_on_the_loop() -> None:
+async def test_a_plain_function_runs_in_a_thread_and_its_updates_on_the_loop() -> None:
     here = threading.get_ident()
     told: list[int] = []
 
@@ -193,38 +188,38 @@ def test_a_plain_function_runs_in_a_thread_and_its_updates_on_the_loop() -> None
         return threading.get_ident()
 
     context = ToolContext("1", "work", lambda _: told.append(threading.get_ident()))
-    assert ran(tool(work), context) != here
+    assert await ran(tool(work), context) != here
     assert told == [here]
 
 
-def test_each_value_of_an_async_generator_is_an_update_and_the_last_the_result() -> None:
+async def test_each_value_of_an_async_generator_is_an_update_and_the_last_the_result() -> None:
     async def count(to: int) -> AsyncIterator[int]:
         for number in range(to):
             yield number
 
     context = Heard()
-    assert ran(tool(count), context, to=3) == 2
+    assert await ran(tool(count), context, to=3) == 2
     assert context.updates == [0, 1, 2]
-    assert ran(tool(count), to=0) is None
+    assert await ran(tool(count), to=0) is None
 
 
-def test_a_generator_does_the_same_from_a_thread() -> None:
+async def test_a_generator_does_the_same_from_a_thread() -> None:
     def count(to: int) -> Iterator[int]:
         yield from range(to)
 
     context = Heard()
-    assert ran(tool(count), context, to=3) == 2
+    assert await ran(tool(count), context, to=3) == 2
     assert context.updates == [0, 1, 2]
 
 
-def test_a_function_may_give_back_an_awaitable() -> None:
+async def test_a_function_may_give_back_an_awaitable() -> None:
     def later(name: str) -> Awaitable[str]:
         return greet(name)
 
-    assert ran(tool(later), name="Ada") == "Hello, Ada"
+    assert await ran(tool(later), name="Ada") == "Hello, Ada"
 
 
-def test_a_function_may_give_back_an_async_generator() -> None:
+async def test_a_function_may_give_back_an_async_generator() -> None:
     async def numbers() -> AsyncIterator[int]:
         yield 1
         yield 2
@@ -233,11 +228,11 @@ def test_a_function_may_give_back_an_async_generator() -> None:
         return numbers()
 
     context = Heard()
-    assert ran(tool(begun), context) == 2
+    assert await ran(tool(begun), context) == 2
     assert context.updates == [1, 2]
 
 
-def test_a_wrapped_function_shows_what_it_wraps() -> None:
+async def test_a_wrapped_function_shows_what_it_wraps() -> None:
     def loud(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         async def shouting(*args: Any, **kwargs: Any) -> str:
@@ -247,7 +242,7 @@ def test_a_wrapped_function_shows_what_it_wraps() -> None:
 
     made = tool(loud(greet))
     assert set(made.tool.parameters["properties"]) == {"name", "greeting"}
-    assert ran(made, name="Ada") == "HELLO, ADA"
+    assert await ran(made, name="Ada") == "HELLO, ADA"
 
 
 def test_a_return_hint_that_only_a_checker_knows_is_no_trouble() -> None:
@@ -257,17 +252,17 @@ def test_a_return_hint_that_only_a_checker_knows_is_no_trouble() -> None:
     assert tool(price).tool.parameters["properties"] == {}
 
 
-def test_a_function_that_calls_itself_can_be_decorated_where_it_stands() -> None:
+async def test_a_function_that_calls_itself_can_be_decorated_where_it_stands() -> None:
     @tool
     def dive(depth: int) -> int:
         return depth if depth > 9 else depth + bool(dive)
 
-    assert ran(dive, depth=1) == 2
+    assert await ran(dive, depth=1) == 2
 
 
 @pytest.mark.parametrize("problem", [StopIteration(3), SystemExit("bye")], ids=repr)
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_what_would_end_the_loop_is_only_an_error(problem: BaseException, kind: str) -> None:
+async def test_what_would_end_the_loop_is_only_an_error(problem: BaseException, kind: str) -> None:
     def plain() -> None:
         raise problem
 
@@ -276,90 +271,81 @@ def test_what_would_end_the_loop_is_only_an_error(problem: BaseException, kind: 
 
     # A coroutine's own StopIteration is a RuntimeError to Python already.
     with pytest.raises((ToolError, RuntimeError)):
-        ran(tool(plain if kind == "plain" else later))
+        await ran(tool(plain if kind == "plain" else later))
 
 
-def test_a_tool_that_leaves_the_program_does_not_take_it_along() -> None:
+async def test_a_tool_that_leaves_the_program_does_not_take_it_along() -> None:
     with pytest.raises(ToolError, match="2"):
-        ran(tool(lambda: sys.exit(2), name="leave"))
+        await ran(tool(lambda: sys.exit(2), name="leave"))
 
 
 # --- cancellation --------------------------------------------------------------------------------
 
 
-def test_a_cancelled_thread_is_told_and_waited_for() -> None:
-    async def main() -> None:
-        started, may_end = threading.Event(), threading.Event()
-        seen: list[str] = []
+async def test_a_cancelled_thread_is_told_and_waited_for() -> None:
+    started, may_end = threading.Event(), threading.Event()
+    seen: list[str] = []
 
-        def work(context: ToolContext) -> None:
-            started.set()
-            may_end.wait(30)
-            seen.append("cancelled" if context.cancelled else "not told")
+    def work(context: ToolContext) -> None:
+        started.set()
+        may_end.wait(30)
+        seen.append("cancelled" if context.cancelled else "not told")
 
-        task = asyncio.ensure_future(tool(work).run({}, Heard()))
-        await asyncio.to_thread(started.wait, 30)
-        for _ in range(3):  # also one who insists waits
-            task.cancel()
-            await asyncio.sleep(0)
-            assert not task.done()
-        may_end.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert seen == ["cancelled"]
-
-    run(main())
-
-
-def test_a_cancelled_generator_is_closed() -> None:
-    async def main() -> None:
-        waits = asyncio.Event()
-        seen = []
-
-        async def work() -> AsyncIterator[int]:
-            try:
-                yield 1
-                waits.set()
-                await asyncio.Event().wait()
-            finally:
-                seen.append("closed")
-
-        task = asyncio.ensure_future(tool(work).run({}, Heard()))
-        await waits.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert seen == ["closed"]
-
-    run(main())
-
-
-def test_a_cancelled_generator_in_a_thread_ends_at_its_next_value() -> None:
-    async def main() -> None:
-        started, may_go_on = threading.Event(), threading.Event()
-        seen = []
-
-        def work() -> Iterator[int]:
-            try:
-                yield 1
-                started.set()
-                may_go_on.wait(30)
-                yield 2
-                seen.append("went on")
-            finally:
-                seen.append("closed")
-
-        context = Heard()
-        task = asyncio.ensure_future(tool(work).run({}, context))
-        await asyncio.to_thread(started.wait, 30)
+    task = asyncio.ensure_future(tool(work).run({}, Heard()))
+    await asyncio.to_thread(started.wait, 30)
+    for _ in range(3):  # also one who insists waits
         task.cancel()
         await asyncio.sleep(0)
-        may_go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (seen, context.updates) == (["closed"], [1])
+        assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["cancelled"]
 
-    run(main())
+
+async def test_a_cancelled_generator_is_closed() -> None:
+    waits = asyncio.Event()
+    seen = []
+
+    async def work() -> AsyncIterator[int]:
+        try:
+            yield 1
+            waits.set()
+            await asyncio.Event().wait()
+        finally:
+            seen.append("closed")
+
+    task = asyncio.ensure_future(tool(work).run({}, Heard()))
+    await waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["closed"]
+
+
+async def test_a_cancelled_generator_in_a_thread_ends_at_its_next_value() -> None:
+    started, may_go_on = threading.Event(), threading.Event()
+    seen = []
+
+    def work() -> Iterator[int]:
+        try:
+            yield 1
+            started.set()
+            may_go_on.wait(30)
+            yield 2
+            seen.append("went on")
+        finally:
+            seen.append("closed")
+
+    context = Heard()
+    task = asyncio.ensure_future(tool(work).run({}, context))
+    await asyncio.to_thread(started.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (seen, context.updates) == (["closed"], [1])
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -398,21 +384,21 @@ def test_a_name_that_no_provider_takes_is_refused(name: str) -> None:
         tool(greet, name=name)
 
 
-def test_a_missing_argument_is_told_even_if_nobody_checked() -> None:
+async def test_a_missing_argument_is_told_even_if_nobody_checked() -> None:
     with pytest.raises(ToolError, match="missing: a"):
-        ran(add, b=1)
+        await ran(add, b=1)
 
 
-def test_a_lenient_tool_takes_what_comes() -> None:
+async def test_a_lenient_tool_takes_what_comes() -> None:
     made = tool(lambda size: size, name="size", lenient=True)
 
     def sized(size: int) -> object:
         return size
 
-    assert ran(made, size="large") == "large"
-    assert ran(tool(sized, lenient=True), size="large", colour="red") == "large"
+    assert await ran(made, size="large") == "large"
+    assert await ran(tool(sized, lenient=True), size="large", colour="red") == "large"
     with pytest.raises(ToolError, match="invalid value for `size`"):
-        ran(tool(sized), size="large")
+        await ran(tool(sized), size="large")
 
 
 # --- any mixture ---
@@ -430,7 +416,7 @@ async def wind(**arguments: Any) -> dict[str, Any]:
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
 
 
-def test_functions_tools_and_pairs_can_be_mixed() -> None:
+async def test_functions_tools_and_pairs_can_be_mixed() -> None:
     made = tool(tide, name="made")
     tools = read_agent_tools(
         [
@@ -444,15 +430,15 @@ def test_functions_tools_and_pairs_can_be_mixed() -> None:
     assert [each.name for each in tools] == ["tide", "made", "wind", "gust", "inner"]
     assert tools[1] is made
     assert tools[2].tool.parameters == SCHEMA
-    assert run(tools[3].run({"at": "sea"}, Heard())) == {"at": "sea"}  # type: ignore[arg-type]
+    assert await tools[3].run({"at": "sea"}, Heard()) == {"at": "sea"}
 
 
-def test_the_function_of_a_pair_may_ask_for_the_context() -> None:
+async def test_the_function_of_a_pair_may_ask_for_the_context() -> None:
     def who(at: str, context: ToolContext) -> str:
         return f"{context.id} at {at}"
 
     (made,) = read_agent_tools([({"name": "who", "parameters": SCHEMA}, who)])
-    assert run(made.run({"at": "sea"}, Heard())) == "call_1 at sea"  # type: ignore[arg-type]
+    assert await made.run({"at": "sea"}, Heard()) == "call_1 at sea"
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

@@ -17,7 +17,6 @@ from mcp.types import (
 
 from agent.tools.contexts import Heard
 from agent.tools.watching import until
-from models.loopback_servers import run
 from penstock.agent.tools.mcp import MAX_NAME, ProgressUpdates, make_valid_names, read_output
 from penstock.agent.tools.results import MAX_IMAGE_BYTES
 from penstock.messages import Text
@@ -84,18 +83,15 @@ def test_names_become_lawful_and_stay_apart(names: list[str], lawful: list[str])
     assert all(len(name) <= MAX_NAME for name in lawful)
 
 
-def test_progress_is_shown_now_and_then_and_the_latest_always() -> None:
-    async def main() -> None:
-        heard = Heard()
-        progress = ProgressUpdates(heard)
-        for step in range(1, 1001):
-            await progress.add(step, 1000, None)
-        assert heard.updates == ["1/1000"]
-        await until(lambda: len(heard.updates) == 2)
-        assert heard.updates[1] == "1000/1000"
-        await progress.add(1, None, "late")
-        progress.close()
-        await asyncio.sleep(0.1)
-        assert "1 late" not in heard.updates
-
-    run(main())
+async def test_progress_is_shown_now_and_then_and_the_latest_always() -> None:
+    heard = Heard()
+    progress = ProgressUpdates(heard)
+    for step in range(1, 1001):
+        await progress.add(step, 1000, None)
+    assert heard.updates == ["1/1000"]
+    await until(lambda: len(heard.updates) == 2)
+    assert heard.updates[1] == "1000/1000"
+    await progress.add(1, None, "late")
+    progress.close()
+    await asyncio.sleep(0.1)
+    assert "1 late" not in heard.updates

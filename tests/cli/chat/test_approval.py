@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from penstock.agent import Allow, Decision, Deny, Edit, Retry, ToolOutput
-from penstock.agent.workspace import workspace_tools
 from penstock.cli.chat.approval import (
     NO_TERMINAL,
     REJECTED,
@@ -24,6 +21,7 @@ from penstock.cli.chat.approval import (
 )
 from penstock.errors import UsageError
 from penstock.messages import ToolCall
+from penstock.workspace import workspace_tools
 
 
 @pytest.mark.parametrize(
@@ -45,85 +43,68 @@ def test_only_the_words_of_an_answer_are_a_decision(text: str, decision: Decisio
     assert parse_decision(text) == decision
 
 
-def decide(policy: ApprovalPolicy, name: str, approver: Approver | None = None) -> Decision:
+async def decide(policy: ApprovalPolicy, name: str, approver: Approver | None = None) -> Decision:
     tools = {tool.name: tool for tool in workspace_tools(Path())}
     approver = approver or Approver(policy)
-
-    async def main() -> Decision:
-        return await approver(ToolCall("c", name), tools[name])
-
-    return asyncio.run(main())
+    return await approver(ToolCall("c", name), tools[name])
 
 
-def test_without_a_terminal_the_policy_decides() -> None:
-    assert decide("ask", "write_file") == Deny(NO_TERMINAL)
-    assert decide("edits", "write_file") == Allow()
-    assert decide("edits", "run_bash") == Deny(NO_TERMINAL)
-    assert decide("all", "run_bash") == Allow()
+async def test_without_a_terminal_the_policy_decides() -> None:
+    assert await decide("ask", "write_file") == Deny(NO_TERMINAL)
+    assert await decide("edits", "write_file") == Allow()
+    assert await decide("edits", "run_bash") == Deny(NO_TERMINAL)
+    assert await decide("all", "run_bash") == Allow()
     with pytest.raises(UsageError, match="ask, edits, all"):
         parse_policy("some")
     assert parse_policy("edits") == "edits"
 
 
-def test_always_applies_to_one_tool() -> None:
+async def test_always_applies_to_one_tool() -> None:
     approver = Approver()
     approver.allow_always("run_bash")
-    assert decide("ask", "run_bash", approver) == Allow()
-    assert decide("ask", "write_file", approver) == Deny(NO_TERMINAL)
+    assert await decide("ask", "run_bash", approver) == Allow()
+    assert await decide("ask", "write_file", approver) == Deny(NO_TERMINAL)
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(main)
+async def test_a_question_is_asked_when_its_call_has_been_shown() -> None:
+    questions = ApprovalQueue()
+    first, second = ApprovalQuestion(ToolCall("1", "a")), ApprovalQuestion(ToolCall("2", "b"))
+    questions.mark_shown("2")
+    questions.add(first)
+    questions.add(second)
+    assert questions.current is second
+    questions.mark_shown("1")
+    assert questions.current is first
+    questions.remove(first)
+    assert questions.current is second
+    questions.mark_ended("2")
+    assert questions.current is None
 
 
-def test_a_question_is_asked_when_its_call_has_been_shown() -> None:
-    async def main() -> None:
-        questions = ApprovalQueue()
-        first, second = ApprovalQuestion(ToolCall("1", "a")), ApprovalQuestion(ToolCall("2", "b"))
-        questions.mark_shown("2")
-        questions.add(first)
-        questions.add(second)
-        assert questions.current is second
-        questions.mark_shown("1")
-        assert questions.current is first
-        questions.remove(first)
-        assert questions.current is second
-        questions.mark_ended("2")
-        assert questions.current is None
-
-    run(main())
+async def test_the_text_of_a_call_is_edited_or_else_all_its_arguments() -> None:
+    shell = ApprovalQuestion(ToolCall("1", "run_bash", {"command": "ls", "seconds": 1}))
+    assert shell.begin_edit() == "ls"
+    assert shell.parse_edit("ls -l") == Edit({"command": "ls -l", "seconds": 1})
+    other = ApprovalQuestion(ToolCall("1", "search", {"query": "x"}))
+    assert other.begin_edit() == '{"query":"x"}'
+    assert other.parse_edit('{"query": "y"}') == Edit({"query": "y"})
+    for wrong in ("{", "[]"):
+        with pytest.raises(UsageError):
+            other.parse_edit(wrong)
 
 
-def test_the_text_of_a_call_is_edited_or_else_all_its_arguments() -> None:
-    async def main() -> None:
-        shell = ApprovalQuestion(ToolCall("1", "run_bash", {"command": "ls", "seconds": 1}))
-        assert shell.begin_edit() == "ls"
-        assert shell.parse_edit("ls -l") == Edit({"command": "ls -l", "seconds": 1})
-        other = ApprovalQuestion(ToolCall("1", "search", {"query": "x"}))
-        assert other.begin_edit() == '{"query":"x"}'
-        assert other.parse_edit('{"query": "y"}') == Edit({"query": "y"})
-        for wrong in ("{", "[]"):
-            with pytest.raises(UsageError):
-                other.parse_edit(wrong)
-
-    run(main())
-
-
-def test_the_question_of_a_cancelled_call_is_withdrawn() -> None:
-    async def main() -> None:
-        approver, questions = Approver(), ApprovalQueue()
-        approver.ask, approver.withdraw = questions.add, questions.remove
-        tool = next(tool for tool in workspace_tools(Path()) if tool.name == "run_bash")
-        task = asyncio.create_task(approver(ToolCall("1", "run_bash"), tool))
-        await asyncio.sleep(0)
-        questions.mark_shown("1")
-        assert questions.current is not None
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert questions.current is None
-
-    run(main())
+async def test_the_question_of_a_cancelled_call_is_withdrawn() -> None:
+    approver, questions = Approver(), ApprovalQueue()
+    approver.ask, approver.withdraw = questions.add, questions.remove
+    tool = next(tool for tool in workspace_tools(Path()) if tool.name == "run_bash")
+    task = asyncio.create_task(approver(ToolCall("1", "run_bash"), tool))
+    await asyncio.sleep(0)
+    questions.mark_shown("1")
+    assert questions.current is not None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert questions.current is None
 
 
 def test_the_outcome_of_an_interrupted_call_is_given_by_a_word() -> None:

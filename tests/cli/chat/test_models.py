@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from msgspec import structs
 
@@ -20,27 +18,30 @@ CALL = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
 ASKED = Request(messages=[UserMessage([Text("What time is it?")])], tools=[Tool("now", "", {})])
 
 
-def test_without_a_server_the_scripted_model_is_used() -> None:
+async def test_without_a_server_the_scripted_model_is_used() -> None:
     model = make_model(ModelChoice(pace=0), {"PENSTOCK_UPSTREAM": "http://nowhere.invalid"})
     assert model.name == "penstock-demo"
-    assert "scripted" in asyncio.run(model.complete(Request())).text
-    assert make_model(ModelChoice(model="other", pace=0), {}).name == "other"
+    assert "scripted" in (await model.complete(Request())).text
+    assert make_model(ModelChoice(api="demo", model="other", pace=0), {}).name == "other"
+    with pytest.raises(UsageError, match=r"^--model: there is no server"):
+        make_model(ModelChoice(model="other"), {})
 
 
 @pytest.mark.parametrize(
     ("format_", "calls", "shown"),
     [("auto", 1, True), ("native", 0, True), ("hermes", 1, False)],
 )
-def test_the_format_selects_how_calls_are_parsed(format_: str, calls: int, shown: bool) -> None:  # noqa: FBT001
-    async def main() -> None:
-        async with serving(reply(text(CALL))) as upstream:
-            model = make_model(ModelChoice(upstream.url, API, "m", format=format_), {})
-            answer = await model.complete(ASKED)
-            await model.close()
-            assert len(answer.tool_calls) == calls
-            assert ("tools" in upstream.seen[0].json) == shown
-
-    asyncio.run(main())
+async def test_the_format_selects_how_calls_are_parsed(
+    format_: str,
+    calls: int,
+    shown: bool,  # noqa: FBT001
+) -> None:
+    async with serving(reply(text(CALL))) as upstream:
+        model = make_model(ModelChoice(upstream.url, API, "m", format=format_), {})
+        answer = await model.complete(ASKED)
+        await model.close()
+        assert len(answer.tool_calls) == calls
+        assert ("tools" in upstream.seen[0].json) == shown
 
 
 def listing(seen: Seen) -> Reply:
@@ -49,7 +50,7 @@ def listing(seen: Seen) -> Reply:
     return Reply(whole=body, headers={"content-type": "application/json"})
 
 
-def test_the_default_model_is_the_first_that_the_server_lists() -> None:
+async def test_the_default_model_is_the_first_that_the_server_lists() -> None:
     async def main(script: Script) -> tuple[ModelChoice, list[str]]:
         async with serving(script) as upstream:
             choice = ModelChoice(upstream.url, API)
@@ -58,9 +59,15 @@ def test_the_default_model_is_the_first_that_the_server_lists() -> None:
             await model.close()
             return structs.replace(found[0], upstream=""), found[1]
 
-    assert asyncio.run(main(listing)) == (ModelChoice("", API, "first"), ["first", "second"])
+    assert await main(listing) == (ModelChoice("", API, "first"), ["first", "second"])
     nothing = Reply(status=404, whole=b"", headers={"content-type": "text/plain"})
-    assert asyncio.run(main(nothing)) == (ModelChoice("", API), [])
+    assert await main(nothing) == (ModelChoice("", API), [])
+
+
+async def test_a_server_that_is_not_running_is_reported_at_once() -> None:
+    choice = ModelChoice("http://127.0.0.1:1/v1", API)
+    with pytest.raises(UsageError, match=r"connection refused\. Is the server running\?"):
+        await choose_name(choice, make_model(choice, {}))
 
 
 def test_invalid_flags_are_refused() -> None:

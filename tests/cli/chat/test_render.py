@@ -15,8 +15,8 @@ from penstock.cli.chat.render import (
     MAX_RESULT,
     EventRenderer,
     LineBuffer,
-    escape_controls,
-    shorten,
+    escape_text,
+    shorten_lines,
 )
 from penstock.events import (
     Event,
@@ -193,7 +193,7 @@ def test_long_results_are_shortened() -> None:
     assert seen[0] == "  → line 0"
     assert seen[-1] == "    line 99"
     assert "    … 89 lines …" in seen
-    assert shorten(["a", "b"], 2) == ["a", "b"]
+    assert shorten_lines(["a", "b"], 2) == ["a", "b"]
 
 
 def test_output_is_previewed_while_a_tool_runs() -> None:
@@ -252,4 +252,4 @@ def test_a_note_does_not_end_the_open_line() -> None:
     ],
 )
 def test_characters_that_control_a_terminal_are_escaped(text: str, escaped: str) -> None:
-    assert escape_controls(text) == escaped
+    assert escape_text(text) == escaped

@@ -40,11 +40,11 @@ _WEB: Final = build_opener(ProxyHandler({}))
 class Gateway:
     """`penstock serve` in front of *upstream*, its settings and log in *folder*; use it `with`.
 
-    *models* is more of ``penstock.toml``.
+    *models* is more of ``penstock.toml``. *store* is the URL of another database for the log.
     """
 
-    def __init__(self, upstream: str, folder: Path, models: str = "") -> None:
-        store = f"sqlite:///{folder / 'log.db'}"
+    def __init__(self, upstream: str, folder: Path, models: str = "", store: str = "") -> None:
+        store = store or f"sqlite:///{folder / 'log.db'}"
         settings = _SETTINGS.format(store=json.dumps(store), upstream=json.dumps(upstream))
         self._settings = folder / "penstock.toml"
         self._settings.write_text(settings + models)

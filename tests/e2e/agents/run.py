@@ -65,14 +65,18 @@ def main() -> int:
         print("agents: there is no node or npm here; install Node.js, or pass AGENTS=skip")
         return 1
     began = time.monotonic()
-    scripts = [[node, f"node_modules/{package}/{script}"] for package, script in PLACED.items()]
-    npm.install(program, HERE, *scripts)
+    npm.install(program, HERE, *find_scripts(node))
     installed = time.monotonic()
     failed = run_all()
     cells = len(AGENTS) * len(WHOLE + BROKEN)
     took = f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to run"
     print(f"{cells - failed} of {cells} cells are as they should be ({took})")
     return failed
+
+
+def find_scripts(node: str) -> list[list[str]]:
+    """Return the commands that put the programs in place."""
+    return [[node, f"node_modules/{package}/{script}"] for package, script in PLACED.items()]
 
 
 def run_all() -> int:

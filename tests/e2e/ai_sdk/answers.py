@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from penstock import MessageBuilder, parse_events
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.events import (
     Done,
     Event,
@@ -48,16 +48,16 @@ SPOKEN = """Let me look.
 def answers() -> dict[str, list[Event]]:
     """Give the events of every answer, by its name."""
     return {
-        "text": [*events_of(answer("stop", Text(PROSE * 3)))],
-        "thinking": [*events_of(answer("stop", Thinking("Hm. " * 5), Text("Yes.")))],
+        "text": [*message_events(answer("stop", Text(PROSE * 3)))],
+        "thinking": [*message_events(answer("stop", Thinking("Hm. " * 5), Text("Yes.")))],
         "parallel-calls": in_parallel(),
         "calls-in-text": read_from_text(),
-        "length": [*events_of(answer("length", Text("A pipe, one")))],
+        "length": [*message_events(answer("length", Text("A pipe, one")))],
         "cut-call": cut_call(),
-        "filter": [*events_of(failed("Up to here", "filter"))],
-        "refusal": [*events_of(failed("", "refusal"))],
-        "error": [*events_of(failed("Up to here", "provider"))],
-        "empty": [*events_of(answer("stop"))],
+        "filter": [*message_events(failed("Up to here", "filter"))],
+        "refusal": [*message_events(failed("", "refusal"))],
+        "error": [*message_events(failed("Up to here", "provider"))],
+        "empty": [*message_events(answer("stop"))],
     }
 
 

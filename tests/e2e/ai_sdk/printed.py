@@ -12,7 +12,7 @@ from msgspec import structs
 
 from e2e.agents.shapes import NASTIER, NASTY, SHAPES
 from e2e.ai_sdk.answers import CALLS, PROSE, answer, failed
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
 
@@ -40,7 +40,7 @@ def printed() -> dict[str, tuple[AssistantMessage, list[Event]]]:
 
 def plain(message: AssistantMessage) -> tuple[AssistantMessage, list[Event]]:
     """Say *message* as it is."""
-    return message, [*events_of(message)]
+    return message, [*message_events(message)]
 
 
 def thoughts() -> tuple[AssistantMessage, list[Event]]:

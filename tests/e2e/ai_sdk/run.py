@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from e2e.agents import npm
 from e2e.agents.gateway import Gateway
 from e2e.ai_sdk.answers import answers, message_of
+from e2e.ai_sdk.app_run import compare_app
 from e2e.ai_sdk.printed import printed
 from e2e.ai_sdk.server import MODEL, Server, serving
 from e2e.ai_sdk.ui_run import compare_chats
@@ -50,9 +51,9 @@ def main() -> int:
     began = time.monotonic()
     npm.install(program, HERE)
     installed = time.monotonic()
-    failed = compare(node) + compare_printed(node) + compare_chats(node)
+    failed = compare(node) + compare_printed(node) + compare_chats(node) + compare_app(node)
     took = f"{installed - began:.0f} s to install, {time.monotonic() - installed:.0f} s to run"
-    number = len(answers()) + len(printed()) + len(SCENES)
+    number = len(answers()) + len(printed()) + len(SCENES) + 1
     print(f"{number - failed} of {number} answers and scenes read by the AI SDK ({took})")
     return failed
 

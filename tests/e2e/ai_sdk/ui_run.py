@@ -18,7 +18,7 @@ from typing import Any
 from e2e.ai_sdk.ui_scenes import LONG, SCENES
 from e2e.ai_sdk.ui_server import Chats, chatting
 from penstock.agent import Agent
-from penstock.agent.views import read_ui_messages
+from penstock.agent.ai_sdk_messages import read_ui_messages
 from penstock.messages import AssistantMessage, ToolResult
 from penstock.request import Message
 

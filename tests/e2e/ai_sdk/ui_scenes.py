@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from penstock import DemoModel, EventStream, Request
 from penstock.agent import Agent, AgentRetry, Defer, ToolContext, tool
-from penstock.apis.replay import events_of
+from penstock.builder import message_events
 from penstock.events import Done, Event
 from penstock.messages import AssistantMessage, ErrorInfo, Text, Thinking, ToolCall
 from penstock.models.base import Batches, Model, Tap
@@ -27,7 +27,7 @@ class SpokenModel(Model):
 
     async def _events(self, message: AssistantMessage) -> AsyncGenerator[list[Event], None]:
         is_lost, self._lost = self._lost > 0, self._lost - 1
-        for event in events_of(message):
+        for event in message_events(message):
             await asyncio.sleep(self._pace)
             if is_lost and isinstance(event, Done):
                 raise ConnectionError("the line is dead")

@@ -17,7 +17,8 @@ import uvicorn
 
 from e2e.ai_sdk.ui_scenes import SCENES
 from penstock.agent import Agent, AgentRun
-from penstock.agent.views import UI_HEADERS, decisions_of, prompt_of, ui_stream
+from penstock.agent.ai_sdk_messages import read_decisions, read_prompt
+from penstock.agent.ai_sdk_stream import UI_HEADERS, ui_stream
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -47,9 +48,9 @@ class Chats:
 
     def _run(self, name: str, messages: list[dict[str, Any]]) -> AgentRun:
         agent = self.agents.setdefault(name, SCENES[name]())
-        if agent.deferred and (decisions := decisions_of(messages)):
-            return agent.proceed(decisions)
-        return agent.run(prompt_of(messages))
+        if agent.deferred and (decisions := read_decisions(messages)):
+            return agent.resume(decisions)
+        return agent.run(read_prompt(messages))
 
 
 async def _body(receive: Receive) -> bytes:

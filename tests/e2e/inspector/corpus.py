@@ -7,6 +7,7 @@ stops. If any of it runs, `window.FLAG` is set: that is what the test looks for.
 from __future__ import annotations
 
 import json
+from threading import Event
 from typing import Any, Final
 
 from msgspec import Struct
@@ -62,10 +63,57 @@ CUT: Final = (
 )
 
 
+MAIL: Final = """\
+I send it.
+<tool_call>
+{"name": "send_mail", "arguments": {"to": "harbour@leith.example", "subject": "High water"}}
+</tool_call>"""
+"""A call of a tool that was not offered."""
+
+MAILS: Final = "\n".join(MAIL.replace("send_mail", f"send_mail_{n}") for n in range(30))
+"""More calls of tools that were not offered than are reported."""
+
+FENCED: Final = """\
+Like this:
+```
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Leith"}}
+</tool_call>
+```"""
+BROKEN: Final = """\
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Leith", "days": }
+</tool_call>
+I look it up."""
+"""A call that has more than one possible meaning."""
+
+WEATHER: Final = """\
+<tool_call>
+{"name": "get_weather", "arguments": {"city": "Leith"}}
+</tool_call>"""
+MUSED: Final = f"<think>\nI could call it so:\n{WEATHER}\n</think>\nIt will rain."
+"""A call in the reasoning of a response that also has text."""
+
+TWICE: Final = f"{WEATHER}\n{WEATHER.replace('Leith', 'Oslo')}"
+"""Two calls, one more than a request without parallel calls allows."""
+
+OTHER_FORMAT: Final = "qwen3_coder"
+"""The format with which the model `other` is configured; it prints hermes."""
+
+GATE: Final = Event()
+"""Opened when the test has seen the first half of a response."""
+
+HALF: Final = Event()
+"""Closed while a test looks at a response that would end soon."""
+
+HALF.set()
+
+
 class Script(Struct, frozen=True):
     """The output of a model: *pieces*, *pace* seconds apart; one that *is_cut* has no end.
 
-    The *thought* before them and the calls for *cities* after them are sent natively.
+    The *thought* before them and the calls for *cities* after them are sent natively. Half of the
+    pieces wait for the *gate*.
     """
 
     pieces: list[str]
@@ -73,6 +121,7 @@ class Script(Struct, frozen=True):
     is_cut: bool = False
     thought: str = ""
     cities: tuple[str, ...] = ()
+    gate: Event | None = None
 
 
 def _cut(text: str, size: int) -> list[str]:
@@ -80,8 +129,16 @@ def _cut(text: str, size: int) -> list[str]:
 
 
 SCRIPTS: Final = {
-    "tides": Script(_cut(TIDES, 7), pace=0.02),
+    "tides": Script(_cut(TIDES, 7), pace=0.02, gate=HALF),
     "cut": Script(_cut(CUT, 6), pace=0.01, is_cut=True),
+    "gated": Script([f"word {number} " for number in range(40)], gate=GATE),
+    "mail": Script(_cut(MAIL, 9)),
+    "mails": Script(_cut(MAILS, 90)),
+    "fenced": Script(_cut(FENCED, 9)),
+    "broken": Script(_cut(BROKEN, 9)),
+    "other": Script(_cut(WEATHER, 9)),
+    "mused": Script(_cut(MUSED, 9)),
+    "twice": Script(_cut(TWICE, 9)),
     "native": Script(["I look."], thought="They want both.", cities=("Leith", "Oslo")),
     "markup": Script(_cut(MARKUP, 5)),
     "unseen": Script(_cut(UNSEEN, 3)),

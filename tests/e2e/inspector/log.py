@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from pathlib import Path
 from typing import Final
 
 from penstock.store import RequestEnded, RequestStarted, Store
@@ -16,9 +15,9 @@ FORMATS: Final = ("hermes", "qwen3_coder", "glm45", "hermes", "kimi_k2")
 ERRORS: Final = ("truncated", "provider", "truncated", "transport")
 
 
-def write_log(folder: Path, scope: str) -> None:
-    """Fill the log in *folder* with requests of *scope*, one a second up to now."""
-    asyncio.run(_write(f"sqlite:///{folder / 'log.db'}", scope))
+def write_log(url: str, scope: str) -> None:
+    """Fill the log at *url* with requests of *scope*, one a second up to now."""
+    asyncio.run(_write(url, scope))
 
 
 async def _write(url: str, scope: str) -> None:
@@ -59,4 +58,11 @@ def _ended(id_: str, number: int) -> RequestEnded:
         calls=number // 50 % 3,
         repairs=["an end was added"] if number % 31 == number // 500 % 31 else [],
         text=f"<b>answer</b> {number}",
+        search=f"<b>answer</b> {number}",
+        summary=f"<b>answer</b> {number}",
+        input_tokens=900 + number % 400,
+        output_tokens=int(pace * (38 + 6 * math.sin(number / 900))),
+        unread=int(number % 41 == 5),
+        unread_reason="looks like a call, but the tool is not offered" if number % 41 == 5 else "",
+        notes={"formats": [FORMATS[number % len(FORMATS)]]},
     )

@@ -10,6 +10,9 @@ from typing import Any
 from e2e.chat_server import ChatHandler, ChatServer, chatting
 from e2e.inspector.corpus import SCRIPTS
 
+GATE_SECONDS = 60.0
+"""How long a response waits for its gate before it continues all the same."""
+
 
 class Scripted(ChatHandler):
     """Responds with the script of the request's model."""
@@ -22,6 +25,8 @@ class Scripted(ChatHandler):
         for number, piece in enumerate(script.pieces):
             # A model pauses between words: the timeline shows it.
             time.sleep(script.pace * (20 if number and number % 30 == 0 else 1))
+            if script.gate is not None and number == len(script.pieces) // 2:
+                script.gate.wait(GATE_SECONDS)
             self.say({"content": piece})
         for number, city in enumerate(script.cities):
             self.say({"tool_calls": [_call(number, city)]})

@@ -15,8 +15,8 @@ from gateway.serving import Actor, Served, Stage, ask, upstream_table
 from penstock import _json, parse
 from penstock.errors import UsageError
 from penstock.gateway.inspector.export import make_curl, make_vector
-from penstock.gateway.redaction import LogRedactor
 from penstock.messages import ToolCall
+from penstock.redaction import Redactor
 from penstock.store import RequestDetail, RequestRow
 
 MINE = "my-key-is-a-long-secret"
@@ -126,7 +126,7 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
     body = {"content": "é'\n$(id) `id` \\ \"\nEOF\n" + "x" * size}
     detail = detail_with(_json.encode(body))
     script = tmp_path / "run.sh"
-    script.write_text(_CURL + make_curl(detail, "http://h", LogRedactor(), needs_key=False))
+    script.write_text(_CURL + make_curl(detail, "http://h", Redactor(), needs_key=False))
     done = subprocess.run(["/bin/sh", script], capture_output=True, check=True)  # noqa: S603 - ours
     assert _json.decode(done.stdout) == body
 
@@ -134,11 +134,11 @@ def test_a_shell_gives_the_body_as_it_was(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize("before", [" ", "\n", "\t", '"', "\x0b", "é\n", "\\n", "\\\\t", "\\u000a"])
 def test_no_character_before_a_key_protects_it(before: str) -> None:
     body = {"content": f"mine:{before}{LOOSE}", "tools": [{f"x{before}{LOOSE}": [before + LOOSE]}]}
-    told = make_curl(detail_with(_json.encode(body)), "http://h", LogRedactor(), needs_key=False)
+    told = make_curl(detail_with(_json.encode(body)), "http://h", Redactor(), needs_key=False)
     assert LOOSE not in told
     assert told.count("***") == 3
     raw = make_curl(
-        detail_with(f"no json {before}{LOOSE}".encode()), "h", LogRedactor(), needs_key=False
+        detail_with(f"no json {before}{LOOSE}".encode()), "h", Redactor(), needs_key=False
     )
     assert LOOSE not in raw
 
@@ -158,6 +158,6 @@ def test_a_key_in_the_arguments_of_a_call_is_hidden_in_its_vector(
 
 def test_a_request_that_was_not_kept_is_no_command() -> None:
     with pytest.raises(UsageError, match="not stored"):
-        make_curl(detail_with(b""), "http://h", LogRedactor(), needs_key=False)
+        make_curl(detail_with(b""), "http://h", Redactor(), needs_key=False)
     with pytest.raises(UsageError, match="no text"):
-        make_vector(detail_with(b"{}"), LogRedactor())
+        make_vector(detail_with(b"{}"), Redactor())

@@ -6,7 +6,6 @@ import pytest
 
 from gateway.inspector.scene import HERMES, page, refused, said
 from gateway.serving import Actor, Served, Stage, ask, upstream_table
-from penstock.gateway.inspector import handlers
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,7 @@ def served(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory)
     return served
 
 
-def test_what_passed_is_summed_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_passed_is_summed_up(served: Served) -> None:
     found = page(served, "overview?buckets=30")
     assert len(found["buckets"]) == 30
     assert sum(one["streams"] for one in found["buckets"]) == 1
@@ -25,13 +24,16 @@ def test_what_passed_is_summed_up(served: Served, monkeypatch: pytest.MonkeyPatc
     assert found["models"] == {"m": 1}
     assert found["buckets"][-1]["formats"] == {"hermes": 1}
     assert found["buckets"][-1]["errors"] == {}
-    assert found["buckets"][-1]["cpu"] is None
-    assert found["cpu"]["chunks"] > 0
-    assert found["cpu"]["us_per_chunk"] is None  # of so few of them
-    monkeypatch.setattr(handlers, "MIN_CHUNKS", 1)
-    assert page(served, "overview")["cpu"]["us_per_chunk"] > 0
+    assert found["failures"] == {}
+    assert found["open"] == 0
     assert found["until"] - found["since"] == pytest.approx(3600)
     assert page(served, "overview?since=1&until=2")["states"] == {}
+
+
+def test_a_range_is_fitted_to_the_requests(served: Served) -> None:
+    found = page(served, "overview?fit=1")
+    assert 60 <= found["until"] - found["since"] < 3600
+    assert sum(one["streams"] for one in found["buckets"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ TOOLS = tools_of("openai-chat")
 
 @pytest.fixture(scope="module")
 def served(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Served:
-    text = '[upstreams.demo]\napi = "demo"\n'
-    return stage.gateway(tmp_path_factory.mktemp("gateway"), text, store=None)
+    text = '[store]\nenabled = false\n[upstreams.demo]\napi = "demo"\n'
+    return stage.gateway(tmp_path_factory.mktemp("gateway"), text)
 
 
 def played(served: Served, text: str, **more: Any) -> Any:

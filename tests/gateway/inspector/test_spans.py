@@ -175,6 +175,7 @@ def written_in(text: str, value: str) -> tuple[int, int]:
     forms = (
         *(value, quoted, quoted.replace("/", "\\/"), repr(value)[1:-1], value.replace("'", "\\'")),
         *(entities, html.escape(value).replace("&#x27;", "&apos;")),
+        value.replace("\n", "\n  "),  # a YAML block
     )
     start, form = max((text.rfind(form), form) for form in forms)
     assert start >= 0, text

@@ -200,7 +200,7 @@ async def fresh_pool() -> AsyncIterator[WorkerPool]:
         pool.close()
 
 
-def test_a_pool_that_is_closed_kills_its_work_and_takes_no_more(tmp_path: Path) -> None:
+async def test_a_pool_that_is_closed_kills_its_work_and_takes_no_more(tmp_path: Path) -> None:
     async def close() -> int:
         async with fresh_pool() as pool:
             asked = [asyncio.create_task(pool.run(work.hog, str(tmp_path / "started")))]
@@ -215,7 +215,7 @@ def test_a_pool_that_is_closed_kills_its_work_and_takes_no_more(tmp_path: Path) 
                 await pool.run(work.double, 1)
         return pid
 
-    pid = asyncio.run(close())
+    pid = await close()
     until(lambda: not is_running(pid))
 
 

@@ -110,6 +110,7 @@ def load_rules(folder: str | Path, on_warning: Warn | None = None) -> list[Rule]
 
 def _read_file(path: Path) -> str:
     try:
+        # Reading a pipe would block.
         if not path.is_file():
             raise RuleError(path.stem, "not a file")
         with path.open("rb") as file:
@@ -224,6 +225,7 @@ def parse_front_matter(text: str) -> tuple[Fields, str]:
     Without a front matter all of it is body. The last value of a repeated key counts. Raises
     `FrontMatterError`.
     """
+    # Editors on Windows write a byte order mark and carriage returns.
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):

@@ -42,7 +42,7 @@ WINDOW: Final = LEVELS[-1][1]
 """How long a match can be, in characters, including what the condition looks ahead at."""
 
 LOOK_BEHIND: Final = 64
-"""How many characters before a search a condition can look behind at."""
+"""How many characters before a search the lookbehind of a condition can see."""
 
 LOOK_AHEAD: Final = 64
 """How many characters must follow a match if it is unknown how far the condition looks ahead."""
@@ -206,7 +206,7 @@ class Matcher:
         """Search what was read from position *begin* on."""
         found: list[int] = []
         excluded = self._conditions.excluded[level]
-        # What is kept before `begin` is what a condition can look behind at.
+        # The text before `begin` is kept for the lookbehinds of conditions.
         offset = max(0, len(self._kept) - (self._count - begin))
         for number, last in self._candidates.items():
             if last <= begin or number in self._found or number in excluded:

@@ -182,6 +182,7 @@ def list_spellings(path: str, folder: str) -> list[str]:
     """List the ways to write *path*: as given, without ``./``, absolute, relative to *folder*."""
     if not path or len(path) > MAX_PATH:
         return []
+    # Some models write Windows paths, on every system.
     given = path.replace("\\", "/")
     folder = folder.replace("\\", "/")
     plain = posixpath.normpath(given)
@@ -192,6 +193,7 @@ def list_spellings(path: str, folder: str) -> list[str]:
 
 def matches_glob(path: str, glob: str) -> bool:
     """Return whether *glob* matches *path*, all of it or its last name."""
+    # Models write the same path in many ways: see `list_spellings`.
     pattern = _compile_glob(glob.removeprefix("./"))
     return bool(pattern.fullmatch(path) or pattern.fullmatch(posixpath.basename(path)))
 

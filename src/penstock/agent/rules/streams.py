@@ -13,18 +13,10 @@ from typing import Final
 from penstock import _json
 from penstock.agent.rules.matcher import ConditionSet, Matcher
 from penstock.agent.rules.rule import Kind, Rule, holds_path, list_spellings, matches_glob
-from penstock.events import (
-    TextDelta,
-    TextEnd,
-    ThinkingDelta,
-    ThinkingEnd,
-    ToolCallDelta,
-    ToolCallEnd,
-)
+from penstock.events import Delta, TextEnd, ThinkingEnd, ToolCallDelta, ToolCallEnd
 from penstock.values import IncrementalJSON
 from penstock.values.incremental_state import Change
 
-BlockDelta = TextDelta | ThinkingDelta | ToolCallDelta
 BlockEnd = TextEnd | ThinkingEnd | ToolCallEnd
 
 MAX_PATHS: Final = 400
@@ -68,7 +60,7 @@ class ProseStream:
         self._rules = rules
         self._matcher = Matcher(rules.conditions)
 
-    def add(self, event: BlockDelta) -> list[RuleMatch]:
+    def add(self, event: Delta) -> list[RuleMatch]:
         """Read a delta; return the rules that match with it."""
         if isinstance(event, ToolCallDelta):
             return []
@@ -94,7 +86,7 @@ class CallStream:
         self._paths: list[str] = []  # all, in all spellings
         self._waiting: dict[str, Rule] = {}  # rules that match but for a path
 
-    def add(self, event: BlockDelta) -> list[RuleMatch]:
+    def add(self, event: Delta) -> list[RuleMatch]:
         """Read a delta; return the rules that match with it."""
         if not isinstance(event, ToolCallDelta):
             return []
@@ -173,6 +165,7 @@ class ArgumentReader:
     def close(self, event: ToolCallEnd) -> list[Change] | None:
         """End the call; return all changes if the deltas said something else, or None."""
         reader, call = self._reader, event.call
+        # Some models send the arguments as one JSON string that contains JSON.
         is_read = reader.complete and not reader.problems and isinstance(reader.value, dict)
         is_same = not call.repairs or reader.value == call.arguments
         if (is_read and is_same) or not call.complete:

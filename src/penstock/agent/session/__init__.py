@@ -1,4 +1,4 @@
-"""Sessions: conversations of agents that are kept, gone back in, forked, listed and exported."""
+"""Sessions: recorded conversations of agents, with branches, forks, lists and exports."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs a database when it is first asked for: files need none."""
+    """Import the database on first use: sessions in files do not need it."""
     if name == "SessionDatabase":
         return import_module("penstock.agent.session.database").SessionDatabase
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,16 +1,16 @@
-"""Sessions in a database: the same lines as in a file, each a row.
+"""Sessions in a database: the same lines as in a file, each in a row.
 
-An entry is committed before `append` returns. Any number of processes may use one database; of two
-who continue with the same session, the one that comes second is refused and has to open it again.
-Needs the extra ``server`` (SQLAlchemy), and ``postgres`` for PostgreSQL.
+An entry is committed before `append` returns. Several processes may use one database. If two of
+them continue the same session, the second is refused and has to open it again. Needs the extra
+``server`` (SQLAlchemy), and ``postgres`` for PostgreSQL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from penstock.agent.session.entries import Contents, EntryLine, Header, read_lines
 from penstock.agent.session.storage import (
@@ -19,56 +19,57 @@ from penstock.agent.session.storage import (
     SessionGoneError,
     SessionInfo,
     check_id,
-    describe,
+    update_info,
 )
 from penstock.models.base import AsyncCloseable
 from penstock.store import AgentSessionRow, AgentSessions, StoreError
 from penstock.store.agent_sessions import LinesGoneError
 
-_FIELDS: Final = AgentSessionRow.__struct_fields__
+
+@contextmanager
+def _session_errors() -> Iterator[None]:
+    """Raise an error of the store as a `SessionError`."""
+    try:
+        yield
+    except StoreError as exc:
+        raise SessionError(str(exc)) from exc
 
 
 class SessionDatabase(AsyncCloseable):
     """The sessions in the database at *url*: ``sqlite:///penstock.db``, ``postgresql://…``.
 
-    It is made or upgraded when it is first used, and serves any number of sessions. A URL that
-    cannot be used is a `UsageError`.
+    Its tables are created or upgraded when it is first used. Raises `UsageError` for an invalid
+    URL.
     """
 
     def __init__(self, url: str = "sqlite:///penstock.db") -> None:
         self._table = AgentSessions(url)
 
-    def journal(self, id: str) -> StoredJournal:  # noqa: A002 - the field's name
-        """Return the record of the session *id*."""
-        return StoredJournal(self._table, check_id(id))
+    def writer(self, id: str) -> DatabaseSessionWriter:  # noqa: A002 - the field's name
+        """Return the writer of the session *id*."""
+        return DatabaseSessionWriter(self._table, check_id(id))
 
     async def sessions(
         self, *, cwd: str | None = None, search: str = "", limit: int = MAX_LISTED
     ) -> list[SessionInfo]:
-        """List sessions, the one last written to first."""
-        try:
+        """List sessions, newest first."""
+        with _session_errors():
             rows = await self._table.sessions(cwd=cwd, search=search, limit=limit)
-        except StoreError as exc:
-            raise SessionError(str(exc)) from exc
         return [SessionInfo(**structs.asdict(row)) for row in rows]
 
     async def delete(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Delete a session; return whether there was one."""
-        try:
+        """Delete a session; return whether it existed."""
+        with _session_errors():
             return await self._table.delete(id)
-        except StoreError as exc:
-            raise SessionError(str(exc)) from exc
 
     async def close(self) -> None:
-        """Let go of the database; sessions that are in it are to be closed before."""
-        try:
+        """Close the database; close the sessions in it first."""
+        with _session_errors():
             await self._table.close()
-        except StoreError as exc:
-            raise SessionError(str(exc)) from exc
 
 
-class StoredJournal:
-    """The record of the session *id*."""
+class DatabaseSessionWriter:
+    """The writer of the session *id*."""
 
     def __init__(self, table: AgentSessions, id: str) -> None:  # noqa: A002 - the field's name
         self._table = table
@@ -77,26 +78,26 @@ class StoredJournal:
         self._next = 0  # the number of the next line
 
     async def open(self) -> Contents:
-        """Read what there is."""
-        try:
+        """Read the record."""
+        with _session_errors():
             lines = await self._table.read(self._id)
-        except StoreError as exc:
-            raise SessionError(str(exc)) from exc
         contents = read_lines(lines)
         self._next = len(lines)
         headers: list[Header] = [] if contents.header is None else [contents.header]
-        self._info = describe(self._info, [*headers, *contents.entries])
-        self._info = structs.replace(self._info, size=sum(map(len, lines)))
+        info = update_info(self._info, [*headers, *contents.entries])
+        self._info = structs.replace(info, size=sum(map(len, lines)))
         return contents
 
     async def append(self, lines: Sequence[EntryLine]) -> None:
-        """Commit *lines*, all or none."""
+        """Commit all of *lines* or none."""
         data = [line.data for line in lines]
-        info = describe(self._info, [line.item for line in lines])
+        # The row of the session is written with its lines, so that a list need not read them.
+        info = update_info(self._info, [line.item for line in lines])
         info = structs.replace(info, id=self._id, size=info.size + sum(map(len, data)))
-        row = AgentSessionRow(**{name: getattr(info, name) for name in _FIELDS})
+        row = convert(info, AgentSessionRow, from_attributes=True)
         try:
             await self._table.append(row, self._next, data)
+        # The rows were deleted while the session was open; `SessionLog` writes all of them again.
         except LinesGoneError as exc:
             self._next = 0
             self._info = SessionInfo(self._id)
@@ -107,4 +108,4 @@ class StoredJournal:
         self._next += len(data)
 
     async def close(self) -> None:
-        """Do nothing: others may write all the time."""
+        """Do nothing: a record in a database is not locked."""

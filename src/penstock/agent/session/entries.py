@@ -1,13 +1,13 @@
-"""What the record of a session is made of: a header, and entries that hang on one another.
+"""The record of a session: a header, and entries that form a tree.
 
-A record is a list of lines, each a JSON object with a `type`. The first is the header; every other
-has an `id` and the id of its `parent`, the entry that was the last one said before it. So a record
-is a tree: who continues from an earlier entry grows a branch, and nothing is ever rewritten.
+A record is a list of lines, each a JSON object with a `type`. The first is the header. Every other
+line has an `id` and the id of its `parent`, the entry that it follows. So a record is a tree:
+continuing from an earlier entry adds a branch, and nothing is ever rewritten.
 
-Records outlive versions, in both directions. A line that this version does not understand is a
-`Foreign` entry: it keeps its place in the tree and its bytes, and is passed over. A line of an
-older version is brought up to date by `STEPS` as it is read. A header that comes again says that
-the lines after it are of its version, so that a newer penstock can continue with an older file.
+Records outlive versions in both directions. A line that this version does not understand is a
+`Foreign` entry: it keeps its place in the tree and its bytes, and is skipped. A line of an older
+version is upgraded by `STEPS` as it is read. A repeated header says that the lines after it are of
+its version, so that a newer penstock can continue an older file.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ VERSION: Final = 1
 """The version of the records that are written."""
 
 MAX_FAULTS: Final = 100
-"""How many unreadable lines are told one by one: a file that is not a record has nothing else."""
+"""How many unreadable lines are reported one by one: a file that is not a record has only those."""
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
-"""Makes of a line of one version a line of the next."""
+"""Converts a line of one version to the next."""
 
 STEPS: Final[Mapping[int, Upgrade]] = {}
-"""What to do with a line of each older version; there is not one yet."""
+"""The upgrades by version; there are no older versions yet."""
 
 
 class Header(Struct, frozen=True, omit_defaults=True, tag="session", tag_field="type"):
-    """What a session is: *parent* is the id of the session that it was forked from."""
+    """The first line of a record; *parent* is the id of the session that it was forked from."""
 
     version: int
     id: str
@@ -48,7 +48,7 @@ class Header(Struct, frozen=True, omit_defaults=True, tag="session", tag_field="
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """Something that happened in a session, after *parent*, at *time* in seconds."""
+    """An event of a session, after the entry *parent*, at *time* in seconds since 1970."""
 
     id: str
     parent: str = ""
@@ -61,9 +61,10 @@ class Entry(Struct, frozen=True, omit_defaults=True, tag_field="type"):
 
 
 class MessageEntry(Entry, frozen=True, tag="message", kw_only=True):
-    """A message; one that is not *kept* is not a part of what the model is shown again.
+    """A message; one that is not *kept* is not part of the context.
 
-    *number* counts the messages of the record, this one too: who lists sessions reads their ends.
+    *number* counts the messages of the record up to this one: a list of sessions reads only the
+    ends of files.
     """
 
     message: Message
@@ -72,10 +73,9 @@ class MessageEntry(Entry, frozen=True, tag="message", kw_only=True):
 
 
 class ToolStartEntry(Entry, frozen=True, tag="tool_start", kw_only=True):
-    """A call is about to run, with these arguments: written before its tool is called.
+    """A call is about to run with these arguments; written before its tool is called.
 
-    *approval* says why it may: ``approved``, ``edited``, ``retried``, or empty where nobody had to
-    be asked.
+    *approval* is ``approved``, ``edited``, ``retried``, or empty if none was needed.
     """
 
     call: str
@@ -85,15 +85,15 @@ class ToolStartEntry(Entry, frozen=True, tag="tool_start", kw_only=True):
 
 
 class ToolEndEntry(Entry, frozen=True, tag="tool_end", kw_only=True):
-    """What a call came to, where the message with it has to wait for other calls or the answer."""
+    """The result of a call whose message has to wait for other calls or for the response."""
 
     result: ToolResult
 
 
 class CompactionEntry(Entry, frozen=True, tag="compaction", kw_only=True):
-    """What was said before the entry *first_kept* is now *summary*.
+    """The messages before the entry *first_kept* are replaced by *summary*.
 
-    *tokens* is how long the context was. Without *first_kept*, nothing from before is kept.
+    *tokens* is the length of the context before. Without *first_kept*, no message is kept.
     """
 
     summary: str
@@ -102,40 +102,40 @@ class CompactionEntry(Entry, frozen=True, tag="compaction", kw_only=True):
 
 
 class FindingEntry(Entry, frozen=True, tag="finding", kw_only=True):
-    """Rules or guards of these *names* have spoken."""
+    """Rules or guards of these *names* have fired."""
 
     source: str
     names: list[str] = field(default_factory=list)
 
 
 class ModelEntry(Entry, frozen=True, tag="model_change", kw_only=True):
-    """From here on another model answers."""
+    """The following responses are from this model."""
 
     model: str
 
 
 class LabelEntry(Entry, frozen=True, tag="label", kw_only=True):
-    """The entry *target* has a name; an empty *label* takes it away."""
+    """The label of the entry *target*; an empty *label* removes it."""
 
     target: str
     label: str = ""
 
 
 class TitleEntry(Entry, frozen=True, tag="title", kw_only=True):
-    """The session has a title, or another one."""
+    """The title of the session."""
 
     title: str
 
 
 class CustomEntry(Entry, frozen=True, tag="custom", kw_only=True):
-    """Something that an extension keeps here; the model never sees it."""
+    """Data of an extension; not sent to the model."""
 
     name: str
     data: Any = None
 
 
 class Foreign(Entry, frozen=True, tag="foreign", kw_only=True):
-    """An entry of a kind that this version does not know: *line* is all of it, as it was read."""
+    """An entry of a kind that this version does not know; *line* is the original line."""
 
     kind: str
     line: bytes
@@ -156,14 +156,14 @@ Known = (
 
 
 class Fault(Struct, frozen=True):
-    """A line that is not an entry at all; it stays where it is."""
+    """A line that is not an entry; it stays in the record."""
 
     line: int
     reason: str
 
 
 class Contents(Struct):
-    """What a record holds: *unread* counts the lines that *faults* tells the first of."""
+    """The contents of a record; *unread* counts all unreadable lines, *faults* lists the first."""
 
     header: Header | None = None
     entries: list[Entry] = field(default_factory=list)
@@ -172,7 +172,7 @@ class Contents(Struct):
 
 
 class EntryLine(Struct, frozen=True):
-    """An item of a record, and the bytes that say it."""
+    """An item of a record, and its line."""
 
     item: Header | Entry
     data: bytes
@@ -185,11 +185,12 @@ def write_line(item: Header | Entry) -> EntryLine:
 
 
 def read_lines(lines: Iterable[bytes], steps: Mapping[int, Upgrade] = STEPS) -> Contents:
-    """Read a record; never raises, whatever the lines are."""
+    """Read a record; never raises."""
     contents = Contents()
     version = VERSION
     for number, line in enumerate(lines, 1):
         data = line.strip()
+        # An editor may have added an empty line.
         if not data:
             continue
         try:
@@ -210,7 +211,8 @@ def read_lines(lines: Iterable[bytes], steps: Mapping[int, Upgrade] = STEPS) -> 
 def read_line(
     data: bytes, version: int = VERSION, steps: Mapping[int, Upgrade] = STEPS
 ) -> Header | Entry:
-    """Read one line; raise `JSONParseError` if it is no JSON object with an id."""
+    """Read one line; raise `JSONParseError` if it is not a JSON object with an id."""
+    # Lines of a newer version have no step: they are read as they are, or become `Foreign`.
     if version in steps:
         return _read_older(data, version, steps)
     try:
@@ -221,7 +223,7 @@ def read_line(
 
 
 def _read_older(data: bytes, version: int, steps: Mapping[int, Upgrade]) -> Header | Entry:
-    """Take a line step by step to today's version; a header is the same in all of them."""
+    """Upgrade a line step by step; a header is the same in all versions."""
     value = _read_object(data)
     if value.get("type") == "session":
         return read_line(data, steps={})
@@ -229,7 +231,7 @@ def _read_older(data: bytes, version: int, steps: Mapping[int, Upgrade]) -> Head
         while version in steps:
             value = steps[version](value)
             version += 1
-    except (LookupError, TypeError, ValueError, AttributeError):  # it is not what a step expects
+    except (LookupError, TypeError, ValueError, AttributeError):  # not what a step expects
         return _read_foreign(data)
     return read_line(_json.encode(value), steps={})
 
@@ -238,7 +240,7 @@ def _read_foreign(data: bytes) -> Foreign:
     value = _read_object(data)
     kind, id_, parent, time = map(value.get, ("type", "id", "parent", "time"))
     if not isinstance(kind, str) or not isinstance(id_, str) or not id_ or kind == "session":
-        raise JSONParseError("a line without a type and an id")
+        raise JSONParseError("the line has no type or no id")
     return Foreign(
         id=id_,
         parent=parent if isinstance(parent, str) else "",
@@ -258,21 +260,19 @@ def _read_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-# Huge entries made bearable: their longest strings are cut, and say so.
-#
-# Everything else of an entry is written as it is, byte for byte. But a tool may give back a
-# gigabyte, and a record that cannot be opened any more is worth less than one that lacks the
-# middle of that.
+# --- huge entries ---
 
 
 MAX_STRING: Final = 500_000
-"""How many characters a string of a huge entry keeps: more than most models can be shown."""
+"""How many characters of a string in a huge entry are kept: more than most models can read.
+
+A tool may return a gigabyte, and then the record could not be opened any more."""
 
 E = TypeVar("E", bound=Entry)
 
 
 def cut_long_strings(entry: E) -> E:
-    """Return *entry* with every long string cut; half a signature is not one, so it is omitted."""
+    """Return *entry* with every long string cut; signatures are dropped instead."""
     value = _cut(msgspec.to_builtins(entry))
     return msgspec.convert(value, type(entry))
 
@@ -284,6 +284,7 @@ def _cut(value: Any, name: str = "") -> Any:
         return [_cut(inner) for inner in value]
     if not isinstance(value, str) or len(value) <= MAX_STRING:
         return value
+    # A signature is opaque, so a cut one is invalid.
     if name == "signature":
         return ""
-    return f"{value[:MAX_STRING]}\n[{len(value) - MAX_STRING} characters were not written down]"
+    return f"{value[:MAX_STRING]}\n[{len(value) - MAX_STRING} characters were not recorded]"

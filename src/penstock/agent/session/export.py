@@ -1,7 +1,10 @@
-"""What a session tells, in order: chapters of passages of parts, for whoever lays them out.
+"""Sessions as Markdown and HTML.
 
-The first chapter is the way to the leaf. Where all of a session is told, each other branch is a
-chapter that begins where the branch leaves what was told already.
+The first section is the path to the leaf. If the whole session is exported, each other branch is a
+section that begins where it leaves the entries shown before.
+
+All text is untrusted. Control characters are shown as escapes. In HTML everything is escaped, the
+page has no script and loads nothing. In Markdown text is in fences that nothing in it can close.
 """
 
 from __future__ import annotations
@@ -31,64 +34,168 @@ from penstock.agent.session.entries import (
     ToolEndEntry,
     ToolStartEntry,
 )
-from penstock.agent.session.tree import Tree, usage
-from penstock.agent.text import one_line, visible
+from penstock.agent.session.tree import Tree, sum_entry_usage
+from penstock.debug import escape_controls
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult, Usage
 from penstock.request import Image, Message, Source, SystemMessage, UserMessage
+
+MAX_OPEN: Final = 2_000
+"""How many characters of a result or of data HTML shows unfolded: the dialogue stays visible."""
 
 _SPEAKERS: Final[dict[Source, str]] = {
     "": "User",
     "rule": "Reminder of a rule",
     "guard": "Reminder of a guard",
     "summary": "Summary",
+    "output": "Faults of the output",
 }
-"""Who speaks in a user's message."""
+"""The speaker of a user message, by its source."""
 
 Kind = Literal["text", "thinking", "call", "result", "error", "summary", "data"]
-"""What a part is: it decides how it looks, and whether it is folded."""
+"""The kind of a block, which decides how it is shown and whether it is folded."""
 
 
-class ExportPart(Struct, frozen=True):
-    """A piece of what was said, with a *title* where it needs one."""
+class ExportBlock(Struct, frozen=True):
+    """A block of an entry, with a *title* if it needs one."""
 
     kind: Kind
     text: str
     title: str = ""
 
 
-class Passage(Struct, frozen=True):
-    """What one entry tells: *who* speaks, what is to be known of it, and what is said."""
+class ExportEntry(Struct, frozen=True):
+    """One entry: its *speaker*, *notes* about it, and its *blocks*."""
 
     id: str
-    who: str
+    speaker: str
     time: str = ""
     notes: list[str] = field(default_factory=list)
-    parts: list[ExportPart] = field(default_factory=list)
+    blocks: list[ExportBlock] = field(default_factory=list)
 
 
-class Chapter(Struct, frozen=True):
-    """A stretch of a session without a fork; the first one has no *heading*."""
+class ExportSection(Struct, frozen=True):
+    """A part of a session without a fork; the first one has no *heading*."""
 
     heading: str
-    passages: list[Passage]
+    entries: list[ExportEntry]
 
 
-def story(tree: Tree, leaf: str = "", *, whole: bool = False) -> list[Chapter]:
-    """Return the way to *leaf*, or to the last entry; and all other ways if it is the *whole*."""
+def list_sections(tree: Tree, leaf: str = "", *, whole: bool = False) -> list[ExportSection]:
+    """Return the path to *leaf*, by default the last entry; if *whole*, all other branches too."""
     path = tree.path(leaf or tree.last)
-    chapters = [Chapter("", _passages(path))]
-    told = {entry.id for entry in path}
+    sections = [ExportSection("", _read_entries(path))]
+    shown = {entry.id for entry in path}
     for branch in tree.branches() if whole else ():
-        way = tree.path(branch.leaf)
-        own = [entry for entry in way if entry.id not in told]
-        if own:
-            told.update(entry.id for entry in own)
-            chapters.append(Chapter(_heading(way, own, branch.label), _passages(own)))
-    return chapters
+        path = tree.path(branch.leaf)
+        own = [entry for entry in path if entry.id not in shown]
+        if not own:
+            continue
+        shown.update(entry.id for entry in own)
+        common = len(path) - len(own)
+        heading = f"Branch after {path[common - 1].id}" if common else "Branch from the beginning"
+        heading += f" ({branch.label})" if branch.label else ""
+        sections.append(ExportSection(heading, _read_entries(own)))
+    return sections
 
 
-def used(usage: Usage) -> str:
-    """Return what answers took, in words."""
+def _read_entries(entries: Sequence[Entry]) -> list[ExportEntry]:
+    """Read *entries*, without early results that a later message repeats."""
+    read: list[ExportEntry] = []
+    later: Counter[str] = Counter()
+    for entry in reversed(entries):
+        match entry:
+            case MessageEntry(message=ToolResult(id=id_)):
+                later[id_] += 1
+            case ToolEndEntry(result=ToolResult(id=id_)) if later[id_]:
+                later[id_] -= 1
+                continue
+        speaker, notes, blocks = _read_entry(entry)
+        time_ = format_time(entry.time)
+        read.append(ExportEntry(entry.id, speaker, time_, [*filter(None, notes)], blocks))
+    return read[::-1]
+
+
+def _read_entry(entry: Entry) -> tuple[str, list[str], list[ExportBlock]]:
+    match entry:
+        case MessageEntry():
+            speaker, notes, blocks = _read_message(entry.message)
+            return speaker, notes if entry.kept else [*notes, "not in the context"], blocks
+        case ToolStartEntry():
+            block = ExportBlock("call", _render_json(entry.arguments), entry.name)
+            return "Tool started", [entry.call, entry.approval], [block]
+        case ToolEndEntry():
+            return _read_message(entry.result)
+        case CompactionEntry():
+            notes = [f"{entry.tokens:,} tokens before"] if entry.tokens else []
+            return "Summarized", notes, [ExportBlock("summary", entry.summary)]
+        case CustomEntry():
+            return "Note", [entry.name], [ExportBlock("data", _render_json(entry.data))]
+        case Foreign():
+            text = entry.line.decode("utf-8", "replace")
+            return "Unknown", [entry.kind], [ExportBlock("data", text)]
+    return *_read_notes(entry), []
+
+
+def _read_notes(entry: Entry) -> tuple[str, list[str]]:
+    match entry:
+        case FindingEntry():
+            return "Finding", [entry.source, *entry.names]
+        case ModelEntry():
+            return "Model", [entry.model]
+        case LabelEntry():
+            return "Label", [entry.label, f"on {entry.target}"]
+        case TitleEntry():
+            return "Title", [entry.title]
+    return entry.type, []
+
+
+def _read_message(message: Message) -> tuple[str, list[str], list[ExportBlock]]:
+    match message:
+        case SystemMessage():
+            return "System", [], [ExportBlock("text", message.text)]
+        case UserMessage():
+            return _SPEAKERS[message.source], [], list(_read_blocks(message.content))
+        case AssistantMessage():
+            notes = [message.model, format_usage(message.usage)]
+            if message.stop_reason not in (None, "stop", "tool_use"):
+                notes.append(f"ended: {message.stop_reason}")
+            blocks = list(_read_blocks(message.content))
+            if message.error is not None:
+                blocks.append(ExportBlock("error", message.error.message, message.error.kind))
+            return "Assistant", notes, blocks
+        case ToolResult(content=content):
+            text = content if isinstance(content, str) else _render_json(content)
+            kind: Kind = "error" if message.is_error else "result"
+            return "Tool", [message.id], [ExportBlock(kind, text, message.name)]
+
+
+def _read_blocks(content: Iterable[object]) -> Iterator[ExportBlock]:
+    for block in content:
+        match block:
+            case Text():
+                yield ExportBlock("text", block.text)
+            case Thinking():
+                yield ExportBlock("thinking", block.text)
+            case ToolCall():
+                title = block.name if block.complete else f"{block.name} (cut off)"
+                yield ExportBlock("call", _render_json(block.arguments), title)
+            case Image():
+                source = block.url or f"{len(block.data):,} characters of base64"
+                yield ExportBlock("data", source, f"image {block.media_type}".strip())
+            case Opaque():
+                yield ExportBlock("data", _render_json(block.data), block.provider)
+
+
+def _render_json(value: object) -> str:
+    """Render *value* as indented JSON, or as Python prints it if it has no JSON form."""
+    try:
+        return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return object.__repr__(value)
+
+
+def format_usage(usage: Usage) -> str:
+    """Return token counts as text, without those that are zero."""
     counts = {
         "in": usage.input,
         "out": usage.output,
@@ -98,131 +205,36 @@ def used(usage: Usage) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
-def moment(seconds: float) -> str:
-    """Return a time as people read it; empty for one that never was."""
+def format_time(seconds: float) -> str:
+    """Return a time in UTC; empty for 0 and for times that do not exist."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)) if seconds else ""
     except (OverflowError, ValueError, OSError):
         return ""
 
 
-def _heading(way: list[Entry], own: list[Entry], label: str) -> str:
-    before = len(way) - len(own)
-    name = f" ({label})" if label else ""
-    return f"Branch behind {way[before - 1].id}{name}" if before else f"Branch from nothing{name}"
+def _list_facts(header: Header | None, tree: Tree) -> dict[str, str]:
+    facts = {"Tokens": format_usage(sum_entry_usage(tree.entries))}
+    if header is not None:
+        facts = {"Session": header.id, "Begun": format_time(header.created)} | facts
+        facts |= {"Folder": header.cwd, "Forked from": header.parent}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
-def _passages(entries: Sequence[Entry]) -> list[Passage]:
-    return [_passage(entry) for entry in reversed(list(_told_once(entries)))]
+def _find_title(header: Header | None, tree: Tree) -> str:
+    return tree.title or (header.title if header is not None else "")
 
 
-def _told_once(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield *entries* from the last to the first, without results that a later message tells."""
-    later: Counter[str] = Counter()
-    for entry in reversed(entries):
-        match entry:
-            case MessageEntry(message=ToolResult(id=id_)):
-                later[id_] += 1
-            case ToolEndEntry(result=ToolResult(id=id_)) if later[id_]:
-                later[id_] -= 1
-                continue
-        yield entry
+def _show(text: str) -> str:
+    return escape_controls(text.replace("\r\n", "\n"), "\n\t")
 
 
-def _passage(entry: Entry) -> Passage:
-    who, notes, parts = _told(entry)
-    return Passage(entry.id, who, moment(entry.time), [note for note in notes if note], parts)
+def _show_line(text: str) -> str:
+    return " ".join(_show(text).split())
 
 
-def _told(entry: Entry) -> tuple[str, list[str], list[ExportPart]]:
-    match entry:
-        case MessageEntry():
-            who, notes, parts = _said(entry.message)
-            return who, notes if entry.kept else [*notes, "left out of the context"], parts
-        case ToolStartEntry() | ToolEndEntry():
-            return _ran(entry)
-        case CompactionEntry():
-            notes = [f"{entry.tokens:,} tokens before"] if entry.tokens else []
-            return "Summed up", notes, [ExportPart("summary", entry.summary)]
-        case FindingEntry():
-            return "Finding", [entry.source, *entry.names], []
-        case ModelEntry():
-            return "Model", [entry.model], []
-        case LabelEntry():
-            return "Label", [entry.label, f"on {entry.target}"], []
-        case TitleEntry():
-            return "Title", [entry.title], []
-        case CustomEntry():
-            return "Note", [entry.name], [ExportPart("data", _json_text(entry.data))]
-        case Foreign():
-            text = entry.line.decode("utf-8", "replace")
-            return "Unknown", [entry.kind], [ExportPart("data", text)]
-        case _:
-            return entry.type, [], []
+# --- HTML ---
 
-
-def _ran(entry: ToolStartEntry | ToolEndEntry) -> tuple[str, list[str], list[ExportPart]]:
-    if isinstance(entry, ToolEndEntry):
-        return _said(entry.result)
-    part = ExportPart("call", _json_text(entry.arguments), entry.name)
-    return "Tool started", [entry.call, entry.approval], [part]
-
-
-def _said(message: Message) -> tuple[str, list[str], list[ExportPart]]:
-    match message:
-        case SystemMessage():
-            return "System", [], [ExportPart("text", message.text)]
-        case UserMessage():
-            return _SPEAKERS[message.source], [], list(_parts(message.content))
-        case AssistantMessage():
-            reason = message.stop_reason
-            notes = [message.model, used(message.usage)]
-            if reason not in (None, "stop", "tool_use"):
-                notes.append(f"ended: {reason}")
-            parts = list(_parts(message.content))
-            if message.error is not None:
-                parts.append(ExportPart("error", message.error.message, message.error.kind))
-            return "Assistant", notes, parts
-        case ToolResult():
-            kind: Kind = "error" if message.is_error else "result"
-            part = ExportPart(kind, _result_text(message.content), message.name)
-            return "Tool", [message.id], [part]
-
-
-def _parts(content: Iterable[object]) -> Iterator[ExportPart]:
-    for block in content:
-        match block:
-            case Text():
-                yield ExportPart("text", block.text)
-            case Thinking():
-                yield ExportPart("thinking", block.text)
-            case ToolCall():
-                title = block.name if block.complete else f"{block.name} (cut off)"
-                yield ExportPart("call", _json_text(block.arguments), title)
-            case Image():
-                where = block.url or f"{len(block.data):,} characters of base64"
-                yield ExportPart("data", where, f"image {block.media_type}".strip())
-            case Opaque():
-                yield ExportPart("data", _json_text(block.data), block.provider)
-
-
-def _result_text(content: object) -> str:
-    return content if isinstance(content, str) else _json_text(content)
-
-
-def _json_text(value: object) -> str:
-    """Write *value* as JSON that is easy on the eye; what has no such form as Python shows it."""
-    try:
-        return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return object.__repr__(value)
-
-
-# A session as one page of HTML: no script, nothing loaded, every word escaped.
-
-
-MAX_OPEN: Final = 2_000
-"""How many characters of a result or of data are shown unfolded: the talk should stay in sight."""
 
 _STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
@@ -251,23 +263,23 @@ _HTML_TITLES: Final[dict[Kind, str]] = {
     "call": "Calls",
     "result": "Result of",
     "error": "Error",
-    "data": "",
     "summary": "Summary",
-    "text": "",
 }
 
 
 def to_html(header: Header | None, tree: Tree, *, leaf: str = "", whole: bool = False) -> str:
-    """Write the way to *leaf* (the last entry, if none is named), or the *whole* session."""
-    title = tree.title or (header.title if header is not None else "") or "Session"
-    body = [*_html_top(title, header, tree)]
-    for chapter in story(tree, leaf, whole=whole):
-        body += _html_turn(chapter)
-    return _page(_line(title), "\n".join(body))
-
-
-def _page(title: str, body: str) -> str:
+    """Render the path to *leaf* (by default the last entry), or the *whole* session."""
+    title = _escape_line(_find_title(header, tree) or "Session")
+    facts = _list_facts(header, tree).items()
+    rows = "".join(f"<dt>{name}</dt><dd>{_escape_line(fact)}</dd>" for name, fact in facts)
+    body = [f"<h1>{title}</h1>", f"<dl>{rows}</dl>"]
+    for section in list_sections(tree, leaf, whole=whole):
+        if section.heading:
+            body.append(f"<h2>{_escape_line(section.heading)}</h2>")
+        for entry in section.entries:
+            body += _render_html_entry(entry)
     policy = "default-src 'none'; style-src 'unsafe-inline'"
+    lines = "\n".join(body)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -278,133 +290,82 @@ def _page(title: str, body: str) -> str:
 <style>{_STYLE}</style>
 </head>
 <body>
-{body}
+{lines}
 </body>
 </html>
 """
 
 
-def _html_top(title: str, header: Header | None, tree: Tree) -> Iterator[str]:
-    yield f"<h1>{_line(title)}</h1>"
-    facts = {"Tokens": used(usage(tree.entries))}
-    if header is not None:
-        facts = {"Session": header.id, "Begun": moment(header.created)} | facts
-        facts |= {"Folder": header.cwd, "Forked from": header.parent}
-    rows = (f"<dt>{name}</dt><dd>{_line(fact)}</dd>" for name, fact in facts.items() if fact)
-    yield f"<dl>{''.join(rows)}</dl>"
-
-
-def _html_turn(chapter: Chapter) -> Iterator[str]:
-    if chapter.heading:
-        yield f"<h2>{_line(chapter.heading)}</h2>"
-    for passage in chapter.passages:
-        yield from _html_block(passage)
-
-
-def _html_block(passage: Passage) -> Iterator[str]:
-    facts = " · ".join(filter(None, map(_line, [passage.time, *passage.notes])))
-    yield f'<section class="{_line(passage.who.lower())}" id="entry-{_line(passage.id)}">'
-    yield f"<h3>{_line(passage.who)} <small>{facts}</small></h3>"
-    for part in passage.parts:
-        yield from _html_part(part)
+def _render_html_entry(entry: ExportEntry) -> Iterator[str]:
+    facts = " · ".join(filter(None, map(_escape_line, [entry.time, *entry.notes])))
+    kind = _escape_line(entry.speaker.lower())
+    yield f'<section class="{kind}" id="entry-{_escape_line(entry.id)}">'
+    yield f"<h3>{_escape_line(entry.speaker)} <small>{facts}</small></h3>"
+    for block in entry.blocks:
+        title = " ".join(filter(None, [_HTML_TITLES.get(block.kind), _escape_line(block.title)]))
+        text = f'<pre class="{block.kind}">{escape(_show(block.text))}</pre>'
+        # `details` folds without a script.
+        is_long = block.kind in ("result", "data") and len(block.text) > MAX_OPEN
+        if block.kind == "thinking" or is_long:
+            yield f"<details><summary>{title}</summary>{text}</details>"
+        else:
+            yield f'<p class="what">{title}</p>\n{text}' if title else text
     yield "</section>"
 
 
-def _html_part(part: ExportPart) -> Iterator[str]:
-    title = " ".join(filter(None, [_HTML_TITLES[part.kind], _line(part.title)]))
-    text = f'<pre class="{part.kind}">{escape(visible(part.text))}</pre>'
-    is_long = part.kind in ("result", "data") and len(part.text) > MAX_OPEN
-    if part.kind == "thinking" or is_long:
-        yield f"<details><summary>{title}</summary>{text}</details>"
-        return
-    if title:
-        yield f'<p class="what">{title}</p>'
-    yield text
+def _escape_line(text: str) -> str:
+    return escape(_show_line(text))
 
 
-def _line(text: str) -> str:
-    return escape(one_line(text))
-
-
-# A session as Markdown: what was said is in fences that nothing in it can close.
+# --- Markdown ---
 
 
 _TICKS: Final = re.compile("`+")
-_LEAST: Final = 3
+_MIN_FENCE: Final = 3
 
-_MARKDOWN_TITLES: Final[dict[Kind, str]] = {
-    "thinking": "Thinking",
-    "call": "Call",
-    "result": "Result",
-    "error": "Error",
-    "data": "",
-    "summary": "",
-    "text": "",
-}
+_MARKDOWN_TITLES: Final[dict[Kind, str]] = {"call": "Call", "result": "Result", "error": "Error"}
 _LANGUAGES: Final[dict[Kind, str]] = {"call": "json", "data": "json"}
 
 
 def to_markdown(header: Header | None, tree: Tree, *, leaf: str = "", whole: bool = False) -> str:
-    """Write the way to *leaf* (the last entry, if none is named), or the *whole* session."""
-    lines = list(_markdown_top(header, tree))
-    for chapter in story(tree, leaf, whole=whole):
-        lines += _markdown_turn(chapter)
+    """Render the path to *leaf* (by default the last entry), or the *whole* session."""
+    lines = [f"# {_quote(_find_title(header, tree)) or 'Session'}", ""]
+    lines += [f"- {name}: {_quote(fact)}" for name, fact in _list_facts(header, tree).items()]
+    lines.append("")
+    for section in list_sections(tree, leaf, whole=whole):
+        if section.heading:
+            lines += ["---", "", f"# {_quote(section.heading)}", ""]
+        for entry in section.entries:
+            facts = " · ".join(filter(None, map(_quote, [entry.id, entry.time, *entry.notes])))
+            lines += [f"## {_show_line(entry.speaker)}", "", facts, ""]
+            for block in entry.blocks:
+                lines += _render_markdown_block(block)
     return "\n".join(lines) + "\n"
 
 
-def _markdown_top(header: Header | None, tree: Tree) -> Iterator[str]:
-    title = tree.title or (header.title if header is not None else "")
-    yield f"# {_code(title) if title else 'Session'}"
-    yield ""
-    facts = {"Tokens": used(usage(tree.entries))}
-    if header is not None:
-        facts = {"Session": header.id, "Begun": moment(header.created)} | facts
-        facts |= {"Folder": header.cwd, "Forked from": header.parent}
-    yield from (f"- {name}: {_code(fact)}" for name, fact in facts.items() if fact)
-    yield ""
-
-
-def _markdown_turn(chapter: Chapter) -> Iterator[str]:
-    if chapter.heading:
-        yield from ("---", "", f"# {_code(chapter.heading)}", "")
-    for passage in chapter.passages:
-        yield from _markdown_block(passage)
-
-
-def _markdown_block(passage: Passage) -> Iterator[str]:
-    facts = [passage.time, *passage.notes]
-    yield f"## {one_line(passage.who)}"
-    yield ""
-    yield " · ".join(filter(None, map(_code, [passage.id, *facts])))
-    yield ""
-    for part in passage.parts:
-        yield from _markdown_part(part)
-
-
-def _markdown_part(part: ExportPart) -> Iterator[str]:
-    title = _MARKDOWN_TITLES[part.kind]
-    if part.kind == "thinking":
-        yield from (f"<details><summary>{title}</summary>", "")
-        yield from _fenced(part.text)
+def _render_markdown_block(block: ExportBlock) -> Iterator[str]:
+    title = " ".join(filter(None, [_MARKDOWN_TITLES.get(block.kind), _quote(block.title)]))
+    if block.kind == "thinking":
+        yield from ("<details><summary>Thinking</summary>", "")
+    elif title:
+        yield from (title, "")
+    text = _show(block.text)
+    # CommonMark: a fence is closed only by one that is at least as long.
+    fence = "`" * max(_MIN_FENCE, _longest_ticks(text) + 1)
+    yield from (f"{fence}{_LANGUAGES.get(block.kind, '')}", text, fence, "")
+    if block.kind == "thinking":
         yield from ("</details>", "")
-        return
-    if title or part.title:
-        yield " ".join(filter(None, [title, part.title and _code(part.title)]))
-        yield ""
-    yield from _fenced(part.text, _LANGUAGES.get(part.kind, ""))
 
 
-def _fenced(text: str, language: str = "") -> Iterator[str]:
-    shown = visible(text)
-    longest = max(map(len, _TICKS.findall(shown)), default=0)
-    fence = "`" * max(_LEAST, longest + 1)
-    yield from (f"{fence}{language}", shown, fence, "")
-
-
-def _code(text: str) -> str:
-    """Quote *text* within a line."""
-    shown = one_line(text)
-    if not shown:
+def _quote(text: str) -> str:
+    """Return *text* as inline code; empty text stays empty."""
+    line = _show_line(text)
+    if not line:
         return ""
-    ticks = "`" * (max(map(len, _TICKS.findall(shown)), default=0) + 1)
-    return f"{ticks} {shown} {ticks}" if "`" in shown else f"{ticks}{shown}{ticks}"
+    # CommonMark: a code span ends at a run of backticks of the same length.
+    ticks = "`" * (_longest_ticks(line) + 1)
+    return f"{ticks} {line} {ticks}" if "`" in line else f"{ticks}{line}{ticks}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max(map(len, _TICKS.findall(text)), default=0)

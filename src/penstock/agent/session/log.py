@@ -1,9 +1,9 @@
-"""A session's tree and its journal, kept in step: what is added is written, in order, once.
+"""The entries of a session in memory and in its writer.
 
-An entry has its place in the tree at once and waits in a queue until the journal has it. Nothing is
-written before the first message, so that who only looks leaves no file. A write that fails leaves
-its entries in the queue, raises, and the next one begins with them. Who is cancelled while an entry
-is being written leaves it to be written.
+An entry is added to the tree at once, and waits in a queue until it is written. Nothing is written
+before the first message, so that a session which is only opened leaves no file. If a write fails,
+its entries stay in the queue, and the next write begins with them. A cancelled caller does not
+cancel the write.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from penstock.errors import UsageError
 from penstock.messages import ToolResult
 
 MAX_ENTRY: Final = 32 << 20
-"""From how many bytes on an entry is written with its longest strings cut: no model reads more."""
+"""How many bytes an entry may have before its longest strings are cut: no model reads more."""
 
-NO_FORM: Final = "[this result has no JSON form and was not written down]"
-"""What is written of a result that cannot be: without one, its call would stand unanswered."""
+NO_JSON: Final = "[this result has no JSON form and was not recorded]"
+"""Replaces a result that cannot be recorded: without any, its call would have no result."""
 
 
 class SessionLog:
-    """The record of one session, in memory and in *journal*; *header* is that of a new one."""
+    """The record of one session; *header* is that of a new one."""
 
-    def __init__(self, journal: SessionWriter, header: Header) -> None:
+    def __init__(self, writer: SessionWriter, header: Header) -> None:
         self.header = header
         self.tree = Tree()
         self.leaf = ""
-        """The id of the entry that the next one hangs on."""
+        """The id of the entry that the next one follows."""
         self.faults: list[Fault] = []
         """The lines that could not be read."""
         self.is_new = True
-        """Whether there was nothing before."""
-        self._journal = journal
+        """Whether the record was empty."""
+        self._writer = writer
         self._pending: list[EntryLine] = []
         self._since_title = TITLE_EVERY  # in bytes
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._writes: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Read what there is; raise `SessionError` if it cannot be used."""
-        contents = await self._journal.open()
+        """Read the record; raise `SessionError` if it cannot be used."""
+        contents = await self._writer.open()
         for entry in contents.entries:
             self.tree.add(entry)
         self.leaf = self.tree.last
@@ -73,22 +73,22 @@ class SessionLog:
             self._pending.append(write_line(self.header))
 
     async def open_new(self) -> None:
-        """Begin a record; raise `SessionError` if there is one already."""
+        """Create a record; raise `SessionError` if it exists already."""
         await self.open()
         if not self.is_new:
-            raise SessionError("there is a session already")
+            raise SessionError("the session exists already")
 
     @property
     def title(self) -> str:
-        """The title that was given last; empty if there is not one."""
-        given = self.tree.title
-        return self.header.title if given is None else given
+        """The last title; empty if there is none."""
+        title = self.tree.title
+        return self.header.title if title is None else title
 
     async def add(self, entry: Entry) -> Entry:
-        """Hang *entry* on the leaf and write it, if there is a message in the session.
+        """Add *entry* after the leaf, and write it if the session has a message.
 
-        Gives it as it was written, with an id, a parent and a time. Raises `SessionError` if it
-        cannot be written now; it has its place all the same.
+        Returns it as it was written, with an id, a parent and a time. Raises `SessionError` if it
+        cannot be written now; it is written later.
         """
         try:
             return self.queue(entry)
@@ -96,34 +96,35 @@ class SessionLog:
             await self.flush()
 
     def queue(self, entry: Entry) -> Entry:
-        """Hang *entry* on the leaf, to be written with the next.
+        """Add *entry* after the leaf, to be written with the next one.
 
-        Raises `UsageError` if it has no JSON form; of a result, at least that is kept.
+        Raises `UsageError` if it has no JSON form; for a result, a note is recorded instead.
         """
-        entry = structs.replace(entry, id=self._new_id(), parent=self.leaf, time=time.time())
+        entry = structs.replace(entry, id=self._make_id(), parent=self.leaf, time=time.time())
         if isinstance(entry, MessageEntry):
             entry = structs.replace(entry, number=self.tree.messages + 1)
         try:
-            self._hang(_write(entry))
+            self._append(_write_entry(entry))
         except UsageError:
             if isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResult):
-                told = structs.replace(entry.message, content=NO_FORM)
-                self._hang(write_line(structs.replace(entry, message=told)))
+                result = structs.replace(entry.message, content=NO_JSON)
+                self._append(write_line(structs.replace(entry, message=result)))
             elif isinstance(entry, ToolEndEntry):
-                told = structs.replace(entry.result, content=NO_FORM)
-                self._hang(write_line(structs.replace(entry, result=told)))
+                result = structs.replace(entry.result, content=NO_JSON)
+                self._append(write_line(structs.replace(entry, result=result)))
             raise
         return self.tree[self.leaf]
 
-    def take_over(self, entry: Entry) -> None:
-        """Hang an *entry* of another record on the leaf, to be written with the next."""
+    def copy_entry(self, entry: Entry) -> None:
+        """Add an *entry* of another record after the leaf, to be written with the next one."""
         entry = structs.replace(entry, parent=self.leaf)
         if isinstance(entry, MessageEntry):
             entry = structs.replace(entry, number=self.tree.messages + 1)
-        self._hang(write_line(entry))
+        self._append(write_line(entry))
 
     async def flush(self) -> None:
-        """Write what waits, if there is a message in the session."""
+        """Write the queued entries, if the session has a message."""
+        # A session that was only opened, or renamed, leaves no file.
         if not self.tree.messages:
             return
         write = asyncio.ensure_future(self._write())
@@ -132,9 +133,9 @@ class SessionLog:
         await asyncio.shield(write)
 
     async def close(self) -> None:
-        """Write what waits, and let go of the journal.
+        """Write the queued entries, and close the writer.
 
-        Raises `SessionError` if something could not be written; it is lost then.
+        Raises `SessionError` if some could not be written; they are lost.
         """
         try:
             if self._writes:
@@ -142,62 +143,54 @@ class SessionLog:
             if any(isinstance(line.item, Entry) for line in self._pending):
                 await self.flush()
         finally:
-            await self._journal.close()
+            await self._writer.close()
 
     async def drop(self) -> None:
-        """Let go of the journal as it is."""
-        await self._journal.close()
-
-    # --- one at a time ---
+        """Close the writer without writing."""
+        await self._writer.close()
 
     async def _write(self) -> None:
-        async with self._turn:
+        async with self._lock:
             lines = list(self._pending)
-            if not lines:  # written with what came before
+            if not lines:  # an earlier write included them
                 return
             try:
-                await self._journal.append(lines)
+                await self._writer.append(lines)
+            # The file was deleted, or the rows of the database: the whole record is in memory.
             except SessionGoneError:
                 lines = list(self._pending)
-                await self._journal.append(self._everything())
+                everything = [write_line(self.header), *map(write_line, self.tree.entries)]
+                await self._writer.append(everything)
             del self._pending[: len(lines)]
 
-    def _everything(self) -> list[EntryLine]:
-        return [write_line(self.header), *map(write_line, self.tree.entries)]
-
     def _forget(self, write: asyncio.Task[None]) -> None:
-        """Forget a write; whoever waited for it was told, and what failed is still in the queue."""
         self._writes.discard(write)
         if not write.cancelled():
-            write.exception()
+            write.exception()  # its entries are still queued
 
-    # --- places ---
-
-    def _hang(self, line: EntryLine) -> None:
+    def _append(self, line: EntryLine) -> None:
         entry = line.item
-        assert isinstance(entry, Entry)  # noqa: S101 - a header has no place in the tree
+        assert isinstance(entry, Entry)  # noqa: S101 - a header is not part of the tree
         title = self.tree.title
         is_far = self._since_title + len(line.data) > TITLE_EVERY
         if title is not None and is_far and not isinstance(entry, TitleEntry):
             self.queue(TitleEntry(id="", title=title))
-            line = _write(structs.replace(entry, parent=self.leaf))
-        self._put(line)
-
-    def _put(self, line: EntryLine) -> None:
-        assert isinstance(line.item, Entry)  # noqa: S101 - see above
-        self.leaf = self.tree.add(line.item)
+            line = _write_entry(structs.replace(entry, parent=self.leaf))
+            entry = line.item
+            assert isinstance(entry, Entry)  # noqa: S101 - the same entry
+        self.leaf = self.tree.add(entry)
         self._pending.append(line)
-        is_title = isinstance(line.item, TitleEntry)
+        is_title = isinstance(entry, TitleEntry)
         self._since_title = 0 if is_title else self._since_title + len(line.data) + 1
 
-    def _new_id(self) -> str:
+    def _make_id(self) -> str:
         id_ = secrets.token_hex(4)
         while id_ in self.tree:
             id_ = secrets.token_hex(4)
         return id_
 
 
-def _write(entry: Entry) -> EntryLine:
-    """Write *entry*; one that is huge with its longest strings cut."""
+def _write_entry(entry: Entry) -> EntryLine:
+    """Write *entry*; a huge one with its longest strings cut."""
     line = write_line(entry)
     return line if len(line.data) <= MAX_ENTRY else write_line(cut_long_strings(entry))

@@ -1,8 +1,8 @@
-"""Where sessions are kept: a `SessionWriter` is the record of one, an `SessionStore` holds many.
+"""Storage of sessions: a `SessionWriter` has the record of one, a `SessionStore` has many.
 
-There are two of each, in files and in a database, and a session does not know which it has. What
-`append` has acknowledged is there after a crash of the process. What it has not is tried again by
-whoever appends next, in the same order; so a record never has a hole.
+There are two of each, for files and for a database. An entry that `append` has acknowledged
+survives a crash of the process. An entry that it has not is written again with the next ones, in
+the same order, so a record never has a gap.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, structs
 
@@ -24,31 +24,30 @@ from penstock.agent.session.entries import (
     MessageEntry,
     TitleEntry,
 )
-from penstock.agent.session.tree import text_of
 from penstock.errors import PenstockError, UsageError
 from penstock.request import UserMessage
 
 MAX_LISTED: Final = 1_000
-"""How many sessions a list has at most, the newest."""
+"""How many sessions are listed at most, the newest."""
 
-MAX_PROMPT: Final = 200
-"""How many characters of a first prompt a list shows; a title has no more either."""
+MAX_TITLE: Final = 200
+"""How many characters of a title, or of a first prompt, are listed."""
 
 _ID: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,99}", re.ASCII)
 
 
 class SessionError(PenstockError):
-    """A session cannot be read or written: its file or its database does not let it."""
+    """A session cannot be read or written, because of its file or its database."""
 
 
 class SessionGoneError(SessionError):
-    """A record that was there is there no more: only writing all of it again can save it."""
+    """The record has disappeared: it has to be written again from the start."""
 
 
 class SessionInfo(Struct, frozen=True):
-    """What a list tells of a session: *prompt* is the beginning of what was asked first.
+    """A session in a list: *prompt* is the beginning of its first prompt.
 
-    *size* is in bytes; *path* is the file, where there is one.
+    *size* is in bytes; *path* is the file, if there is one.
     """
 
     id: str
@@ -64,94 +63,96 @@ class SessionInfo(Struct, frozen=True):
 
 
 class SessionWriter(Protocol):
-    """The record of one session: opened once, then only added to, by one writer."""
+    """The record of one session: opened once, then only appended to, by one writer."""
 
     async def open(self) -> Contents:
-        """Read what there is, repaired where it needs to be, and keep others from writing.
+        """Read and repair the record, and lock it.
 
-        Raises `SessionError` if it cannot be read, or somebody else writes to it.
+        Raises `SessionError` if it cannot be read, or is open elsewhere.
         """
 
     async def append(self, lines: Sequence[EntryLine]) -> None:
-        """Write *lines*, all of them or none; they are there when this returns.
+        """Write all of *lines* or none.
 
-        Raises `SessionError` if they are not, and `SessionGoneError` if nothing else is either:
-        then the next lines begin a new record.
+        Raises `SessionError` if they were not written, and `SessionGoneError` if the record has
+        disappeared: then the next lines begin a new one.
         """
 
     async def close(self) -> None:
-        """Let others write; may be called twice."""
+        """Unlock the record; may be called twice."""
 
 
 class SessionStore(Protocol):
-    """Many sessions, by their ids."""
+    """Many sessions, by id."""
 
-    def journal(self, id: str) -> SessionWriter:  # noqa: A002 - the field's name
-        """Return the record of the session *id*, which need not be there yet."""
+    def writer(self, id: str) -> SessionWriter:  # noqa: A002 - the field's name
+        """Return the writer of the session *id*, which need not exist yet."""
 
     async def sessions(
         self, *, cwd: str | None = None, search: str = "", limit: int = MAX_LISTED
     ) -> list[SessionInfo]:
-        """List sessions, the one last written to first: of *cwd*, with *search* in their name."""
+        """List sessions, newest first: those of *cwd*, with *search* in title or prompt."""
 
     async def delete(self, id: str) -> bool:  # noqa: A002 - the field's name
-        """Delete a session; return whether there was one."""
+        """Delete a session; return whether it existed."""
 
 
 class MemoryWriter:
-    """The journal of a session that is not kept."""
+    """The writer of a session that is not stored."""
 
     async def open(self) -> Contents:
-        """Find nothing."""
+        """Return an empty record."""
         return Contents()
 
     async def append(self, lines: Sequence[EntryLine]) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     async def close(self) -> None:
         """Do nothing."""
 
 
-def new_id() -> str:
-    """Make up the id of a session: ids sort by time, to the second."""
+def new_session_id() -> str:
+    """Make the id of a new session; ids sort by time, to the second."""
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 def check_id(id_: str) -> str:
-    """Return *id_* back; raise `UsageError` if it is not one that a file can be named by."""
+    """Return *id_*; raise `UsageError` if it cannot be the name of a file."""
+    # The id becomes a file name, so it must not contain a slash or begin with a dot or a hyphen.
     if not _ID.fullmatch(id_):
-        raise UsageError("a session's id is made of letters, digits, `_`, `-` and `.`, up to 100")
+        raise UsageError(
+            f"invalid session id {id_[:100]!r}: use up to 100 letters, digits, `_`, `-` and `.`"
+        )
     return id_
 
 
-def describe(info: SessionInfo, items: Iterable[Header | Entry]) -> SessionInfo:
-    """Bring what a list tells of a session up to date with *items* that were added to it."""
+def update_info(info: SessionInfo, items: Iterable[Header | Entry]) -> SessionInfo:
+    """Return *info* with the *items* that were added to its session."""
     for item in items:
-        info = _described(info, item)
+        changes: dict[str, Any] = {}
+        if isinstance(item, Header):
+            if info.updated:  # a repeated header, for its version
+                continue
+            changes = {"id": item.id, "title": item.title, "cwd": item.cwd}
+            changes |= {"parent": item.parent, "created": item.created}
+            changes["updated"] = max(info.updated, item.created)
+        else:
+            changes["updated"] = max(info.updated, item.time)
+        if isinstance(item, TitleEntry):
+            changes["title"] = item.title
+        elif isinstance(item, MessageEntry):
+            changes["messages"] = info.messages + 1
+            message = item.message
+            if isinstance(message, UserMessage) and not message.source and not info.prompt:
+                changes["prompt"] = " ".join(message.text.split())[:MAX_TITLE]
+        info = structs.replace(info, **changes)
     return info
 
 
-def _described(info: SessionInfo, item: Header | Entry) -> SessionInfo:
-    if isinstance(item, Header):
-        if info.updated:  # it comes again, for its version
-            return info
-        names = ("id", "title", "cwd", "parent", "created")
-        known = {name: getattr(item, name) for name in names}
-        return structs.replace(info, updated=max(info.updated, item.created), **known)
-    changes: dict[str, object] = {"updated": max(info.updated, item.time)}
-    if isinstance(item, TitleEntry):
-        changes["title"] = item.title
-    elif isinstance(item, MessageEntry):
-        changes["messages"] = info.messages + 1
-        if isinstance(item.message, UserMessage) and not item.message.source and not info.prompt:
-            changes["prompt"] = text_of(item.message)[:MAX_PROMPT]
-    return structs.replace(info, **changes)
-
-
-def chosen(
+def filter_infos(
     infos: Iterable[SessionInfo], cwd: str | None, search: str, limit: int
 ) -> list[SessionInfo]:
-    """Return those of *infos* that a list asks for, in its order."""
+    """Return the *infos* that match, newest first."""
     words = search.casefold()
     found = [
         info

@@ -99,6 +99,7 @@ class _DocstringParser:
         entries = self._indent(self._at)
         name = ""
         while self._at < len(self._lines):
+            # Google: a section ends at the first line that is not indented.
             if not self._is_blank(self._at):
                 if self._indent(self._at) <= outside:
                     return
@@ -115,6 +116,7 @@ class _DocstringParser:
         names: list[str] = []
         while self._at < len(self._lines) and not self._is_underlined(self._at):
             line = self._lines[self._at].strip()
+            # NumPy: an entry may name several parameters (``x, y : int``), its text is indented.
             if line and self._indent(self._at) <= outside:
                 match = _NUMPY_ENTRY.match(line)
                 if match is None:
@@ -130,6 +132,7 @@ class _DocstringParser:
         self._at += 1
         while self._at < len(self._lines) and not self._is_blank(self._at):
             line = self._lines[self._at].strip()
+            # Sphinx: any other field, such as ``:returns:``, ends the text of a parameter.
             if _FIELD.match(line):
                 return
             self._add(name, line)

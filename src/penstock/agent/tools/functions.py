@@ -67,6 +67,7 @@ def tool(
     abortable: bool = True,
     needs_approval: bool | None = None,
     lenient: bool = False,
+    timeout: float | None = None,
 ) -> FunctionTool[F]: ...
 
 
@@ -80,10 +81,11 @@ def tool(
     abortable: bool = True,
     needs_approval: bool | None = None,
     lenient: bool = False,
+    timeout: float | None = None,
 ) -> Callable[[F], FunctionTool[F]]: ...
 
 
-def tool(
+def tool(  # noqa: PLR0913 - each is an independent option with a default
     fn: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
@@ -92,6 +94,7 @@ def tool(
     abortable: bool = True,
     needs_approval: bool | None = None,
     lenient: bool = False,
+    timeout: float | None = None,
 ) -> FunctionTool[Any] | Callable[[Callable[..., Any]], FunctionTool[Any]]:
     """Make a tool from *fn*, as a decorator (with or without options) or as a call.
 
@@ -117,6 +120,7 @@ def tool(
             abortable=abortable,
             needs_approval=needs_approval,
             lenient=lenient,
+            timeout=timeout,
             function=function,
         )
 
@@ -139,6 +143,7 @@ def read_agent_tools(items: Iterable[ToolLike | Iterable[ToolLike]]) -> list[Age
 
 
 def _make_each(items: Iterable[Any]) -> Iterable[AgentTool]:
+    # A string is iterable too, but never a list of tools.
     if isinstance(items, (str, bytes, Mapping, AgentTool)) or not isinstance(items, Iterable):
         raise UsageError(f"tools must be a list, not {type(items).__name__}")
     for item in items:

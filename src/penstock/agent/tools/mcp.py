@@ -1,8 +1,8 @@
-"""Tools of MCP servers, over stdio or streamable HTTP; needs the extra `mcp`.
+"""MCP servers over stdio or streamable HTTP, and their tools; needs the extra `mcp`.
 
 The connection has a task of its own: what the package `mcp` opens has to be closed by the task that
-opened it, and a caller that is cancelled while closing must not leave a child process behind. Calls
-are made from the tasks of the tools, so that cancelling one notifies the server.
+opened it, and a caller that is cancelled while closing must not leave a child process running.
+Calls are made from the tasks of the tools, so that cancelling one notifies the server.
 
 A server that dies is not restarted: calls in progress and all later ones return an error result.
 """
@@ -11,26 +11,41 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, TypeVar
 
-from msgspec import Struct, ValidationError, convert, field
+from msgspec import Struct, ValidationError, convert, field, structs
 
 from penstock.agent.cancellation import shielded
 from penstock.agent.tools.base import AgentTool, ToolContext, ToolOutput
+from penstock.agent.tools.mcp_context import (
+    Elicit,
+    Elicitor,
+    MCPPrompt,
+    MCPResource,
+    Sampler,
+    read_contents,
+    read_messages,
+    read_prompt_entry,
+    read_resource_entry,
+    read_template_entry,
+)
 from penstock.agent.tools.results import cut_middle, read_encoded_image
 from penstock.errors import ProviderError, ToolError, UsageError
-from penstock.messages import Text
-from penstock.request import Image
+from penstock.messages import Text, Usage
+from penstock.models.base import Model
+from penstock.request import Image, Message
 from penstock.tools import Tool
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult, ContentBlock
     from mcp.types import Tool as ListedTool
+
+T = TypeVar("T")
 
 CALL_SECONDS: Final = 300.0
 """How long a call may take: longer than most tools need, shorter than people wait."""
@@ -51,7 +66,7 @@ MAX_REASON: Final = 2_000
 """How many characters of a server's error message the model sees."""
 
 MAX_TOOLS: Final = 1000
-"""How many tools of one server are listed: a list may never end."""
+"""How many tools, resources or prompts of a server are listed: a list may never end."""
 
 MAX_PAGES: Final = 200
 """How many pages of a list are requested; servers put some dozens of tools on each."""
@@ -95,9 +110,13 @@ class MCPServer:
     name. A call takes at most *call_seconds*, the start *start_seconds*. The tools of a server can
     do anything, so by default each call *needs_approval*, and is denied without an approver.
     *on_change* is called with the new `tools` when the server reports a change.
+
+    With *sampling*, this model responds to requests of the server, and *elicit* asks the user its
+    questions; without them the server is refused. *legacy* connects as before 2026: some servers
+    can ask their client only in those protocol versions.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an independent option with a default
         self,
         settings: Mapping[str, Any] | StdioEndpoint | HTTPEndpoint,
         *,
@@ -107,9 +126,15 @@ class MCPServer:
         needs_approval: bool = True,
         on_change: Callable[[list[AgentTool]], object] | None = None,
         stderr: TextIO | None = None,
+        sampling: Model | None = None,
+        elicit: Elicit | None = None,
+        legacy: bool = False,
     ) -> None:
         self.endpoint = parse_endpoint(settings) if isinstance(settings, Mapping) else settings
+        self._sampler = None if sampling is None else Sampler(sampling, _read_block)
+        self._elicitor = None if elicit is None else Elicitor(elicit, str(self.endpoint))
         self.tools: list[AgentTool] = []
+        self._mode = "legacy" if legacy else "auto"
         self._prefix = prefix
         self._call_seconds = call_seconds
         self._start_seconds = start_seconds
@@ -170,16 +195,98 @@ class MCPServer:
 
     async def refresh(self) -> list[AgentTool]:
         """List the tools of the server again and return them, within the limit of a start."""
-        if self._client is None:
-            raise UsageError(f"MCP server {self.endpoint} is not open: use `async with`")
+        client = self._open_client
         try:
             async with asyncio.timeout(self._start_seconds):
-                found = await _list_tools(self._client)
+                found: list[ListedTool] = await _list_all(client.list_tools, "tools")
         except TimeoutError as exc:
             raise self._make_timeout() from exc
         names = make_valid_names([each.name for each in found], self._prefix)
         self.tools = [self._make_tool(each, name) for each, name in zip(found, names, strict=True)]
         return self.tools
+
+    # --- resources and prompts ---
+
+    async def list_resources(self) -> list[MCPResource]:
+        """Return the resources of the server and its templates; none if it has none.
+
+        Raises `ProviderError` if the server fails, here and in the methods below.
+        """
+        client = self._open_client
+        if client.server_capabilities.resources is None:
+            return []
+        listed = await self._request(_list_all(client.list_resources, "resources"))
+        templates = _list_all(client.list_resource_templates, "resource_templates")
+        return [
+            *map(read_resource_entry, listed),
+            *map(read_template_entry, await self._request(templates)),
+        ]
+
+    async def read_resource(self, uri: str) -> list[Text | Image]:
+        """Return the content of the resource at *uri*; bytes that are not an image are named."""
+        result = await self._request(self._open_client.read_resource(uri))
+        return read_contents(list(result.contents))
+
+    async def list_prompts(self) -> list[MCPPrompt]:
+        """Return the prompts of the server; none if it has none."""
+        client = self._open_client
+        if client.server_capabilities.prompts is None:
+            return []
+        listed = await self._request(_list_all(client.list_prompts, "prompts"))
+        return [read_prompt_entry(one) for one in listed]
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None
+    ) -> list[Message]:
+        """Return the messages of the prompt *name*, with its *arguments* filled in."""
+        result = await self._request(self._open_client.get_prompt(name, dict(arguments or {})))
+        return read_messages(result.messages, _read_block)
+
+    def resource_tools(self) -> list[AgentTool]:
+        """Return tools with which a model lists and reads the resources of the server."""
+
+        async def list_all(_arguments: dict[str, Any], _context: ToolContext) -> object:
+            return [structs.asdict(one) for one in await self._as_tool(self.list_resources())]
+
+        async def read(arguments: dict[str, Any], _context: ToolContext) -> object:
+            return await self._as_tool(self.read_resource(arguments["uri"]))
+
+        about = f"the MCP server {self.endpoint}"
+        uri = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+        names = make_valid_names(["list_resources", "read_resource"], self._prefix)
+        listing = Tool(names[0], f"List the resources of {about}.", {"type": "object"})
+        reading = Tool(names[1], f"Read a resource of {about} by its URI.", uri)
+        return [
+            AgentTool(listing, list_all, needs_approval=self._needs_approval),
+            AgentTool(reading, read, needs_approval=self._needs_approval),
+        ]
+
+    @property
+    def sampling_usage(self) -> Usage:
+        """The tokens that the server has spent by sampling."""
+        return Usage() if self._sampler is None else self._sampler.usage
+
+    @property
+    def _open_client(self) -> Client:
+        if self._client is None:
+            raise UsageError(f"MCP server {self.endpoint} is not open: use `async with`")
+        return self._client
+
+    async def _request(self, request: Awaitable[T]) -> T:
+        """Wait for the response to *request*, as long as a call may take."""
+        try:
+            async with asyncio.timeout(self._call_seconds):
+                return await request
+        except Exception as exc:  # a server and a connection can fail in any way
+            reason = cut_middle(str(exc) or type(exc).__name__, MAX_REASON)
+            raise self._make_error(reason) from exc
+
+    async def _as_tool(self, request: Awaitable[T]) -> T:
+        """Wait for *request*; raise a failure as `ToolError`, which the model sees."""
+        try:
+            return await request
+        except (ProviderError, UsageError) as exc:
+            raise ToolError(str(exc)) from exc
 
     async def _connect(self, started: asyncio.Future[None]) -> None:
         try:
@@ -187,7 +294,14 @@ class MCPServer:
         except ImportError as exc:
             raise UsageError(_MISSING) from exc
         transport = _make_transport(self.endpoint, self._stderr)
-        async with Client(transport, cache=None, message_handler=self._receive) as client:
+        async with Client(
+            transport,
+            cache=None,
+            mode=self._mode,
+            message_handler=self._receive,
+            sampling_callback=self._sampler,
+            elicitation_callback=self._elicitor,
+        ) as client:
             self._client = client
             try:
                 await self.refresh()
@@ -328,21 +442,21 @@ async def _connect_http(endpoint: HTTPEndpoint) -> AsyncIterator[Any]:
         yield streams
 
 
-# --- the list of tools ---
+# --- lists ---
 
 
-async def _list_tools(client: Client) -> list[ListedTool]:
-    """Request all pages of the list, within the limits.
+async def _list_all(request: Callable[..., Awaitable[Any]], kind: str) -> list[Any]:
+    """Request all pages of a list, within the limits.
 
-    Pages may be empty, repeat or never end, so pages and tools are counted, and a cursor is
+    Pages may be empty, repeat or never end, so pages and entries are counted, and a cursor is
     followed only once.
     """
-    found: list[ListedTool] = []
+    found: list[Any] = []
     seen: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        found.extend(page.tools)
+        page = await request(cursor=cursor)
+        found.extend(vars(page)[kind])
         cursor = page.next_cursor
         if not cursor or cursor in seen or len(found) >= MAX_TOOLS:
             break
@@ -422,7 +536,7 @@ class ProgressUpdates:
         self._timer: asyncio.TimerHandle | None = None
 
     async def add(self, progress: float, total: float | None, message: str | None) -> None:
-        """Show a report of the server, now or a moment later."""
+        """Emit a report of the server as an update, now or a moment later."""
         count = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
         self._latest = f"{count} {message}" if message else count
         loop = asyncio.get_running_loop()

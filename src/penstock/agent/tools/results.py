@@ -7,18 +7,21 @@ that says how much is missing.
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
+from os import PathLike
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import msgspec
 
 from penstock import _json
 from penstock.agent.tools.base import ToolOutput
-from penstock.errors import PenstockError, ToolError
+from penstock.errors import PenstockError, ToolError, UsageError
 from penstock.messages import Opaque, Text
-from penstock.request import Image
+from penstock.request import OPENAI, Image
 
 MAX_RESULT_CHARS: Final = 100_000
 """How long the text of a result may be: about 25,000 tokens, more than models read with care."""
@@ -34,8 +37,50 @@ _IMAGES: Final = {
 }
 _WEBP: Final = slice(8, 12)
 
+MAX_FILE_BYTES: Final = 20_000_000
+"""How large a document may be: Gemini accepts 20 MB in a request, others more."""
+
 ResultBlock = Text | Image | Opaque
 """A block of a result."""
+
+
+class ResultFile:
+    """A file as the result of a tool, or a part of one: its *path*, or *data* with a *name*.
+
+    The model sees text as text, an image as an image, and a PDF as a document. Raises `ToolError`
+    if the file cannot be read or is too large, and `UsageError` without a path and data.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str] = "", *, data: bytes | None = None, name: str = ""
+    ) -> None:
+        if not path and data is None:
+            raise UsageError("a file needs a path or its data")
+        self.name = name or PurePath(path).name
+        if data is None:
+            try:
+                data = Path(path).read_bytes()
+            except OSError as exc:
+                raise ToolError(f"cannot read {path}: {exc.strerror or exc}") from exc
+        self.data = data
+
+    def to_block(self) -> ResultBlock:
+        """Return the block that the model sees."""
+        if (image := read_image(self.data)) is not None:
+            return image
+        if self.data.startswith(b"%PDF-"):
+            if len(self.data) > MAX_FILE_BYTES:
+                size = f"{len(self.data):,} bytes, limit {MAX_FILE_BYTES:,}"
+                raise ToolError(f"the file {self.name} is too large: {size}")
+            encoded = b64encode(self.data).decode()
+            url = f"data:application/pdf;base64,{encoded}"
+            # In the shape of OpenAI; the other APIs get it in theirs.
+            named = {"filename": self.name or "document.pdf", "file_data": url}
+            return Opaque(OPENAI, {"type": "file", "file": named})
+        try:
+            return Text(self.data.decode())
+        except UnicodeDecodeError:
+            return Text(f"({self.name}: {len(self.data):,} bytes that are not text)")
 
 
 def make_content(value: object, limit: int = MAX_RESULT_CHARS) -> Any:
@@ -48,22 +93,31 @@ def make_content(value: object, limit: int = MAX_RESULT_CHARS) -> Any:
         value = value.content
     if value is None:
         return ""
+    if isinstance(value, ResultFile):
+        value = value.to_block()
     if isinstance(value, (bytes, bytearray)):
         value = _decode_bytes(bytes(value))
+    value = _read_drawing(value)
     if isinstance(value, str):
         return cut_middle(str(value), limit)
     blocks = _read_blocks(value)
     return _cut_blocks(blocks, limit) if blocks else _make_json(value, limit)
 
 
-def cut_middle(text: str, limit: int = MAX_RESULT_CHARS) -> str:
-    """Shorten *text* to about *limit* characters: its beginning, a note, and its end."""
+def cut_middle(text: str, limit: int = MAX_RESULT_CHARS, *, head: float = 0.5) -> str:
+    """Shorten *text* to *limit* characters, and a note where its middle was.
+
+    *head* is the share of the beginning; the rest is the end.
+    """
     if len(text) <= limit:
         return text
-    tail = limit // 2
-    head = limit - tail
-    note = f"\n[… {len(text) - limit:,} characters omitted …]\n"
-    return text[:head] + note + text[len(text) - tail :]
+    tail = limit - math.ceil(limit * head)
+    return text[: limit - tail] + omission_note(len(text) - limit) + text[len(text) - tail :]
+
+
+def omission_note(count: int) -> str:
+    """Return the line that replaces *count* characters of a text."""
+    return f"\n[… {count:,} characters omitted …]\n"
 
 
 def read_image(data: bytes) -> Image | None:
@@ -72,6 +126,7 @@ def read_image(data: bytes) -> Image | None:
     Raises `ToolError` for one that is too large.
     """
     found = next((kind for magic, kind in _IMAGES.items() if data.startswith(magic)), "")
+    # The four types that all providers accept; the bytes decide, since labels are often wrong.
     if data.startswith(b"RIFF") and data[_WEBP] == b"WEBP":
         found = "image/webp"
     if found and len(data) > MAX_IMAGE_BYTES:
@@ -100,9 +155,22 @@ def _decode_bytes(data: bytes) -> object:
         return f"({len(data):,} bytes that are not text)"
 
 
+def _read_drawing(value: object) -> object:
+    """Return *value* as an image if it can draw itself, as those of Pillow and Matplotlib can."""
+    draw = getattr(value, "_repr_png_", None)
+    if isinstance(value, type) or not callable(draw):
+        return value
+    with suppress(Exception):  # whatever it raises, it is shown as any other value
+        data = draw()
+        if isinstance(data, bytes) and (image := read_image(data)) is not None:
+            return image
+    return value
+
+
 def _read_blocks(value: object) -> list[ResultBlock]:
     """Return *value* as blocks if it is one, or a sequence of blocks and texts; else nothing."""
-    items = value if isinstance(value, (list, tuple)) else [value]
+    given = value if isinstance(value, (list, tuple)) else [value]
+    items = [_read_drawing(one.to_block() if isinstance(one, ResultFile) else one) for one in given]
     if not any(isinstance(item, ResultBlock) for item in items):
         return []
     blocks: list[ResultBlock] = []

@@ -1,14 +1,13 @@
 """The parameters of a function: their JSON Schema, and the conversion of arguments to values.
 
-All hints that msgspec supports are supported, and paths, which become strings. msgspec refuses
-unions that it cannot tell apart, such as ``str | Path`` or two dataclasses; their types are tried
-from left to right. Deeper inside a hint such a union is refused.
+`hints` says which hints are supported.
 
 * A parameter without a default is required; one whose default is None also takes null.
 * A parameter without a hint takes anything.
 * ``*names: str`` is a list `names`; ``**options: int`` takes all arguments of other names, which
   are refused otherwise.
 * A parameter of the type `ToolContext` is filled in, and the model does not see it.
+* A default that is a `Field` of pydantic describes the parameter and has its default.
 """
 
 from __future__ import annotations
@@ -20,25 +19,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
-from pathlib import PurePath
-from typing import Annotated, Any, Final, Optional, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_type_hints
 
-import msgspec
-
-from penstock import _json
 from penstock.agent.tools.base import ToolContext
+from penstock.agent.tools.hints import (
+    HintError,
+    HintType,
+    convert_value,
+    read_hint,
+    write_default,
+)
 from penstock.errors import ToolError, UsageError
-
-_REFERENCE: Final = "#/$defs/{name}"
 
 
 @dataclass(frozen=True)
 class FunctionParameter:
-    """One parameter as a model sees it: *types* are tried in turn."""
+    """One parameter as a model sees it."""
 
     name: str
     kind: Any
-    types: tuple[Any, ...]
+    type: HintType
     default: Any
     description: str
 
@@ -50,15 +50,10 @@ class FunctionParameter:
 
     def convert(self, value: Any) -> Any:
         """Convert the JSON *value* to the type of the hint, or raise `ToolError`."""
-        for strict in (True, False):  # an integer may be written 4.0
-            for hint in self.types:
-                try:
-                    return msgspec.convert(
-                        value, hint, strict=strict, str_keys=True, dec_hook=_decode_path
-                    )
-                except msgspec.ValidationError as exc:
-                    reason = str(exc)
-        raise ToolError(f"invalid value for `{self.name}`: {reason}")
+        try:
+            return convert_value(self.type, value)
+        except HintError as exc:
+            raise ToolError(f"invalid value for `{self.name}`: {exc}") from exc
 
 
 class FunctionSignature:
@@ -75,6 +70,7 @@ class FunctionSignature:
         hints = _resolve_hints(function)
         self._fixed = set(function.keywords) if isinstance(function, partial) else set()
         self._context: list[str] = []
+        self._field_defaults: dict[str, Any] = {}
         self.parameters: dict[str, FunctionParameter] = {}
         for parameter in self._signature.parameters.values():
             hint = hints.get(parameter.name, Any)
@@ -113,6 +109,8 @@ class FunctionSignature:
         missing = [name for name in required if name not in bound]
         if missing:
             raise ToolError(f"missing: {', '.join(missing)}")
+        for name, default in self._field_defaults.items():
+            bound.setdefault(name, default)
         found = inspect.BoundArguments(self._signature, bound)
         found.apply_defaults()
         return found
@@ -129,28 +127,29 @@ class FunctionSignature:
         name = parameter.name
         if name in {"self", "cls"} and not self.parameters and hint is Any:
             raise UsageError("a method needs its object: make the tool from the bound method")
-        if get_origin(hint) is Annotated:  # `Annotated[str, "description"]`
-            words = (each for each in hint.__metadata__ if isinstance(each, str))
-            description = next(words, "") or description
-        if parameter.default is None:
-            hint = Optional[hint]  # noqa: UP045 - a hint is a value here, and may not be a type
+        default = parameter.default
+        if hasattr(default, "default_factory") and hasattr(default, "metadata"):
+            # A `Field` of pydantic: it describes the parameter, and the function expects a value.
+            hint, default = Annotated[hint, default], _read_field_default(default)
+            self._field_defaults[name] = default
+        if default is None:
+            hint = _allow_none(hint)
         if parameter.kind is Parameter.VAR_POSITIONAL:
             hint = list[hint]
-        types_, problem = _split_hint(hint)
-        if problem:
-            raise UsageError(f"parameter `{name}` cannot be described in JSON Schema: {problem}")
-        self.parameters[name] = FunctionParameter(
-            name, parameter.kind, types_, parameter.default, description
-        )
+        try:
+            read = read_hint(hint)
+        except UsageError as exc:
+            raise UsageError(
+                f"parameter `{name}` cannot be described in JSON Schema: {exc}"
+            ) from exc
+        self.parameters[name] = FunctionParameter(name, parameter.kind, read, default, description)
 
     def _make_schema(self) -> dict[str, Any]:
-        all_types = [hint for each in self.parameters.values() for hint in each.types]
-        schemas, definitions = _make_schemas(all_types)
-        queue = iter(schemas)
+        definitions: dict[str, Any] = {}
         properties = {}
         additional: Any = False
         for each in self.parameters.values():
-            described = _describe([next(queue) for _ in each.types], each)
+            described = _describe(each.type.write_schema(definitions), each)
             if each.kind is Parameter.VAR_KEYWORD:
                 additional = described or True
             else:
@@ -169,19 +168,23 @@ def find_context_parameters(function: Callable[..., Any]) -> list[str]:
     return [name for name, hint in _resolve_hints(function).items() if _is_context(hint)]
 
 
-def _describe(schemas: list[dict[str, Any]], parameter: FunctionParameter) -> dict[str, Any]:
+def _describe(schema: dict[str, Any], parameter: FunctionParameter) -> dict[str, Any]:
     """Add the description and the default of *parameter* to its schema."""
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     if parameter.description and "description" not in schema:
         schema = {**schema, "description": parameter.description}
     if parameter.default is not Parameter.empty and parameter.default is not None:
         try:
-            built = msgspec.to_builtins(parameter.default, str_keys=True, enc_hook=_encode_path)
-            default = _json.decode(_json.encode_strict(built))  # tuples become lists
+            schema = {**schema, "default": write_default(parameter.default)}
         except (TypeError, ValueError, RecursionError, UsageError):
             return schema  # the default has no JSON form; the function still has it
-        schema = {**schema, "default": default}
     return schema
+
+
+def _read_field_default(field: Any) -> Any:
+    """Return the default of a `Field` of pydantic; `Parameter.empty` if it has none."""
+    if field.is_required():
+        return Parameter.empty
+    return field.get_default(call_default_factory=True)
 
 
 # --- hints ---
@@ -222,6 +225,14 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
         raise UsageError(f"cannot resolve the type hints of {name}: {exc}") from exc
 
 
+def _allow_none(hint: Any) -> Any:
+    """Return *hint* or None; metadata stays around both, so that a description is in front."""
+    if get_origin(hint) is Annotated:
+        inner, *metadata = get_args(hint)
+        return Annotated[(_allow_none(inner), *metadata)]
+    return Optional[hint]  # noqa: UP045 - a hint is a value here, and may not be a type
+
+
 def _is_union(hint: Any) -> bool:
     return get_origin(hint) in {Union, types.UnionType}
 
@@ -231,55 +242,5 @@ def _is_context(hint: Any) -> bool:
         return _is_context(get_args(hint)[0])
     if _is_union(hint):
         return any(map(_is_context, get_args(hint)))
+    hint = get_origin(hint) or hint  # `ToolContext[Dependencies]`
     return isinstance(hint, type) and issubclass(hint, ToolContext)
-
-
-def _split_hint(hint: Any) -> tuple[tuple[Any, ...], str]:
-    """Return the types to try for *hint*, and what is wrong with it or the empty text."""
-    if hint is object:
-        hint = Any
-    problem = _find_problem(hint)
-    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if problem and _is_union(bare):
-        members = get_args(bare)
-        if not any(map(_find_problem, members)):
-            return members, ""
-    return (hint,), problem
-
-
-def _find_problem(hint: Any) -> str:
-    try:
-        _make_schemas([hint])
-    except (TypeError, NameError, ValueError) as exc:
-        return " ".join(str(exc).split()) or f"{hint!r} has no JSON form"
-    return ""
-
-
-# --- JSON ---
-
-
-def _make_schemas(hints: list[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    """Make the JSON Schemas of *hints*, and the definitions that they refer to."""
-    return msgspec.json.schema_components(
-        hints, schema_hook=_describe_path, ref_template=_REFERENCE
-    )
-
-
-def _describe_path(type_: type) -> dict[str, Any]:
-    if issubclass(type_, PurePath):
-        return {"type": "string", "format": "path"}
-    raise TypeError(f"{type_!r} has no JSON form")
-
-
-def _decode_path(type_: type, value: Any) -> Any:
-    if issubclass(type_, PurePath):
-        if not isinstance(value, str):
-            raise msgspec.ValidationError("Expected a path")
-        return type_(value)
-    return value
-
-
-def _encode_path(value: Any) -> Any:
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(f"{value!r} has no JSON form")

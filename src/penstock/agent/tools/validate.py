@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.agent.tools.base import AgentTool
-from penstock.errors import PenstockError, ToolError
+from penstock.errors import PenstockError, ToolError, shorten
 from penstock.messages import ToolCall
 from penstock.values import Schema, coerce
 
 MAX_FAULTS: Final = 8
 """How many faults of one call are reported: with more, the model should read the schema again."""
 
-MAX_SHOWN: Final = 80
-"""How many characters of a wrong value are shown: enough to recognize it."""
+MAX_RENDERED: Final = 80
+"""How many characters of a wrong value are shown: enough to recognise it."""
 
 MAX_DEPTH: Final = 32
 """How deep faults are searched for; deeper, a value is only reported not to fit."""
@@ -60,6 +60,7 @@ def prepare(tool: AgentTool, call: ToolCall) -> dict[str, Any]:
     if not call.complete:
         raise ToolError(f"The call of `{call.name}` was cut off, so it was not run. Call it again.")
     schema = Schema(tool.tool.parameters)
+    # Some models send null for every optional property that they do not use.
     arguments = coerce(_drop_nulls(call.arguments, schema), schema, typed=True)
     if isinstance(arguments, dict) and schema.accepts(arguments):
         return _copy(arguments)
@@ -121,6 +122,7 @@ def _describe_expected(schema: Schema, value: object = None) -> str:
             if keyword in part and not Schema({keyword: part[keyword]}).accepts(value)
         ]
         return " and ".join(bounds) or "something else (see the schema)"
+    # JSON Schema: every integer is a number, so naming both would be redundant.
     names = sorted(schema.types - ({"integer"} if "number" in schema.types else set()))
     return " or ".join(_TYPE_NAMES.get(name, f"a {name}") for name in names) or "nothing at all"
 
@@ -129,6 +131,7 @@ def _find_inside(value: object, schema: Schema, path: str, depth: int) -> Iterat
     for union in schema.unions:
         if not any(each.accepts(value) for each in union):
             alike = [each for each in union if _kind_for(value) in each.types]
+            # With several alternatives of the same type it is unknown which one was meant.
             if len(alike) == 1:
                 yield from find_faults(value, alike[0], path, depth + 1)
     if isinstance(value, dict):
@@ -166,4 +169,4 @@ def _render(value: object) -> str:
         text = _json.encode(value).decode()
     except PenstockError:
         text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return shorten(text, MAX_RENDERED)

@@ -1,16 +1,16 @@
-"""Anthropic's messages, and what the servers that speak them make of it."""
+"""Anthropic's Messages API, as its server and compatible servers implement it."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from penstock.apis import Api
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.decode import Decoder
 from penstock.apis.anthropic.encode import Encoder
 from penstock.apis.anthropic.read_request import read_request
 from penstock.apis.anthropic.response import read_response, write_response
-from penstock.apis.anthropic.write_request import left_out, write_request
-from penstock.apis.base import Api
+from penstock.apis.anthropic.write_request import omitted_fields, write_request
 from penstock.conformance.anthropic import check
 
 __all__ = ["API"]
@@ -24,11 +24,11 @@ class Anthropic:
     encoder = Encoder
     read_request = staticmethod(read_request)
     write_request = staticmethod(write_request)
-    left_out = staticmethod(left_out)
+    omitted_fields = staticmethod(omitted_fields)
     read_response = staticmethod(read_response)
     write_response = staticmethod(write_response)
-    read_error = staticmethod(tables.read_error_response)
-    write_error = staticmethod(tables.write_error_response)
+    read_error = staticmethod(tables.read_error_body)
+    write_error = staticmethod(tables.write_error_body)
     check = staticmethod(check)
 
 

@@ -1,9 +1,9 @@
-"""Tools that the Messages API knows by type and the client runs: bash, text editor, memory, ….
+"""Tools that the Messages API defines by type and the client runs: bash, text editor, memory, ….
 
-A client sends ``{"type": "bash_20250124", "name": "bash"}`` and no schema, because Claude was
-trained on it. Any other model needs to be told: here are the inputs that the documentation of each
-tool lists. So the tool is an ordinary function to other upstreams, and the client gets a call of
-its name with the inputs that it expects.
+A client sends ``{"type": "bash_20250124", "name": "bash"}`` without a schema, because Claude was
+trained on it. Any other model needs the schema, so this module has the inputs that the
+documentation of each tool lists. For other upstreams the tool is an ordinary function, and the
+client receives a call with the inputs that it expects.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from penstock.tools import Tool
 
 _TYPE: Final = re.compile(r"(bash|text_editor|memory|computer)_(\d{8})")
 _NEW_INSERT: Final = 20_250_728
-"""The first version of the editor whose `insert` has a parameter of its own for the text."""
+"""The first version of the editor whose `insert` takes `insert_text` instead of `new_str`."""
 
 _LAST_UNDO: Final = 20_250_124
-"""The last version of the editor that can undo."""
+"""The last version of the editor with `undo_edit`."""
 
 _ZOOM: Final = 20_251_124
-"""The first version of the computer that can zoom."""
+"""The first version of the computer tool with `zoom`."""
 
 
 def read_client_tool(data: object) -> Tool | None:
-    """Return the function that the typed tool *data* stands for; None for any other tool."""
+    """Return the function for the typed tool *data*; None for any other tool."""
     if not isinstance(data, Mapping):
         return None
     found = _TYPE.fullmatch(text_at(data, "type"))
@@ -48,12 +48,15 @@ def _bash(_version: int, _data: Mapping[str, Any]) -> tuple[str, dict[str, Any],
         "command": _string("The command to run. Required unless `restart` is true."),
         "restart": {"type": "boolean", "description": "Restart the session instead."},
     }
-    words = "Run a command in a bash session that keeps its state from one call to the next."
-    return words, properties, []
+    description = "Run a command in a bash session that keeps its state from one call to the next."
+    return description, properties, []
 
 
 def _editing(*, insert: str) -> dict[str, Any]:
-    """Return the parameters that the editor and the memory share; *insert* names the new text."""
+    """Return the parameters that the editor and the memory tool share.
+
+    *insert* is the name of the parameter for inserted text.
+    """
     line = {"type": "integer", "minimum": 0}
     properties = {
         "view_range": {
@@ -84,11 +87,11 @@ def _text_editor(version: int, data: Mapping[str, Any]) -> tuple[str, dict[str, 
         "path": _string("The path of the file, or of the directory to view."),
         **_editing(insert="insert_text" if version >= _NEW_INSERT else "new_str"),
     }
-    words = "View, create and edit text files."
+    description = "View, create and edit text files."
     most = data.get("max_characters")
     if isinstance(most, int):
-        words += f" A view shows at most {most} characters."
-    return words, properties, ["command", "path"]
+        description += f" A view shows at most {most} characters."
+    return description, properties, ["command", "path"]
 
 
 def _memory(_version: int, _data: Mapping[str, Any]) -> tuple[str, dict[str, Any], list[str]]:
@@ -100,11 +103,11 @@ def _memory(_version: int, _data: Mapping[str, Any]) -> tuple[str, dict[str, Any
         "old_path": _string("`rename`: the present path."),
         "new_path": _string("`rename`: the new path."),
     }
-    words = (
+    description = (
         "Keep notes in files below /memories that last from one conversation to the next. "
         "View the directory before you begin, and write down what you will need later."
     )
-    return words, properties, ["command"]
+    return description, properties, ["command"]
 
 
 def _computer(version: int, data: Mapping[str, Any]) -> tuple[str, dict[str, Any], list[str]]:
@@ -127,11 +130,13 @@ def _computer(version: int, data: Mapping[str, Any]) -> tuple[str, dict[str, Any
         area = {**point, "minItems": 4, "maxItems": 4}
         properties["region"] = {**area, "description": "`zoom`: [x1, y1, x2, y2]."}
     size = f"{data.get('display_width_px', '?')}x{data.get('display_height_px', '?')}"
-    words = f"Use the mouse, the keyboard and screenshots of a computer. The screen is {size} px."
-    return words, {"action": _string("What to do.", enum=actions), **properties}, ["action"]
+    description = (
+        f"Use the mouse, the keyboard and screenshots of a computer. The screen is {size} px."
+    )
+    return description, {"action": _string("What to do.", enum=actions), **properties}, ["action"]
 
 
 _KINDS: Final[
     dict[str, Callable[[int, Mapping[str, Any]], tuple[str, dict[str, Any], list[str]]]]
 ] = {"bash": _bash, "text_editor": _text_editor, "memory": _memory, "computer": _computer}
-"""How each kind of tool is described, by its version and its options."""
+"""The description, the properties and the required ones of each tool, by version and options."""

@@ -1,9 +1,8 @@
-"""Message events to events.
+"""Decode a stream of the Messages API.
 
-Every block has a key, its `index`, and what comes is routed by it alone: blocks may be open side by
-side, and what comes for a block that never started or has stopped is dropped. The reason to stop
-comes before the end; the answer ends at `message_stop`, and, where a server forgets that, with the
-bytes.
+Data is routed by the `index` of its block alone: blocks may be open at the same time, and data for
+a block that never started or has stopped is dropped. `message_delta` has the stop reason; the
+response ends at `message_stop`, or, if a server omits that, at the end of the bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.opaque import OF_MESSAGE, OpaqueBlock, is_whole_at_start
 from penstock.apis.anthropic.response import read_response
 from penstock.apis.decoder import StreamDecoder
-from penstock.apis.encoder import object_text
-from penstock.apis.fields import index_of
+from penstock.apis.encoder import encode_arguments
+from penstock.apis.fields import index_at, list_at, string_at
 from penstock.apis.transcript import CallBlock, TextBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
 
 class Decoder(StreamDecoder):
-    """Bytes of a message stream in, events out."""
+    """Bytes of a stream of the Messages API in, events out."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -31,31 +30,36 @@ class Decoder(StreamDecoder):
         self._stop_reason = ""
         self._stop_details: object = None
         self._stop_sequence = ""
-        self._of_message: dict[str, Any] = {}  # what the message says of itself
+        self._of_message: dict[str, Any] = {}  # `container` and the like
         self._latest: int | None = None  # the block that started last
 
     @property
-    def _has_said_all(self) -> bool:
+    def _is_complete(self) -> bool:
         return bool(self._stop_reason)
 
     def _read(self, data: dict[str, Any], event: str) -> None:
+        # Anthropic's SDKs skip frames without an `event:` line; other servers omit the line, or the
+        # `type`. Either is enough here. `ping` may come anywhere and has no other field.
         match data.get("type") or event:
             case "content_block_delta":
                 self._read_delta(data)
             case "content_block_start":
-                self._start(index_of(data), data.get("content_block"))
+                self._start(index_at(data), data.get("content_block"))
             case "content_block_stop":
-                self._stop(index_of(data))
+                self._stop(index_at(data))
             case "message_start":
                 self._read_start(data.get("message"))
-            case "message_delta":
+            case "message_delta":  # Its counts are cumulative and replace those of the start.
                 self._read_stop(data.get("delta"))
                 self._read_message_fields(data)
                 self._read_usage(data)
+            # There is no `[DONE]` in this API: `message_stop` is the end.
             case "message_stop":
                 self._conclude()
             case "message":
                 self._read_message(data)
+            # With status 200: an overloaded server sends `overloaded_error` in the middle of a
+            # stream.
             case "error":
                 self._fail(tables.read_error(data.get("error") or data))
             case _ if data.get("error"):
@@ -65,10 +69,7 @@ class Decoder(StreamDecoder):
 
     def _read_start(self, message: object) -> None:
         fields = message if isinstance(message, Mapping) else {}
-        id_, model = fields.get("id"), fields.get("model")
-        self._transcript.begin(
-            id_ if isinstance(id_, str) else "", model if isinstance(model, str) else ""
-        )
+        self._transcript.begin(string_at(fields, "id"), string_at(fields, "model"))
         self._read_message_fields(fields)
         self._read_usage(fields)
 
@@ -79,23 +80,21 @@ class Decoder(StreamDecoder):
     def _read_usage(self, data: Mapping[str, Any]) -> None:
         if isinstance(data.get("usage"), Mapping):
             before = self._transcript.usage
+            # `message_delta` may repeat only some of the counts; the others keep their values.
             self._transcript.usage = tables.read_usage(data["usage"], before)
 
     def _read_stop(self, delta: object) -> None:
         fields = delta if isinstance(delta, Mapping) else {}
-        reason = fields.get("stop_reason")
-        if isinstance(reason, str) and reason:
-            self._stop_reason = reason
+        self._stop_reason = string_at(fields, "stop_reason") or self._stop_reason
         self._stop_details = fields.get("stop_details") or self._stop_details
         self._read_message_fields(fields)
         sequence = fields.get("stop_sequence")
         self._stop_sequence = sequence if isinstance(sequence, str) else self._stop_sequence
 
     def _read_message(self, data: Mapping[str, Any]) -> None:
-        """Read an answer that comes whole."""
+        """Read a whole response."""
         self._read_start(data)
-        content = data.get("content")
-        for index, block in enumerate(content if isinstance(content, list) else ()):
+        for index, block in enumerate(list_at(data, "content")):
             self._start(index, block)
             self._stop(index)
         self._read_stop(data)
@@ -103,50 +102,54 @@ class Decoder(StreamDecoder):
     # --- blocks ---
 
     def _start(self, key: int | None, block: object) -> None:
-        self._stop(key)  # A key that is used again is another block.
+        self._stop(key)  # An index that is used again is another block.
         self._latest = key
         if not isinstance(block, Mapping):
             return
         kind = block.get("type")
         if kind in ("text", "thinking"):
-            passage = self._transcript.text() if kind == "text" else self._transcript.thinking()
-            self._blocks[key] = _Text(passage)
+            text = self._transcript.text() if kind == "text" else self._transcript.thinking()
+            self._blocks[key] = _Text(text)
             self._blocks[key].add(block)
+        # `server_tool_use` (web search, code execution) streams its input in the same way, but the
+        # server runs it: it is kept as an opaque block and is never a call.
         elif kind == "tool_use":
-            name, id_ = block.get("name"), block.get("id")
+            # `caller` says whether the model or a server tool (code execution) made the call.
             if isinstance(block.get("caller"), Mapping):
-                self._seal({"caller": without_lone_surrogates(dict(block["caller"]))})
-            call = self._transcript.call(
-                name if isinstance(name, str) else "", id_ if isinstance(id_, str) else ""
-            )
+                self._add_part({"caller": without_lone_surrogates(dict(block["caller"]))})
+            call = self._transcript.call(string_at(block, "name"), string_at(block, "id"))
             self._blocks[key] = _Call(call, block.get("input"))
         else:
+            # Result blocks (`web_search_tool_result` and others), `redacted_thinking`,
+            # `container_upload` and beta blocks (`mcp_tool_use`, `compaction`, `fallback`) must go
+            # back unchanged in the next request.
             self._blocks[key] = OpaqueBlock(block)
             if is_whole_at_start(kind):
                 self._stop(key)
 
     def _read_delta(self, data: Mapping[str, Any]) -> None:
-        block, delta = self._blocks.get(index_of(data)), data.get("delta")
+        # By index, not by "the current block": blocks may be open at the same time.
+        block, delta = self._blocks.get(index_at(data)), data.get("delta")
         if block is not None and isinstance(delta, Mapping):
             block.add(delta)
 
     def _stop(self, key: int | None) -> None:
         block = self._blocks.pop(key, None)
         if isinstance(block, OpaqueBlock):
-            self._seal(block.whole())
+            self._add_part(block.whole())
         elif block is not None:
-            block.passage.close(block.last_words)
+            block.block.close(block.last)
             if isinstance(block, _Text) and block.citations:
-                self._seal({"citations": block.citations})
+                self._add_part({"citations": block.citations})
 
-    def _seal(self, data: dict[str, Any] | None) -> None:
+    def _add_part(self, data: dict[str, Any] | None) -> None:
         if data is not None:
             self._transcript.part(tables.NAME, data)
 
     # --- ends ---
 
     def _fail(self, error: ErrorInfo, reason: str = "") -> None:
-        """End in *error*, with the citations of the text that was being said."""
+        """End in *error*, with the citations of the open text block."""
         self._keep_citations()
         self._transcript.fail(error, reason)
 
@@ -164,6 +167,8 @@ class Decoder(StreamDecoder):
 
     def _conclude(self) -> None:
         reason = self._stop_reason
+        # A tool input is final only if the response did not end at a limit: with `max_tokens` the
+        # last call may be cut, and the transcript marks it as incomplete.
         ending = tables.ENDINGS.get(reason, "stop")
         if ending in ("refusal", "filter"):
             error = tables.read_refusal(reason, self._stop_details)
@@ -171,11 +176,11 @@ class Decoder(StreamDecoder):
             return
         for key in [*self._blocks]:
             self._stop(key)
-        told = without_lone_surrogates(self._of_message)
+        fields = without_lone_surrogates(self._of_message)
         if reason == "stop_sequence" and self._stop_sequence:
-            told["stop_sequence"] = self._stop_sequence
-        if told:
-            self._seal(told)
+            fields["stop_sequence"] = self._stop_sequence
+        if fields:
+            self._add_part(fields)
         self._transcript.done("length" if ending == "length" else "stop", reason)
 
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
@@ -185,24 +190,26 @@ class Decoder(StreamDecoder):
 
 
 class _Text:
-    """A passage of text or thinking, with the signature or the citations that come along."""
+    """A block of text or reasoning, with its signature or its citations."""
 
-    def __init__(self, passage: TextBlock) -> None:
-        self.passage = passage
+    def __init__(self, block: TextBlock) -> None:
+        self.block = block
         self.citations: list[Any] = []
-        self._key = "text" if passage.is_text else "thinking"
+        self._key = "text" if block.is_text else "thinking"
         self._signature: list[str] = []
 
     @property
-    def last_words(self) -> str:
-        """The signature."""
+    def last(self) -> str:
+        """The signature, which ends the block."""
         return "".join(self._signature)
 
     def add(self, data: Mapping[str, Any]) -> None:
-        """Add what a delta says, or the start: both have the same names."""
+        """Add the fields of a delta or of the start: both have the same names."""
+        # The signature comes in a `signature_delta` just before the block stops. Without it the API
+        # refuses the reasoning when it is sent back.
         text, signature = data.get(self._key), data.get("signature")
         if isinstance(text, str) and text:
-            self.passage.add(text)
+            self.block.add(text)
         if isinstance(signature, str):
             self._signature.append(signature)
         if isinstance(data.get("citations"), list):
@@ -212,20 +219,22 @@ class _Text:
 
 
 class _Call:
-    """A call, with the input that its start had; what comes in deltas goes before that."""
+    """A call, with the input of its start, which counts if no delta has arguments."""
 
     def __init__(self, call: CallBlock, given: object) -> None:
-        self.passage = call
-        self._given = object_text(given) if isinstance(given, dict) and given else given
+        self.block = call
+        # Anthropic starts with ``"input": {}`` and streams the rest; some servers send all of it
+        # here.
+        self._given = encode_arguments(given) if isinstance(given, dict) and given else given
 
     @property
-    def last_words(self) -> str:
-        """The arguments whole, if no delta had any."""
+    def last(self) -> str:
+        """The whole arguments, if no delta had any."""
         given = self._given if isinstance(self._given, str) else ""
-        return given if not self.passage.arguments.strip() else ""
+        return given if not self.block.arguments.strip() else ""
 
     def add(self, delta: Mapping[str, Any]) -> None:
-        """Add what a delta says."""
+        """Add a delta."""
         text = delta.get("partial_json")
         if isinstance(text, str):
-            self.passage.add(text)
+            self.block.add(text)

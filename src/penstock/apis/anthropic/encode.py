@@ -1,10 +1,10 @@
-"""Events to message events.
+"""Encode a stream of the Messages API.
 
-One block is open at a time, and blocks are numbered as they are written, so those that are not
-written leave no gap: thinking that says nothing, blocks of other providers, and text of white space
-alone, which the API refuses when it comes back; it begins the next text that says something. A
-block of text stops when the next thing is known, since citations for it may follow; a call that is
-not complete is closed only if the answer continues.
+One block is open at a time. Blocks are numbered as they are written, so omitted ones leave no gap:
+empty reasoning, blocks of other providers, and text of white space only, which the API refuses when
+it is sent back; such text becomes the start of the next text. A text block stops when the next
+event is known, since citations for it may follow. An incomplete call is stopped only if the
+response continues.
 
 A text delta is the hot path: two fixed pieces of bytes around the quoted text.
 """
@@ -19,11 +19,11 @@ from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.opaque import (
     STREAMED,
-    block_of,
-    caller_of,
-    citations_of,
-    message_fields_of,
-    stop_sequence_of,
+    find_block,
+    find_caller,
+    find_citations,
+    find_message_fields,
+    find_stop_sequence,
 )
 from penstock.apis.encoder import (
     BlockEvent,
@@ -33,7 +33,7 @@ from penstock.apis.encoder import (
     IdMaker,
     StreamEncoder,
 )
-from penstock.apis.fields import told_usage
+from penstock.apis.fields import usage_or_estimate
 from penstock.events import (
     Done,
     Event,
@@ -53,19 +53,20 @@ from penstock.events import (
 from penstock.messages import ErrorInfo, Opaque, Usage
 
 MAX_WHITE: Final = 1_000
-"""How much white space waits for the text that it begins."""
+"""How much white space is held for the text that it starts."""
 
 _TEXT: Final = {"type": "text", "text": ""}
 _THINKING: Final = {"type": "thinking", "thinking": "", "signature": ""}
 _TAIL: Final = b"}}\n\n"
+# Not a comment line: Anthropic sends `ping` events, and every client of the API skips them.
 _PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 
 class Encoder(StreamEncoder):
-    """Events in, the bytes of a message stream out.
+    """Events in, the bytes of a stream of the Messages API out.
 
-    *input_tokens* is what the prompt costs: the stream tells it first, when no answer has yet.
+    *input_tokens* is the estimated size of the prompt: the stream starts with it.
     """
 
     def __init__(
@@ -78,32 +79,39 @@ class Encoder(StreamEncoder):
         input_tokens: int = 0,
     ) -> None:
         super().__init__()
-        del created, usage  # The API gives no time, and tokens to everybody.
+        del created, usage  # The API has no time, and always sends the token counts.
         self._model, self._id = model, id
         self._input_tokens = input_tokens
         self._stop_sequence: str | None = None
-        self._caller: dict[str, Any] | None = None  # of the call that follows
+        self._caller: dict[str, Any] | None = None  # of the next call
         self._of_message: dict[str, Any] = {}
         self._ids = IdMaker(tables.CALL_ID, "toolu_")
         self._order = BlockSequencer()
-        self._number = -1  # of the block that was written last
+        self._number = -1  # of the last block on the wire
         self._is_open = False
-        self._speaking = -1  # the index of the event whose block is on the wire
-        self._head = b""  # what goes before the text of its deltas
+        self._open_index = -1  # the index of the events whose block is open on the wire
+        self._head = b""  # the bytes before the text of its deltas
+        # white space at the start of a text block, until other text follows
         self._white = ""
         self._arguments = GuardedArguments()
-        self._is_call = False  # whether the block that is open is a call
+        self._is_call = False  # whether the open block is a call
 
     def encode(self, event: Event) -> bytes:
-        """Write what *event* means to a client; nothing is written after the terminal event."""
-        if type(event) is TextDelta and event.index == self._speaking and event.text:
+        """Return the bytes of *event*; nothing is written after the terminal event."""
+        # The hot path: most events are deltas of the open block, and only their text differs.
+        if type(event) is TextDelta and event.index == self._open_index and event.text:
             return self._head + _json.encode_text(event.text) + _TAIL
+        if type(event) is ToolCallDelta and event.index == self._open_index:
+            self._note_arguments(event)
+            return self._write_delta(self._arguments.add(event.arguments))
         return super().encode(event)
 
     def keep_alive(self) -> bytes:
-        """Write a sign of life that means nothing to a client."""
+        """Return bytes that keep the connection open and that clients ignore."""
         return _PING
 
+    # The API has the counts of the prompt in `message_start`, before an upstream of another API has
+    # counted anything. So they begin as an estimate.
     def _write_start(self, event: MessageStart) -> bytes:
         message: dict[str, Any] = {
             "id": self._id or event.id or "msg_1",
@@ -137,27 +145,27 @@ class Encoder(StreamEncoder):
             case Part():
                 return self._write_part(event.part)
             case TextStart() | TextEnd() | ThinkingStart():
-                self._speaking = -1
+                self._open_index = -1
         return b""
 
     # --- blocks on the wire ---
 
     def _open(self, index: int, block: dict[str, Any], delta: str, key: str) -> bytes:
-        """Start *block*, whose deltas are of type *delta* and say their text under *key*."""
+        """Start *block*, whose deltas are of type *delta* and have their text under *key*."""
         stop = self._stop()
         self._number += 1
-        self._speaking = index
+        self._open_index = index
         self._is_open = True
         self._head = _delta_head(self._number) + f'"type":"{delta}","{key}":'.encode()
         start = {"type": "content_block_start", "index": self._number, "content_block": block}
         return stop + _frame(start)
 
     def _stop(self) -> bytes:
-        """Stop the block that is open, if one is."""
+        """Stop the open block, if there is one."""
         if not self._is_open:
             return b""
         self._is_open = self._is_call = False
-        self._speaking = -1
+        self._open_index = -1
         return _frame({"type": "content_block_stop", "index": self._number})
 
     def _write_delta(self, text: str) -> bytes:
@@ -166,26 +174,29 @@ class Encoder(StreamEncoder):
     # --- text and thinking ---
 
     def _write_text(self, event: TextDelta) -> bytes:
-        if event.index == self._speaking:
+        if event.index == self._open_index:
             return self._write_delta(event.text)
         self._white += event.text
+        # The API rejects a request that has a text block of white space only with status 400 ("text
+        # content blocks must contain non-whitespace text"), and clients send back what they
+        # received.
         if not event.text.strip() and len(self._white) <= MAX_WHITE:
             return b""
         start = self._open(event.index, _TEXT, "text_delta", "text")
-        said, self._white = self._white, ""
-        return start + self._write_delta(said)
+        text, self._white = self._white, ""
+        return start + self._write_delta(text)
 
     def _write_thinking(self, index: int, text: str) -> bytes:
-        if index == self._speaking or not text:
+        if index == self._open_index or not text:
             return self._write_delta(text)
         start = self._open(index, _THINKING, "thinking_delta", "thinking")
         return start + self._write_delta(text)
 
     def _write_thinking_end(self, event: ThinkingEnd) -> bytes:
         if not event.signature:
-            return self._stop() if event.index == self._speaking else b""
+            return self._stop() if event.index == self._open_index else b""
         start = b""
-        if event.index != self._speaking:
+        if event.index != self._open_index:
             start = self._open(event.index, _THINKING, "thinking_delta", "thinking")
         signature = {"type": "signature_delta", "signature": event.signature}
         return start + self._write_other_delta(signature) + self._stop()
@@ -196,8 +207,8 @@ class Encoder(StreamEncoder):
     # --- calls ---
 
     def _write_call(self, event: ToolCallStart) -> bytes:
-        """Start a call; its first delta is empty, and clients rely on there being one."""
-        id_ = self._ids.give(event.id)
+        """Start a call; its first delta is empty, as Anthropic sends it and clients expect it."""
+        id_ = self._ids.make(event.id)
         block: dict[str, Any] = {"type": "tool_use", "id": id_, "name": event.name, "input": {}}
         if self._caller is not None:
             block["caller"] = self._caller
@@ -214,17 +225,17 @@ class Encoder(StreamEncoder):
     # --- blocks that only this API understands ---
 
     def _write_part(self, part: Opaque) -> bytes:
-        block = block_of(part)
-        self._stop_sequence = stop_sequence_of(part) or self._stop_sequence
-        self._caller = caller_of(part)
-        self._of_message |= message_fields_of(part)
+        block = find_block(part)
+        self._stop_sequence = find_stop_sequence(part) or self._stop_sequence
+        self._caller = find_caller(part)
+        self._of_message |= find_message_fields(part)
         if block is not None:
-            return self._write_sealed(block) + self._stop()
-        citations = citations_of(part) if self._is_open and not self._is_call else []
+            return self._write_opaque(block) + self._stop()
+        citations = find_citations(part) if self._is_open and not self._is_call else []
         deltas = [{"type": "citations_delta", "citation": citation} for citation in citations]
         return b"".join([self._write_other_delta(delta) for delta in deltas])
 
-    def _write_sealed(self, block: dict[str, Any]) -> bytes:
+    def _write_opaque(self, block: dict[str, Any]) -> bytes:
         if block["type"] not in STREAMED:
             return self._open(-1, block, "", "")
         start = self._open(-1, {**block, "input": {}}, "input_json_delta", "partial_json")
@@ -234,8 +245,10 @@ class Encoder(StreamEncoder):
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         if isinstance(ending, ErrorInfo):
+            # For clients, `content_block_stop` makes the input of a call final, and they could run
+            # it.
             closed = b"" if self._is_call else self._stop()
-            self._speaking = -1
+            self._open_index = -1
             return closed + _frame(tables.write_error(ending))
         error = event.error if isinstance(event, Failed) else None
         stop = tables.write_stop(ending, event.message.raw_stop_reason, error, self._stop_sequence)
@@ -243,23 +256,21 @@ class Encoder(StreamEncoder):
         delta = {
             "type": "message_delta",
             "delta": stop if container is None else {**stop, "container": container},
-            "usage": tables.write_usage(self._usage_of(event)),
+            "usage": tables.write_usage(self._final_usage(event)),
             **self._of_message,
         }
         return self._stop() + _frame(delta) + _STOP
 
-    def _usage_of(self, event: Done | Failed) -> Usage:
-        """Return the tokens; what the start has said of the prompt is not taken back.
-
-        Where an upstream counted the prompt, its count is the true one.
-        """
-        usage = told_usage(event.message, self._input_tokens)
+    def _final_usage(self, event: Done | Failed) -> Usage:
+        """Return the token counts; without a count of the prompt, the estimate stays."""
+        usage = usage_or_estimate(event.message, self._input_tokens)
         if usage.input or usage.cache_read or usage.cache_write:
             return usage
         return structs.replace(usage, input=self._input_tokens)
 
 
 def _frame(data: dict[str, Any]) -> bytes:
+    # The `event:` line is required: Anthropic's SDKs drop a frame without it.
     return b"event: %b\ndata: %b\n\n" % (data["type"].encode(), _json.encode_wire(data))
 
 

@@ -1,11 +1,10 @@
 """Blocks that only this API understands: hidden reasoning, provider tools and their results.
 
-They are kept whole as the API would say them in one piece, and go back to it that way. Four things
-are not where they are on the wire: the input of a tool that the API runs itself, which streams as
-JSON text; citations, which belong to the text before them and are kept in a block of their own
-(``{"citations": […]}``, without a type); who made a call, which is kept before it (``{"caller":
-{…}}``); and what the message itself says (``{"stop_sequence": "…", "container": {…},
-"context_management": {…}}``, the last block).
+They are kept as in a whole response and are sent back that way. Four things have a place of their
+own: the input of a tool that the server runs, which streams as JSON text; citations, which are kept
+in a block after their text (``{"citations": […]}``, without a type); the caller of a call, which is
+kept in a block before it (``{"caller": {…}}``); and fields of the message, which are kept in the
+last block (``{"stop_sequence": "…", "container": {…}, "context_management": {…}}``).
 """
 
 from __future__ import annotations
@@ -17,17 +16,10 @@ from penstock import _json
 from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.read_request import MessagesReader
-from penstock.apis.fields import list_at, the_rest
+from penstock.apis.fields import list_at, string_at, without_keys
 from penstock.errors import JSONParseError, UsageError
 from penstock.messages import AssistantMessage, Opaque
 from penstock.request import Message, Request, UserMessage
-
-# The fields that a client of this API gave single blocks, for the way back to the same API.
-#
-# A block of ours has no place for a mark of the cache or for what the API will think of next.
-# As long as a message reads as it came, its blocks are written with the fields that they came
-# with.
-
 
 _USUAL: Final = frozenset(
     {"type", "text", "citations", "source", "thinking", "signature", "id", "name", "input",
@@ -36,26 +28,30 @@ _USUAL: Final = frozenset(
 """The fields that are written from our own blocks."""
 
 
-class OwnBlocks:
-    """The blocks of one request as they came, found by what they were read as."""
+class OriginalBlocks:
+    """The original blocks of a request of this API, by the blocks that they were read as.
+
+    Our blocks cannot express a cache mark or a future field. While a message is unchanged, its
+    blocks are written with the fields that they came with.
+    """
 
     def __init__(self, request: Request) -> None:
         raw = request.raw if request.source == tables.NAME else None
         self._given = _paired(request.messages, raw) if raw else {}
         self.has_marks = any(_is_marked(data) for data in self._given.values())
-        """Whether a mark of the cache is on one of them."""
+        """Whether one of them has a cache mark."""
 
     def given(self, block: object) -> Mapping[str, Any] | None:
         """Return the data that *block* was read from."""
         return self._given.get(id(block))
 
     def more(self, block: object) -> Mapping[str, Any]:
-        """Return the fields of *block* beside the usual ones."""
-        return the_rest(self._given.get(id(block), {}), _USUAL)
+        """Return the additional fields of *block*."""
+        return without_keys(self._given.get(id(block), {}), _USUAL)
 
 
 def _paired(messages: list[Message], raw: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Read *raw* again, and pair what reads as *messages* by its place."""
+    """Read *raw* again, and pair what is equal to *messages* by position."""
     reader = MessagesReader("")
     try:
         for data in list_at(raw, "messages"):
@@ -67,13 +63,13 @@ def _paired(messages: list[Message], raw: Mapping[str, Any]) -> dict[int, Mappin
     for read, meant in zip(reader.messages, messages, strict=False):
         if read != meant:
             continue
-        for block, same in zip(_blocks_of(read), _blocks_of(meant), strict=True):
+        for block, same in zip(_list_blocks(read), _list_blocks(meant), strict=True):
             if id(block) in sources:
                 pairs[id(same)] = sources[id(block)]
     return pairs
 
 
-def _blocks_of(message: Message) -> list[Any]:
+def _list_blocks(message: Message) -> list[Any]:
     blocks = message.content if isinstance(message, UserMessage | AssistantMessage) else []
     return [message, *blocks]
 
@@ -85,7 +81,7 @@ def _is_marked(data: Mapping[str, Any]) -> bool:
 
 
 STREAMED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
-"""Blocks whose input comes in deltas."""
+"""Blocks whose input arrives in deltas."""
 
 _UNDERSTOOD: Final = frozenset({"text", "thinking", "tool_use", "tool_result"})
 _USE: Final[dict[str, type]] = {"id": str, "name": str, "input": dict}
@@ -94,16 +90,16 @@ _NEEDED: Final[dict[str, dict[str, type]]] = {
     "server_tool_use": _USE,
     "mcp_tool_use": _USE,
 }
-"""Fields that a client relies on, of blocks that are known."""
+"""Fields that a client relies on, of known blocks."""
 
 
 def is_whole_at_start(kind: object) -> bool:
-    """Return whether blocks of *kind* come in one piece, so that no cut can harm them."""
+    """Return whether blocks of *kind* arrive whole, so that no truncation can cut them."""
     return isinstance(kind, str) and (kind == "redacted_thinking" or kind.endswith("_tool_result"))
 
 
 class OpaqueBlock:
-    """A block that grows until it stops; each delta adds to the fields of the names it has."""
+    """An open block; each delta adds to the fields that it names."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._data = dict(data)
@@ -111,7 +107,7 @@ class OpaqueBlock:
         self._texts: dict[str, list[str]] = {}
 
     def add(self, delta: Mapping[str, Any]) -> None:
-        """Add what *delta* says, of whatever type it is."""
+        """Add *delta*, of any type."""
         for key, value in delta.items():
             if key == "partial_json" and isinstance(value, str):
                 self._input.append(value)
@@ -121,10 +117,9 @@ class OpaqueBlock:
                 self._data[key] = value
 
     def whole(self) -> dict[str, Any] | None:
-        """Return the block; nothing, if its input was cut."""
+        """Return the block, or None if its input was cut."""
         for key, pieces in self._texts.items():
-            begun = self._data.get(key)
-            self._data[key] = (begun if isinstance(begun, str) else "") + "".join(pieces)
+            self._data[key] = string_at(self._data, key) + "".join(pieces)
         text = "".join(self._input)
         if text.strip():
             try:
@@ -134,43 +129,40 @@ class OpaqueBlock:
         return without_lone_surrogates(self._data)
 
 
-def citations_of(block: Opaque) -> list[Any]:
-    """Return the citations for the text before, if *block* is that."""
+def _untyped(block: Opaque) -> dict[str, Any]:
+    """Return the data of a block of this API that has no type, otherwise an empty object."""
     data = block.data if block.provider == tables.NAME else None
-    found = data.get("citations") if isinstance(data, dict) and "type" not in data else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return data if isinstance(data, dict) and "type" not in data else {}
 
 
-def stop_sequence_of(block: Opaque) -> str | None:
-    """Return what stopped the answer, if *block* is that."""
-    data = block.data if block.provider == tables.NAME else None
-    found = data.get("stop_sequence") if isinstance(data, dict) and "type" not in data else None
-    return found if isinstance(found, str) and found else None
+def find_citations(block: Opaque) -> list[Any]:
+    """Return the citations in *block*, which belong to the text before it."""
+    return [item for item in list_at(_untyped(block), "citations") if isinstance(item, dict)]
 
 
-def caller_of(block: Opaque) -> dict[str, Any] | None:
-    """Return who makes the call that follows, if *block* is that."""
-    data = block.data if block.provider == tables.NAME else None
-    found = data.get("caller") if isinstance(data, dict) and "type" not in data else None
+def find_stop_sequence(block: Opaque) -> str | None:
+    """Return the stop sequence in *block*, which ended the response."""
+    return string_at(_untyped(block), "stop_sequence") or None
+
+
+def find_caller(block: Opaque) -> dict[str, Any] | None:
+    """Return the caller in *block*, which made the next call."""
+    found = _untyped(block).get("caller")
     return found if isinstance(found, dict) else None
 
 
 OF_MESSAGE: Final = ("container", "context_management")
-"""Fields of a message that say what its server keeps or has done: clients send the first back."""
+"""Fields of a message about its server's state; clients send the first back."""
 
 
-def message_fields_of(block: Opaque) -> dict[str, Any]:
-    """Return the fields of the message itself, if *block* has some."""
-    data = block.data if block.provider == tables.NAME else None
-    fields = data if isinstance(data, dict) and "type" not in data else {}
+def find_message_fields(block: Opaque) -> dict[str, Any]:
+    """Return the fields of the message in *block*."""
+    fields = _untyped(block)
     return {name: fields[name] for name in OF_MESSAGE if isinstance(fields.get(name), dict)}
 
 
-def block_of(block: Opaque) -> dict[str, Any] | None:
-    """Return the block as the API says it in one piece.
-
-    If it is of this API and can stand alone.
-    """
+def find_block(block: Opaque) -> dict[str, Any] | None:
+    """Return the data of *block* if it is a valid block of this API, otherwise None."""
     data = block.data if block.provider == tables.NAME else None
     if not isinstance(data, dict):
         return None

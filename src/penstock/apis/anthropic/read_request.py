@@ -1,12 +1,12 @@
-"""What a client of the messages API asks, read into a `Request`.
+"""Read a request of the Messages API into a `Request`.
 
-Clients send fields that no specification knows; they are kept aside in `Request.extra`, and only
-what cannot be a request raises. Bodies for counting tokens are read the same way.
+Clients send fields that are in no specification; they are kept in `Request.extra`, and only a value
+that cannot be a request raises. Bodies for counting tokens are read the same way.
 
-Marks of the cache are on single blocks, which have no place for them: those in the system prompt
-are kept aside with it. Those in the messages go back to their blocks as long as the messages are
-the same (`own_blocks`); for messages that have changed, the last one is kept for the whole request,
-where it means the last block.
+Cache marks are on single blocks, which a `Request` cannot express. Those of the system prompt are
+kept with it. Those of the messages go back to their blocks as long as the messages are unchanged
+(`OriginalBlocks`); for changed messages, the last mark is kept for the whole request, where it
+means the last block.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from msgspec import structs
 from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.client_tools import read_client_tool
-from penstock.apis.anthropic.thinking import read_reasoning, thinking_aside
 from penstock.apis.fields import (
     check_content,
     check_list,
-    integer,
+    integer_at,
     list_at,
-    number,
+    number_at,
     object_at,
-    shown,
-    sorted_tools,
-    strings,
+    short_repr,
+    split_tools,
+    string_list,
     text_at,
-    the_rest,
+    without_keys,
 )
 from penstock.errors import UsageError
 from penstock.messages import (
@@ -46,6 +45,7 @@ from penstock.messages import (
 from penstock.request import (
     Image,
     Message,
+    ReasoningOptions,
     Request,
     ResponseFormat,
     SystemMessage,
@@ -55,22 +55,19 @@ from penstock.request import (
 )
 from penstock.tools import Tool
 
-# The messages of a conversation, read into ours.
-#
-# What a tool gave back comes inside of what the user says here, and is a message of its own
-# there. Blocks that only this API understands are kept whole; citations become a block after
-# their text, and who made a call one before it.
-
-
 _SYSTEM: Final = ("system", "developer")
 
 
 class MessagesReader:
-    """Messages read in order: results come before what the user says beside them.
+    """Reads messages in order.
 
-    *system* is the system prompt; instructions in front of all other messages are added to it.
-    `cache_mark` is the last mark of the cache that was seen, and `sources` has each block that was
-    read with the data that it was read from.
+    Tool results are blocks of a user message in this API and messages of their own in ours; they
+    come before the user's other blocks. Blocks that only this API understands are kept whole;
+    citations become a block after their text, and the caller of a call becomes one before it.
+
+    *system* is the system prompt; instructions before all other messages are added to it.
+    `cache_mark` is the last cache mark, and `sources` has each block with the data it was read
+    from.
     """
 
     def __init__(self, system: str) -> None:
@@ -81,22 +78,22 @@ class MessagesReader:
         self._names: dict[str, str] = {}  # of calls, by id
 
     def read(self, data: object) -> None:
-        """Read one more message; raise `UsageError` for what is not one."""
+        """Read a message; raise `UsageError` if it is not one."""
         if not isinstance(data, Mapping):
-            raise UsageError("a message is a JSON object")
+            raise UsageError("a message must be a JSON object")
         role, content = data.get("role"), data.get("content")
-        blocks = _blocks_of(content)
+        blocks = _read_blocks(content)
         for block in blocks:
             self.cache_mark = block.get("cache_control") or self.cache_mark
         if role in _SYSTEM:
-            self._read_system(text_of_blocks(content), data)
+            self._read_system(join_text(content), data)
         elif role == "user":
             check_content(content)
             self._read_user(blocks)
         elif role == "assistant":
             self._read_assistant(blocks)
         else:
-            raise UsageError(f"`role` must be user, assistant or system, not {shown(role)}")
+            raise UsageError(f"`role` must be user, assistant or system, not {short_repr(role)}")
 
     def _read_system(self, text: str, data: Mapping[str, Any]) -> None:
         """Read instructions; Claude Code sends some among the messages."""
@@ -108,11 +105,11 @@ class MessagesReader:
             self.system.append(text)
 
     def _read_user(self, blocks: list[Mapping[str, Any]]) -> None:
-        said = [block for block in blocks if block.get("type") != "tool_result"]
+        parts = [block for block in blocks if block.get("type") != "tool_result"]
         self.messages += [self._read_result(b) for b in blocks if b.get("type") == "tool_result"]
-        if said or not blocks:
-            content = [_read_part(block) for block in said]
-            self.sources += zip(content, said, strict=True)
+        if parts or not blocks:
+            content = [_read_part(block) for block in parts]
+            self.sources += zip(content, parts, strict=True)
             self.messages.append(UserMessage(content))
 
     def _read_result(self, block: Mapping[str, Any]) -> ToolResult:
@@ -134,7 +131,7 @@ class MessagesReader:
 
 
 def _read_block(block: Mapping[str, Any]) -> list[Content]:
-    """Read a block of what the assistant said; citations become a block of their own."""
+    """Read a block of an assistant message."""
     match block.get("type"):
         case "text":
             text = Text(text_at(block, "text"))
@@ -143,23 +140,25 @@ def _read_block(block: Mapping[str, Any]) -> list[Content]:
         case "thinking":
             return [Thinking(text_at(block, "thinking"), text_at(block, "signature"))]
         case "tool_use":
+            # `caller` names the server tool (code execution) that made the call; it goes back with
+            # it.
             caller = block.get("caller")
-            made = [Opaque(tables.NAME, {"caller": caller})] if isinstance(caller, dict) else []
-            return [*made, _read_call(block)]
+            before = [Opaque(tables.NAME, {"caller": caller})] if isinstance(caller, dict) else []
+            return [*before, _read_call(block)]
     return [Opaque(tables.NAME, dict(block))]
 
 
 def _read_call(block: Mapping[str, Any]) -> ToolCall:
     id_, name, given = text_at(block, "id"), text_at(block, "name"), block.get("input")
     if not id_ or not name:
-        raise UsageError("a block of tool_use needs an id and a name")
+        raise UsageError("a `tool_use` block needs an `id` and a `name`")
     if isinstance(given, str):
         return ToolCall.from_text(id_, name, given)
     return ToolCall(id_, name, given if isinstance(given, dict) else {})
 
 
 def _read_part(block: Mapping[str, Any]) -> UserContent:
-    """Read a block of what a user says or a tool gives back."""
+    """Read a block of a user message or a tool result."""
     kind, source = block.get("type"), object_at(block, "source")
     if kind == "text":
         return Text(text_at(block, "text"))
@@ -167,20 +166,20 @@ def _read_part(block: Mapping[str, Any]) -> UserContent:
         return Image(media_type=text_at(source, "media_type"), data=text_at(source, "data"))
     if kind == "image" and source.get("type") == "url":
         return Image(url=text_at(source, "url"))
-    return Opaque(tables.NAME, the_rest(block, frozenset({"cache_control"})))
+    return Opaque(tables.NAME, without_keys(block, frozenset({"cache_control"})))
 
 
 def _read_output(content: object) -> Any:
-    """Read what a tool gave back: text where it is nothing else, and else its blocks."""
+    """Read the content of a result: text if it is only text, otherwise its blocks."""
     if not isinstance(content, str | list):
         return "" if content is None else content
-    parts = [_read_part(block) for block in _blocks_of(content)]
+    parts = [_read_part(block) for block in _read_blocks(content)]
     texts = [part.text for part in parts if isinstance(part, Text)]
     return "\n".join(texts) if len(texts) == len(parts) else parts
 
 
-def _blocks_of(content: object) -> list[Mapping[str, Any]]:
-    """Return content as blocks: text alone is one."""
+def _read_blocks(content: object) -> list[Mapping[str, Any]]:
+    """Return *content* as blocks."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     parts = content if isinstance(content, list) else []
@@ -188,9 +187,9 @@ def _blocks_of(content: object) -> list[Mapping[str, Any]]:
     return [block for block in texts if isinstance(block, Mapping)]
 
 
-def text_of_blocks(content: object) -> str:
-    """Return all text of *content*, one block a paragraph."""
-    texts = [text_at(block, "text") for block in _blocks_of(content)]
+def join_text(content: object) -> str:
+    """Return the text of *content*, one paragraph per block."""
+    texts = [text_at(block, "text") for block in _read_blocks(content)]
     return "\n\n".join(text for text in texts if text)
 
 
@@ -199,7 +198,7 @@ KNOWN: Final = frozenset(
         "model", "system", "messages", "tools", "tool_choice", "max_tokens", "temperature",
         "top_p", "top_k", "stop_sequences", "stream", "thinking", "output_config", "output_format",
         "metadata",
-        "betas", "anthropic_beta", "anthropic_version",  # meant for the way, not for the model
+        "betas", "anthropic_beta", "anthropic_version",  # for the transport, not for the model
     }
 )  # fmt: skip
 _MODES: Final = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
@@ -207,19 +206,19 @@ _IN_OUTPUT: Final = frozenset({"effort", "format"})
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is not a request."""
+    """Read the body that a client sent; raise `UsageError` if it is not a request."""
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
-    reader = MessagesReader(text_of_blocks(data.get("system")))
+    reader = MessagesReader(join_text(data.get("system")))
     for position, message in enumerate(messages):
         try:
             reader.read(message)
         except UsageError as exc:
             raise UsageError(f"`messages[{position}]`: {exc}") from None
     check_list(data, "tools")
-    tools, foreign = sorted_tools(list_at(data, "tools"), read_tool)
-    choice = _fields(data.get("tool_choice"))
+    tools, foreign = split_tools(list_at(data, "tools"), read_tool)
+    choice = _choice_fields(data.get("tool_choice"))
     is_stream = data.get("stream") is True
     return Request(
         model=text_at(data, "model"),
@@ -228,16 +227,16 @@ def read_request(data: Mapping[str, Any]) -> Request:
         tools=tools,
         tool_choice=_read_choice(choice),
         parallel_tool_calls=_read_parallel(choice),
-        max_tokens=integer(data, "max_tokens"),
-        temperature=number(data, "temperature"),
-        top_p=number(data, "top_p"),
-        top_k=integer(data, "top_k"),
-        stop=strings(data.get("stop_sequences")),
+        max_tokens=integer_at(data, "max_tokens"),
+        temperature=number_at(data, "temperature"),
+        top_p=number_at(data, "top_p"),
+        top_k=integer_at(data, "top_k"),
+        stop=string_list(data.get("stop_sequences")),
         response_format=_read_format(data),
         reasoning=read_reasoning(data),
         stream=is_stream,
-        include_usage=is_stream,  # Every stream of this API tells the tokens.
-        metadata=the_rest(object_at(data, "metadata"), frozenset({"user_id"})),
+        include_usage=is_stream,  # Every stream of this API has the token counts.
+        metadata=without_keys(object_at(data, "metadata"), frozenset({"user_id"})),
         user=text_at(object_at(data, "metadata"), "user_id"),
         source=tables.NAME,
         extra=_read_extra(data, foreign, reader.cache_mark),
@@ -246,40 +245,41 @@ def read_request(data: Mapping[str, Any]) -> Request:
 
 
 def read_tool(data: object) -> Tool:
-    """Read a tool that the client runs; raise `UsageError` for one that the server does.
+    """Read a tool that the client runs; raise `UsageError` for one that the server runs.
 
-    Examples of its input become part of its description: no other API has a field for them.
+    Examples of input become part of the description: no other API has a field for them.
     """
     tool = read_client_tool(data) or Tool.read(data)
     examples = data.get("input_examples") if isinstance(data, Mapping) else None
     if not isinstance(examples, list) or not examples:
         return tool
-    shown = "\n".join(_json.encode_wire(example).decode() for example in examples)
-    description = f"{tool.description}\n\nExamples of input:\n{shown}".strip()
+    lines = "\n".join(_json.encode_wire(example).decode() for example in examples)
+    description = f"{tool.description}\n\nExamples of input:\n{lines}".strip()
     return structs.replace(tool, description=description)
 
 
 def _read_extra(data: Mapping[str, Any], tools: list[object], mark: object) -> dict[str, Any]:
-    """Keep aside what has no place in a request, also inside of fields that have one."""
+    """Return what a `Request` cannot express, also inside fields that it can."""
     output = object_at(data, "output_config")
     choice, system = data.get("tool_choice"), data.get("system")
-    aside = {
+    unread = {
         "tools": tools,
-        "tool_choice": None if _read_choice(_fields(choice)) else choice,
-        "thinking": thinking_aside(data),
-        "output_config": the_rest(output, _IN_OUTPUT),
+        "tool_choice": None if _read_choice(_choice_fields(choice)) else choice,
+        "thinking": unread_thinking(data),
+        "output_config": without_keys(output, _IN_OUTPUT),
         "system": system if _has_marks(system) else None,
         "cache_control": mark,
     }
-    return {**{key: value for key, value in aside.items() if value}, **the_rest(data, KNOWN)}
+    return {**{key: value for key, value in unread.items() if value}, **without_keys(data, KNOWN)}
 
 
 def _has_marks(system: object) -> bool:
     blocks = system if isinstance(system, list) else []
+    # A text block has `type` and `text`; a third field is a cache mark, or citations.
     return any(isinstance(block, Mapping) and len(block) > 2 for block in blocks)  # noqa: PLR2004
 
 
-def _fields(choice: object) -> Mapping[str, Any]:
+def _choice_fields(choice: object) -> Mapping[str, Any]:
     if isinstance(choice, str):
         return {"type": choice}
     return choice if isinstance(choice, Mapping) else {}
@@ -293,6 +293,7 @@ def _read_choice(choice: Mapping[str, Any]) -> ToolChoice | None:
 
 
 def _read_parallel(choice: Mapping[str, Any]) -> bool | None:
+    # This API has the setting inside `tool_choice`, and negated.
     is_disabled = choice.get("disable_parallel_tool_use")
     return not is_disabled if isinstance(is_disabled, bool) else None
 
@@ -304,3 +305,31 @@ def _read_format(data: Mapping[str, Any]) -> ResponseFormat | None:
     if wanted.get("type") != "json_schema":
         return None
     return ResponseFormat("schema", dict(object_at(wanted, "schema")))
+
+
+_THINKING: Final = {
+    "enabled": frozenset({"type", "budget_tokens"}),
+    "adaptive": frozenset({"type"}),
+    "disabled": frozenset({"type"}),
+}
+"""The types of `thinking` that a request can express, and their fields that it can express."""
+
+
+def read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
+    """Read the reasoning options: a budget, an effort, none, or the model's default."""
+    thinking = object_at(data, "thinking")
+    effort = text_at(object_at(data, "output_config"), "effort")
+    match thinking.get("type"):
+        case "disabled":
+            return ReasoningOptions("none")
+        case "enabled":
+            return ReasoningOptions(effort, integer_at(thinking, "budget_tokens"))
+        case "adaptive":
+            return ReasoningOptions(effort)
+    return ReasoningOptions(effort) if effort else None
+
+
+def unread_thinking(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of `thinking` that `read_reasoning` does not read."""
+    thinking = object_at(data, "thinking")
+    return without_keys(thinking, _THINKING.get(str(thinking.get("type")), frozenset()))

@@ -1,7 +1,7 @@
-"""A `Request` as a server of the messages API wants it.
+"""Write a `Request` for a server of the Messages API.
 
-The API refuses what others let pass: a request without a limit, thinking beside a forced call or
-beside most sampling, a choice of tools where there are not. What it would refuse is omitted.
+The API refuses what others accept: a request without a limit, thinking with a forced call or with
+most sampling options, a tool choice without tools. What it would refuse is omitted.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from msgspec import structs
-
 from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.client_tools import read_client_tool
-from penstock.apis.anthropic.opaque import OwnBlocks, block_of
-from penstock.apis.anthropic.read_request import read_tool, text_of_blocks
+from penstock.apis.anthropic.opaque import OriginalBlocks, find_block
+from penstock.apis.anthropic.read_request import join_text, read_tool
 from penstock.apis.anthropic.response import write_blocks
-from penstock.apis.anthropic.thinking import write_effort, write_thinking
-from penstock.apis.encoder import SentIds
-from penstock.apis.fields import names_of_own, only_set, text_at, the_rest
-from penstock.apis.history import lost_content, repaired, replayable, result_text, text_of
-from penstock.apis.media import PDF, File, media_type_of
-from penstock.apis.text_forms import with_fit_content
+from penstock.apis.encoder import ConversationIds
+from penstock.apis.fields import objects_at, text_at, unportable_names, without_keys, without_none
+from penstock.apis.history import (
+    NOTHING,
+    PDF,
+    File,
+    content_text,
+    convert_content,
+    find_lost_content,
+    media_type_for,
+    pair_results,
+    replayable_blocks,
+    result_text,
+)
 from penstock.messages import AssistantMessage, Content, Opaque, Text, Thinking, ToolResult
 from penstock.request import (
     Image,
@@ -37,67 +43,69 @@ from penstock.request import (
 )
 from penstock.tools import Tool
 
-# Our messages as this API wants them: turns of a user and an assistant, one after the other.
+# --- messages ---
 #
-# Results come first in the user's turn that follows their calls; a result that answers no call
-# of the turn before would be refused, so it is said as text. Thinking goes back only with its
-# signature, and else as text. What has nothing to say is omitted, since the API refuses it.
-
+# User and assistant take turns. Results come first in the user's turn after their calls; a result
+# without a call in the turn before would be refused, so it is written as text. Reasoning goes back
+# only with its signature, otherwise as text. Empty blocks are omitted, since the API refuses them.
 
 FAILED: Final = "The tool failed."
-"""What a failure without a word says; the API refuses one that says nothing."""
+"""The content of a failed result without content; the API refuses an empty one."""
 
-NOTHING: Final = "(empty)"
-"""What a user says who begins without a word; the API refuses to begin with anybody else."""
 
+# Claude 4.8 and newer, and Claude Mythos.
 _INSTRUCTABLE: Final = re.compile(
     r"claude-(?:mythos|[a-z]+-(?:4[-.](?:[89]|\d\d)|[5-9]|\d\d)(?!\d))", re.IGNORECASE
 )
-"""Models that take instructions among the messages, after what the user says."""
+"""Models that accept system messages after a user message."""
 
 _Turn = tuple[str, list[dict[str, Any]]]
 
 
-def write_messages(request: Request, own: OwnBlocks | None = None) -> list[dict[str, Any]]:
-    """Write the conversation of *request*; *own* are its blocks as they came."""
-    own = OwnBlocks(request) if own is None else own
+def write_messages(request: Request, own: OriginalBlocks | None = None) -> list[dict[str, Any]]:
+    """Write the conversation of *request*; *own* has its original blocks."""
+    own = OriginalBlocks(request) if own is None else own
     written: list[dict[str, Any]] = []
-    for said_by, blocks in _turns(request, own):
+    for author, blocks in _turns(request, own):
         before = written[-1]["role"] if written else ""
-        role = "user" if said_by == "system" and not _may_instruct(request, before) else said_by
+        is_user = author == "system" and not _accepts_system(request, before)
+        role = "user" if is_user else author
         if not blocks:
             continue
         if before == role:
             written[-1]["content"] += blocks
         else:
             written.append({"role": role, "content": blocks})
+    # The API requires a user turn first, and refuses empty content.
     is_silent = bool(request.messages) and isinstance(request.messages[0], UserMessage)
     if is_silent and (not written or written[0]["role"] == "assistant"):
         written.insert(0, {"role": "user", "content": [{"type": "text", "text": NOTHING}]})
     return [{**turn, "content": _plain(turn["content"])} for turn in written]
 
 
-def _may_instruct(request: Request, before: str) -> bool:
-    """Return whether instructions may be a turn of their own; else they are the user's.
+def _accepts_system(request: Request, before: str) -> bool:
+    """Return whether a system message may be a turn of its own; otherwise it is the user's.
 
-    A client of this API knows that of its model.
+    A client of this API knows what its model accepts.
     """
     if request.source == tables.NAME:
         return before != ""
     return before == "user" and _INSTRUCTABLE.search(request.model) is not None
 
 
-def _turns(request: Request, own: OwnBlocks) -> Iterator[_Turn]:
-    ids = SentIds.for_model(request.model, tables.CALL_ID, "toolu_")
-    asked: set[str] = set()  # calls that the turn before made
-    for message in repaired(with_fit_content(request.messages, tables.NAME, write_file)):
+def _turns(request: Request, own: OriginalBlocks) -> Iterator[_Turn]:
+    ids = ConversationIds.for_model(request.model, tables.CALL_ID, "toolu_")
+    asked: set[str] = set()  # the calls of the turn before
+    for message in pair_results(convert_content(request, tables.NAME, write_file).messages):
         match message:
             case AssistantMessage():
+                # A `tool_result` must be in the turn directly after its `tool_use`; otherwise
+                # status 400.
                 asked = {call.id for call in message.tool_calls}
-                blocks = _fit(replayable(message, request.model, tables.NAME))
-                yield "assistant", write_blocks(blocks, ids.of_call, own.more)
+                blocks = _fit(replayable_blocks(message, request.model, tables.NAME))
+                yield "assistant", write_blocks(blocks, ids.call_id, own.more)
             case ToolResult() if message.id in asked:
-                id_ = ids.of_result(message.id)
+                id_ = ids.result_id(message.id)
                 yield "user", [_own_result(own.given(message), id_) or _result(message, id_)]
             case ToolResult():
                 yield "user", _content([Text(result_text(message))])
@@ -108,43 +116,43 @@ def _turns(request: Request, own: OwnBlocks) -> Iterator[_Turn]:
 
 
 def _fit(blocks: list[Content]) -> list[Content]:
-    """Turn thinking that this API has not signed into text."""
+    """Convert reasoning that this API has not signed to text."""
     return [
+        # Reasoning without a valid signature is refused, so that of other models is sent as text.
         Text(block.text) if isinstance(block, Thinking) and not _is_signed(block) else block
         for block in blocks
     ]
 
 
 def _is_signed(block: Thinking) -> bool:
-    """Return whether the signature may be this API's: one that is JSON is of the Responses API."""
+    """Return whether the signature may be of this API: those of the Responses API are JSON."""
     return bool(block.signature) and not block.signature.startswith("{")
 
 
 def _own_result(given: Mapping[str, Any] | None, id_: str) -> dict[str, Any] | None:
-    """Write a result as it came; nothing for one that did not, or that the API would refuse."""
+    """Write a result in its original form; None without one, or if the API would refuse it."""
     if given is None or (given.get("is_error") is True and not given.get("content")):
         return None
     return {**given, "type": "tool_result", "tool_use_id": id_}
 
 
 def _own_system(given: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Write instructions in the blocks that they came in."""
+    """Write instructions in their original blocks."""
     content = given.get("content") if given is not None else None
-    blocks = (
-        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    )
-    return [block for block in blocks if str(block.get("text") or "").strip()]
+    blocks = content if isinstance(content, list) else []
+    return [b for b in blocks if isinstance(b, dict) and str(b.get("text") or "").strip()]
 
 
 def _result(result: ToolResult, id_: str) -> dict[str, Any]:
     content = result.content
     is_blocks = isinstance(content, list) and any(isinstance(b, Image | Opaque) for b in content)
-    said: Any = _content(content) if is_blocks else text_of(content)
-    block = {"type": "tool_result", "tool_use_id": id_, "content": said}
-    return {**block, "content": said or FAILED, "is_error": True} if result.is_error else block
+    written: Any = _content(content) if is_blocks else content_text(content)
+    block = {"type": "tool_result", "tool_use_id": id_, "content": written}
+    # With `is_error` the content must not be empty.
+    return {**block, "content": written or FAILED, "is_error": True} if result.is_error else block
 
 
-def _content(blocks: list[UserContent], own: OwnBlocks | None = None) -> list[dict[str, Any]]:
+def _content(blocks: list[UserContent], own: OriginalBlocks | None = None) -> list[dict[str, Any]]:
     parts = [(_part(block), block) for block in blocks]
     more: Callable[[object], Mapping[str, Any]] = own.more if own is not None else lambda _: {}
     return [{**more(block), **part} for part, block in parts if part is not None]
@@ -155,11 +163,11 @@ def _part(block: UserContent) -> dict[str, Any] | None:
         return {"type": "text", "text": block.text} if block.text.strip() else None
     if isinstance(block, Image):
         return {"type": "image", "source": _source(block)}
-    return block_of(block)
+    return find_block(block)
 
 
 def write_file(file: File) -> dict[str, Any] | None:
-    """Write a file as a document, if it is of a kind that the API takes."""
+    """Write a file as a document; None if the API does not accept its type."""
     source = _document_source(file)
     titled = {"title": file.name} if file.name else {}
     return {"type": "document", "source": source, **titled} if source else None
@@ -180,18 +188,18 @@ def _document_source(file: File) -> dict[str, str] | None:
 
 
 def _source(image: Image) -> dict[str, str]:
-    """Say where a picture is; one that is its own address goes in one piece."""
+    """Write the source of an image; a ``data:`` URL is written as base64."""
     head, is_whole, data = image.url.partition(";base64,")
     if is_whole and head.startswith("data:"):
-        kind = media_type_of(Image(head.removeprefix("data:"), data))
+        kind = media_type_for(Image(head.removeprefix("data:"), data))
         return {"type": "base64", "media_type": kind, "data": data}
     if image.url:
         return {"type": "url", "url": image.url}
-    return {"type": "base64", "media_type": media_type_of(image), "data": image.data}
+    return {"type": "base64", "media_type": media_type_for(image), "data": image.data}
 
 
 def _plain(blocks: list[dict[str, Any]]) -> Any:
-    """Write text alone as text."""
+    """Return the content of one text block as a string."""
     match blocks:
         case [{"type": "text", "text": str(text), **more}] if not more:
             return text
@@ -199,30 +207,32 @@ def _plain(blocks: list[dict[str, Any]]) -> Any:
 
 
 DEFAULT_MAX_TOKENS: Final = 8_192
-"""The limit of an answer where a request names none: the API demands one."""
+"""The limit of a response if the request has none: the API requires one."""
 
 _MODES: Final = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 _IN_TOOL: Final = frozenset({"name", "description", "input_schema"})
-_WOVEN_IN: Final = frozenset({"tools", "tool_choice", "system", "thinking", "output_config"})
-"""Fields that were kept aside in part and go back to where they were."""
+_MERGED: Final = frozenset({"tools", "tool_choice", "system", "thinking", "output_config"})
+"""Fields of `extra` that are parts of fields that are written anyway."""
 
-_NO_PLACE: Final = ("seed", "presence_penalty", "frequency_penalty", "n")
+_UNSUPPORTED: Final = ("seed", "presence_penalty", "frequency_penalty", "n")
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for, or would refuse, is omitted."""
-    blocks = OwnBlocks(request)
+    """Write *request*; fields that the API cannot express or would refuse are omitted."""
+    blocks = OriginalBlocks(request)
     messages = write_messages(request, blocks)
     thinking = write_thinking(request, messages)
     budget, limit = thinking.get("budget_tokens", 0), request.max_tokens
     tools = _tools(request)
     body = {
         "model": request.model,
+        # `max_tokens` is required, and includes the budget of the reasoning.
         "max_tokens": DEFAULT_MAX_TOKENS + budget if limit is None else limit,
         "system": _system(request) or None,
         "messages": messages,
         "tools": tools or None,
         "tool_choice": _choice(request) if tools else None,
+        # Sequences of white space only are refused.
         "stop_sequences": [stop for stop in request.stop if stop.strip()] or None,
         "thinking": thinking or None,
         "output_config": _output(request) or None,
@@ -230,43 +240,60 @@ def write_request(request: Request) -> dict[str, Any]:
         "stream": request.stream or None,
         **_sampling(request, is_thinking=thinking.get("type") in ("enabled", "adaptive")),
     }
-    own = the_rest(_own(request), _WOVEN_IN)
+    # A client of this API sets its own marks.
+    if request.prompt_cache and not blocks.has_marks and request.source != tables.NAME:
+        _mark_for_cache(body)
+    own = without_keys(_own(request), _MERGED)
     if blocks.has_marks and "cache_control" not in (request.raw or {}):
-        own.pop("cache_control", None)  # It stands for marks that are in their places.
-    return without_lone_surrogates({**own, **only_set(body)})
+        own.pop("cache_control", None)  # The marks are on their blocks.
+    return without_lone_surrogates({**own, **without_none(body)})
 
 
-def left_out(request: Request) -> list[str]:
-    """Name the fields of *request* that `write_request` leaves out."""
+_CACHED: Final = {"cache_control": {"type": "ephemeral"}}
+
+
+def _mark_for_cache(body: dict[str, Any]) -> None:
+    """Mark the ends of the tools, the system prompt and the last user message in *body*.
+
+    Each mark caches all that is before it, in this order; the API allows four. A prompt that is too
+    short for the cache is not an error.
+    """
+    if body["tools"]:
+        body["tools"] = [*body["tools"][:-1], {**body["tools"][-1], **_CACHED}]
+    if isinstance(body["system"], str):
+        body["system"] = [{"type": "text", "text": body["system"], **_CACHED}]
+    for at in range(len(body["messages"]) - 1, -1, -1):
+        turn = body["messages"][at]
+        if turn["role"] == "user":
+            content = turn["content"]
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            marked = [*blocks[:-1], {**blocks[-1], **_CACHED}]
+            body["messages"] = [*body["messages"]]
+            body["messages"][at] = {**turn, "content": marked}
+            return
+
+
+def omitted_fields(request: Request) -> list[str]:
+    """Return the names of the fields of *request* that `write_request` omits."""
     written = write_request(request)
-    missing = [key for key in _NO_PLACE if getattr(request, key) is not None]
+    missing = [key for key in _UNSUPPORTED if getattr(request, key) is not None]
     missing += [
         key
         for key in ("temperature", "top_p", "top_k", "tool_choice")
         if getattr(request, key) is not None and key not in written
     ]
-    if "tool_choice" in written and not _is_there(request.tool_choice, request):
+    if "tool_choice" in written and not _has_tool(request.tool_choice, request):
         missing.append("tool_choice")
     if request.response_format is not None and request.response_format.kind == "json":
         missing.append("response_format")
-    if _asks_to_think(request.reasoning) and not _says_to_think(written):
-        missing.append("reasoning")
-    messages = with_fit_content(request.messages, tables.NAME, write_file)
-    missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
+    reasoning = request.reasoning
+    if reasoning is not None and reasoning.effort != "none" and reasoning.budget != 0:
+        is_written = "thinking" in written or "effort" in written.get("output_config", {})
+        missing += [] if is_written else ["reasoning"]
+    missing += find_lost_content(convert_content(request, tables.NAME, write_file), tables.NAME)
     if request.source != tables.NAME:
-        missing += ["metadata"] * bool(request.metadata) + names_of_own(request)
+        missing += ["metadata"] * bool(request.metadata) + unportable_names(request)
     return missing
-
-
-def _asks_to_think(reasoning: ReasoningOptions | None) -> bool:
-    return reasoning is not None and reasoning.effort != "none" and reasoning.budget != 0
-
-
-def _says_to_think(body: Mapping[str, Any]) -> bool:
-    return "thinking" in body or "effort" in body.get("output_config", {})
-
-
-# --- what the client said in words of this API ---
 
 
 def _own(request: Request) -> dict[str, Any]:
@@ -274,22 +301,17 @@ def _own(request: Request) -> dict[str, Any]:
 
 
 def _system(request: Request) -> Any:
-    """Write the system prompt, in the client's own blocks while they say the same."""
+    """Write the system prompt, in the client's own blocks if they have the same text."""
     blocks = _own(request).get("system")
-    return blocks if text_of_blocks(blocks) == request.system else request.system
+    return blocks if join_text(blocks) == request.system else request.system
 
 
 def _tools(request: Request) -> list[Any]:
-    """Write the tools: as the client did, or with the fields beside the usual ones that it gave."""
-    own = _own(request)
-    asked = (request.raw or {}).get("tools") if request.source == tables.NAME else None
-    given = {
-        text_at(tool, "name"): tool
-        for tool in (asked if isinstance(asked, list) else [])
-        if isinstance(tool, Mapping)
-    }
+    """Write the tools, with the fields that a client of this API gave them."""
+    raw = (request.raw or {}) if request.source == tables.NAME else {}
+    given = {text_at(tool, "name"): tool for tool in objects_at(raw, "tools")}
     tools = [_given_tool(tool, given.get(tool.name)) for tool in request.tools]
-    return [*tools, *own.get("tools", [])]
+    return [*tools, *_own(request).get("tools", [])]
 
 
 def _given_tool(tool: Tool, given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -298,7 +320,7 @@ def _given_tool(tool: Tool, given: Mapping[str, Any] | None) -> dict[str, Any]:
     is_typed = read_client_tool(given) is not None
     if is_typed or ("input_examples" in given and read_tool(given) == tool):
         return dict(given)
-    return {**the_rest(given, _IN_TOOL), **_tool(tool)}
+    return {**without_keys(given, _IN_TOOL), **_tool(tool)}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
@@ -311,15 +333,16 @@ def _metadata(request: Request) -> dict[str, Any]:
     return {**own, "user_id": request.user} if request.user else dict(own)
 
 
-# --- how to answer ---
+# --- options ---
 
 
 def _choice(request: Request) -> dict[str, Any] | None:
     choice, parallel = request.tool_choice, request.parallel_tool_calls
-    if not _is_there(choice, request):
+    if not _has_tool(choice, request):
         choice = None
     if choice is None and parallel is None:
         return _own(request).get("tool_choice")
+    # `disable_parallel_tool_use` is a field of the choice, so there has to be one.
     written: dict[str, Any] = {"type": _MODES[choice.mode] if choice else "auto"}
     if choice is not None and choice.mode == "tool":
         written["name"] = choice.name
@@ -328,10 +351,10 @@ def _choice(request: Request) -> dict[str, Any] | None:
     return written
 
 
-def _is_there(choice: ToolChoice | None, request: Request) -> bool:
-    """Return whether the tool of *choice* is; the API refuses a choice of what is not there.
+def _has_tool(choice: ToolChoice | None, request: Request) -> bool:
+    """Return whether *request* has the tool of *choice*; the API refuses a choice of another.
 
-    A client of this API may mean a tool that a server runs.
+    A client of this API may mean a tool that the server runs.
     """
     if choice is None or choice.mode != "tool" or request.source == tables.NAME:
         return True
@@ -339,14 +362,15 @@ def _is_there(choice: ToolChoice | None, request: Request) -> bool:
 
 
 def _sampling(request: Request, *, is_thinking: bool) -> dict[str, Any]:
-    """Write the sampling.
+    """Write the sampling options.
 
-    Beside thinking there is not one, and newer models take only one of two.
+    The API accepts none with thinking, and newer models accept only one of these two.
     """
     if is_thinking and request.source != tables.NAME:
         return {}
     temperature, top_p = request.temperature, request.top_p
     if request.source != tables.NAME and temperature is not None:
+        # The temperature of this API ends at 1, that of OpenAI's and Gemini's at 2.
         temperature, top_p = min(temperature, 1.0), None
     return {"temperature": temperature, "top_p": top_p, "top_k": request.top_k}
 
@@ -359,3 +383,100 @@ def _output(request: Request) -> dict[str, Any]:
     if wanted is not None and wanted.kind == "schema":
         output["format"] = {"type": "json_schema", "schema": wanted.schema}
     return output
+
+
+# --- reasoning ---
+#
+# The API has two ways to ask for reasoning. Newer models decide themselves (``adaptive``) and take
+# an effort; older ones take a token budget. Each kind refuses the other's way. A client of this API
+# knows which one its model takes; for other clients the name of the model decides.
+
+EFFORTS: Final = {"minimal": "low"}
+"""Efforts that the API has another word for."""
+
+BUDGETS: Final = {
+    "minimal": 1_024,
+    "low": 2_048,
+    "medium": 8_192,
+    "high": 16_384,
+    "xhigh": 32_768,
+    "max": 32_768,
+}
+"""The token budget of an effort, for models that take a budget."""
+
+MIN_BUDGET: Final = 1_024
+"""The smallest budget that the API accepts."""
+
+# Claude 4.6 and newer, and Claude Mythos.
+_ADAPTIVE: Final = re.compile(
+    r"claude-(?:mythos|[a-z]+-(?:4[-.](?:[6-9]|\d\d)|[5-9]|\d\d)(?!\d))", re.IGNORECASE
+)
+_REASONING_BLOCKS: Final = ("thinking", "redacted_thinking")
+
+
+def write_effort(request: Request) -> str:
+    """Return the effort for a model that takes one, or ``""``."""
+    effort = request.reasoning.effort if request.reasoning else ""
+    if effort == "none" or not (_is_own(request) or _is_adaptive(request)):
+        return ""
+    return EFFORTS.get(effort, effort)
+
+
+def write_thinking(request: Request, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write the field `thinking`, unless the API would refuse it.
+
+    It refuses thinking with a forced call, and if *messages* end in results of calls that were made
+    without thinking.
+    """
+    wanted, choice = request.reasoning, request.tool_choice
+    rest = request.extra.get("thinking", {}) if _is_own(request) else {}
+    if wanted is None:
+        return dict(rest)
+    if wanted.effort == "none" or wanted.budget == 0:
+        return {"type": "disabled", **rest} if _is_own(request) or _is_adaptive(request) else {}
+    if choice is not None and choice.mode in ("required", "tool"):
+        return {}
+    if (
+        _is_own(request) and wanted.budget is None
+    ):  # For this API an effort alone does not ask for thinking.
+        asks = request.raw is None or "thinking" in request.raw
+        return {"type": "adaptive", **rest} if asks else {}
+    if not _is_own(request) and _is_adaptive(request):
+        return {"type": "adaptive", **rest}
+    budget = _budget(wanted, None if _is_own(request) else request.max_tokens)
+    if budget is None or _continues_without_thinking(messages):
+        return {}
+    return {"type": "enabled", "budget_tokens": budget, **rest}
+
+
+def _is_own(request: Request) -> bool:
+    return request.source == tables.NAME
+
+
+def _is_adaptive(request: Request) -> bool:
+    return _ADAPTIVE.search(request.model) is not None
+
+
+def _budget(wanted: ReasoningOptions, limit: int | None) -> int | None:
+    """Return the budget, or that of the effort; *limit* is that of the whole response."""
+    budget = wanted.budget or 0
+    if budget < 0 or wanted.budget is None:
+        budget = BUDGETS.get(wanted.effort, BUDGETS["medium"])
+    if limit is not None:
+        # The limit includes the budget: half of it is left for the response itself.
+        budget = min(budget, limit // 2)
+        return budget if budget >= MIN_BUDGET else None
+    return max(budget, MIN_BUDGET)
+
+
+def _continues_without_thinking(messages: list[dict[str, Any]]) -> bool:
+    if len(messages) < 2:  # noqa: PLR2004 - calls and results
+        return False
+    (*_, calls, results) = messages
+    is_results = _first_type(results) == "tool_result"
+    return is_results and _first_type(calls) not in _REASONING_BLOCKS
+
+
+def _first_type(message: Mapping[str, Any]) -> str:
+    content = message["content"]
+    return str(content[0]["type"]) if isinstance(content, list) else "text"

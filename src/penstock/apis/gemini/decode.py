@@ -1,9 +1,9 @@
-"""Chunks of `streamGenerateContent` to events.
+"""Decode a stream of `streamGenerateContent`.
 
-The first candidate alone counts. Its parts are text, reasoning (text that is marked so), calls, and
-what only Gemini understands. A call mostly comes whole; one whose arguments stream continues in the
-parts that follow, until one of them says no more. There is not a mark of the end but the end: older
-servers say ``STOP`` in every chunk, so the last word counts once the bytes are at their end.
+Only the first candidate is read. Its parts are text, reasoning (text with ``thought``), calls, and
+parts that only Gemini understands. Most calls arrive whole; a call whose arguments stream continues
+in the next parts, until one has no ``willContinue``. There is no end marker: older servers send
+``STOP`` in every chunk, so the last finish reason counts at the end of the bytes.
 """
 
 from __future__ import annotations
@@ -12,48 +12,41 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
-from penstock.apis import decoder
-from penstock.apis.decoder import StreamDecoder
-from penstock.apis.encoder import object_text
-from penstock.apis.fields import index_of
+from penstock.apis.decoder import LenientDecoder, StreamDecoder
+from penstock.apis.encoder import encode_arguments
+from penstock.apis.fields import index_at, object_at, objects_at, string_at
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.partial_arguments import PartialArguments
-from penstock.apis.gemini.response import read_response, unsealed
+from penstock.apis.gemini.response import read_response, unseal
 from penstock.apis.transcript import ImplicitBlock
-from penstock.framing import json_array
-from penstock.framing.base import Frame, FrameDecoder
+from penstock.framing import Frame, FrameDecoder, json_array
 from penstock.messages import AssistantMessage, ErrorInfo
-
-# Frames of a Gemini stream: server-sent events, or one JSON array.
-#
-# Which of the two depends on whether the client asked for ``alt=sse``; the first byte tells.
-
 
 _WHITESPACE: Final = b" \t\r\n"
 
 
 class Frames(FrameDecoder):
-    """Bytes in either framing in, frames out."""
+    """Bytes in, frames out: server-sent events with ``alt=sse``, otherwise one JSON array."""
 
     def __init__(self) -> None:
         super().__init__()
         self._framing: FrameDecoder | None = None
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        """Take more bytes; return the frames that they complete."""
+        """Add bytes; return the frames that they complete."""
         if self._framing is not None:
             return self._framing.feed(data)
         return super().feed(data)
 
     def finish(self) -> list[Frame]:
-        """End the stream; return what it cut off, if anything, as an unfinished frame."""
+        """End the stream; return a frame that was cut, marked as unfinished."""
         return super().finish() if self._framing is None else self._framing.finish()
 
     def _read(self, data: bytes, frames: list[Frame]) -> None:
-        """Choose by the first byte; white space before it means nothing in either framing."""
+        """Choose the framing by the first byte that is not white space."""
         data = data.lstrip(_WHITESPACE)
         if data:
-            self._framing = json_array.Decoder() if data[:1] == b"[" else decoder.Decoder()
+            self._framing = json_array.Decoder() if data[:1] == b"[" else LenientDecoder()
             frames += self._framing.feed(data)
 
     def _read_end(self, frames: list[Frame]) -> None:
@@ -62,120 +55,127 @@ class Frames(FrameDecoder):
 
 
 _ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
-"""What stands on parts of every kind; on a part of no kind it says nothing, or signs."""
+"""Fields of parts of every kind; a part with only these is empty or a signature."""
 
 
 class Decoder(StreamDecoder):
     """Bytes of a Gemini stream in, events out, in either of its framings."""
 
     def __init__(self, *, ids: Callable[[], str] | None = None) -> None:
+        # With ``alt=sse`` the service ends frames with CRLF CRLF; without it the body is one JSON
+        # array.
         super().__init__(Frames(), ids=ids)
-        self._speech = ImplicitBlock(self._transcript)
+        self._block = ImplicitBlock(self._transcript)
         self._partial: PartialArguments | None = None  # the call whose arguments stream
         self._metadata: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._finish = ""
-        self._reason = ""  # in words, where the provider gives one
+        self._reason = ""  # in words
         self._is_blocked = False
 
     def _read(self, data: dict[str, Any], event: str) -> None:
-        del event  # The API names no frames.
+        del event  # The API has no event names.
         inner = data.get("response")
-        if isinstance(inner, dict):  # Code Assist wraps each chunk once more.
+        if isinstance(inner, dict):  # Code Assist wraps each chunk.
             data = inner
         if data.get("error"):
             self._transcript.fail(tables.read_error(data["error"]))
             return
-        self._transcript.begin(_text(data, "responseId"), _text(data, "modelVersion"))
+        self._transcript.begin(string_at(data, "responseId"), string_at(data, "modelVersion"))
+        # Every chunk has the counts so far.
         if isinstance(data.get("usageMetadata"), dict):
-            self._usage |= data["usageMetadata"]  # Some chunks tell only half of it.
+            self._usage |= data["usageMetadata"]  # Some chunks have only a part of it.
             self._transcript.usage = tables.read_usage(self._usage)
+        # A prompt that was blocked has no candidates at all.
         if isinstance(data.get("promptFeedback"), dict):
             self._read_feedback(data["promptFeedback"])
-        candidates = data.get("candidates")
-        for candidate in candidates if isinstance(candidates, list) else ():
-            if isinstance(candidate, dict) and not index_of(candidate):
+        for candidate in objects_at(data, "candidates"):
+            # A single candidate has no index or 0. Further ones (`candidateCount`) are not read.
+            if not index_at(candidate):
                 self._read_candidate(candidate)
                 break
 
     def _read_feedback(self, feedback: Mapping[str, Any]) -> None:
-        """Read why a prompt got no answer, if it got none."""
-        reason = _text(feedback, "blockReason")
+        """Read why a prompt was blocked, if it was."""
+        reason = string_at(feedback, "blockReason")
         if reason and reason not in tables.UNSPECIFIED:
             self._is_blocked = True
-            self._finish, self._reason = reason, _text(feedback, "blockReasonMessage")
+            self._finish, self._reason = reason, string_at(feedback, "blockReasonMessage")
 
     def _read_candidate(self, candidate: Mapping[str, Any]) -> None:
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                self._read_part(part)
+        # A candidate may lack `content` or `parts`.
+        for part in objects_at(object_at(candidate, "content"), "parts"):
+            self._read_part(part)
         for key in tables.METADATA:
             if isinstance(candidate.get(key), dict) and candidate[key]:
                 _merge(self._metadata.setdefault(key, {}), candidate[key])
-        finish = _text(candidate, "finishReason")
+        finish = string_at(candidate, "finishReason")
         if finish and (finish not in tables.UNSPECIFIED or not self._finish):
-            self._finish, self._reason = finish, _text(candidate, "finishMessage")
+            self._finish, self._reason = finish, string_at(candidate, "finishMessage")
 
     def _read_part(self, part: Mapping[str, Any]) -> None:
         if isinstance(part.get("functionCall"), dict):
-            self._read_call(part["functionCall"], unsealed(_text(part, "thoughtSignature")))
-        elif _is_speech(part):
-            self._read_speech(part)
+            self._read_call(part["functionCall"], unseal(string_at(part, "thoughtSignature")))
+        elif _is_text(part):
+            self._read_text(part)
         else:
-            self._speech.close()
+            self._block.close()
             self._transcript.part(tables.NAME, without_lone_surrogates(dict(part)))
 
     # --- text and thinking ---
 
-    def _read_speech(self, part: Mapping[str, Any]) -> None:
+    def _read_text(self, part: Mapping[str, Any]) -> None:
         text, is_text = part.get("text"), part.get("thought") is not True
         if is_text:
-            self._speech.say(text)
+            self._block.add_text(text)
         else:
-            self._speech.think(text)
-        signature = unsealed(_text(part, "thoughtSignature"))
+            self._block.add_reasoning(text)
+        # A signature does not make a part a thought: it belongs to the part that it came with, and
+        # may come alone on an empty text part at the end.
+        signature = unseal(string_at(part, "thoughtSignature"))
         if signature:
             self._sign(signature, is_text=is_text)
 
     def _sign(self, signature: str, *, is_text: bool) -> None:
-        """Sign the passage that is open, or an empty one where none of that kind is."""
+        """Sign the open block, or an empty one if no block of that kind is open."""
         transcript = self._transcript
-        speaker = transcript.speaker
-        if self._speech.is_open and speaker and speaker.is_open and speaker.is_text == is_text:
-            speaker.signature = signature
+        last = transcript.last_text
+        if self._block.is_open and last and last.is_open and last.is_text == is_text:
+            last.signature = signature
         else:
-            self._speech.close()
+            self._block.close()
             (transcript.text() if is_text else transcript.thinking()).close(signature)
 
     # --- calls ---
 
     def _read_call(self, data: Mapping[str, Any], signature: str) -> None:
-        name, id_ = _text(data, "name"), _text(data, "id")
-        entries, goes_on = data.get("partialArgs"), data.get("willContinue") is True
+        name, id_ = string_at(data, "name"), string_at(data, "id")
+        # With `streamFunctionCallArguments` the first part has the name and `willContinue`, the
+        # next ones only `partialArgs` (a JSON path and a value each), and the last `functionCall`
+        # is empty. Without it `args` comes whole.
+        entries, continues = data.get("partialArgs"), data.get("willContinue") is True
         if self._partial is not None and self._is_another(name, id_):
             self._end_partial()
         partial = self._partial
         if partial is None:
             if not name and not entries and not data.get("args"):
-                return  # This ends a call that has ended.
-            self._speech.close()
+                return  # The end of a call that has ended already.
+            self._block.close()
             partial = PartialArguments(self._transcript.call(name, id_))
         call = partial.call
         call.signature = signature or call.signature
-        if data.get("args") or not (entries or goes_on or self._partial):
+        if data.get("args") or not (entries or continues or self._partial):
             self._partial = None
             call.close(_arguments(data.get("args")))
             return
         self._partial = partial
         for entry in entries if isinstance(entries, list) else ():
             partial.add(entry)
-        if not goes_on:
+        if not continues:
             self._end_partial()
 
     def _is_another(self, name: str, id_: str) -> bool:
-        """Return a new call from more of the one that streams: what continues has no name again."""
+        """Return whether a new call starts; a part that continues one has no name."""
         before = self._partial.call.wanted_id if self._partial else ""
         return id_ != before if id_ and before else bool(name)
 
@@ -187,7 +187,7 @@ class Decoder(StreamDecoder):
     # --- ends ---
 
     def _read_end(self) -> None:
-        self._speech.close()
+        self._block.close()
         if self._metadata:
             metadata = without_lone_surrogates(self._metadata)
             self._transcript.part(tables.NAME, metadata)
@@ -198,6 +198,7 @@ class Decoder(StreamDecoder):
 
     def _conclude(self, finish: str) -> None:
         transcript = self._transcript
+        # There is no finish reason for calls: ``STOP`` with a call means tool use.
         if finish in tables.STOP and not self._is_blocked:
             if self._partial is not None and not self._partial.is_in_string:
                 self._end_partial()
@@ -208,16 +209,14 @@ class Decoder(StreamDecoder):
             transcript.fail(self._failure(finish), finish)
 
     def _failure(self, finish: str) -> ErrorInfo:
-        """Make an error of a word for an end that is not one.
-
-        Its reason may name the word itself.
-        """
+        """Return the error for a finish reason that is a failure."""
         message = self._reason
         if finish not in message:
-            end = f"the provider ended the answer: {finish}"
+            end = f"the provider ended the response: {finish}"
             message = f"{end}: {message}" if message else end
         if self._is_blocked or finish in tables.FILTER:
             return ErrorInfo(message, "filter", finish)
+        # The model's output could not be parsed as a call. It is a sample, so another may be valid.
         if finish in tables.MALFORMED:
             return ErrorInfo(message, "malformed", finish, retryable=True)
         return ErrorInfo(message, "provider", finish)
@@ -225,20 +224,15 @@ class Decoder(StreamDecoder):
     def _read_whole(self, data: dict[str, Any]) -> AssistantMessage | ErrorInfo | None:
         if data.get("error"):
             return tables.read_error(data["error"])
-        is_answer = "candidates" in data or "promptFeedback" in data or "response" in data
-        return read_response(data) if is_answer else None
+        is_response = "candidates" in data or "promptFeedback" in data or "response" in data
+        return read_response(data) if is_response else None
 
 
-def _is_speech(part: Mapping[str, Any]) -> bool:
-    """Return text, whatever stands beside it, from all else; a signature alone is empty text."""
+def _is_text(part: Mapping[str, Any]) -> bool:
+    """Return whether *part* is text or reasoning; a signature alone is empty text."""
     if isinstance(part.get("text"), str):
         return not part.keys() & tables.KINDS
     return part.keys() <= _ON_ANY
-
-
-def _text(data: Mapping[str, Any], key: str) -> str:
-    value = data.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def _arguments(args: object) -> str:
@@ -246,11 +240,11 @@ def _arguments(args: object) -> str:
         return args
     if isinstance(args, dict):
         args = without_lone_surrogates(args)
-    return object_text(args or {})
+    return encode_arguments(args or {})
 
 
 def _merge(known: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add *more* to what is *known*: a list continues, or says all of it again; all else is new."""
+    """Merge *more* into *known*: a list continues or is repeated; other values are replaced."""
     for key, value in more.items():
         listed = known.get(key)
         if not isinstance(value, list):

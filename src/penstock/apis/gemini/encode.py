@@ -1,11 +1,11 @@
-"""Events to chunks of `streamGenerateContent`.
+"""Encode a stream of `streamGenerateContent`.
 
-Each chunk is an answer of its own with one part in it. A call goes out whole when it ends; a call
-that was cut has no chunk. A signature follows the text that it is of, on an empty part.
+Each chunk is a response with one part. A call is written whole when it ends; a call that was cut is
+not written. A signature follows its text, on an empty part.
 
-The API's own client shapes what is written here. It cuts lines wherever Python does, so the
-separators that JSON leaves alone are escaped; it takes a comment for JSON, so a sign of life is
-an empty part; its chat forgets an answer with a chunk that has no part, so every chunk has one.
+Google's own client determines the details. It splits lines as Python does, so the line separators
+that JSON allows in strings are escaped; it parses a comment as JSON, so a keep-alive is an empty
+part; its chat drops a response that has a chunk without a part, so every chunk has one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, Final
 from penstock import _json
 from penstock._json import without_lone_surrogates
 from penstock.apis.encoder import BlockEvent, BlockSequencer, Ending, IdMaker, StreamEncoder
+from penstock.apis.fields import usage_or_estimate
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.response import EMPTY, is_part, metadata_of, signed, write_call
+from penstock.apis.gemini.response import EMPTY, find_metadata, is_part, signature_field, write_call
 from penstock.events import (
     Done,
     Event,
@@ -32,7 +33,9 @@ from penstock.events import (
 from penstock.messages import ErrorInfo
 
 _HEAD: Final = b'data: {"candidates":[{"content":{"parts":[{"text":'
-_END: Final = b"\r\n\r\n"
+_DATA: Final = b"data: "
+_END: Final = b"\r\n\r\n"  # as the real service ends frames
+# Valid in JSON strings, but `str.splitlines` and clients built on it end a line there.
 _SEPARATORS: Final = (
     ("\u2028".encode(), b"\\u2028"),
     ("\u2029".encode(), b"\\u2029"),
@@ -43,6 +46,8 @@ _SEPARATORS: Final = (
 class Encoder(StreamEncoder):
     """Events in, the bytes of a Gemini stream out."""
 
+    # A client has to ask for partial arguments (`streamFunctionCallArguments`), so calls are
+    # written whole.
     streams_arguments = False
 
     def __init__(
@@ -52,22 +57,26 @@ class Encoder(StreamEncoder):
         id: str = "",  # noqa: A002 - the field's name
         created: int = 0,
         usage: bool = True,
+        input_tokens: int = 0,
     ) -> None:
-        del created, usage  # Chunks have no time, and the last always has the tokens.
+        del created, usage  # Chunks have no time, and the last always has the token counts.
         super().__init__()
         self._model, self._id = model, id
-        self._blocks = BlockSequencer()
+        self._input_tokens = input_tokens  # the estimated size of the prompt
+        self._order = BlockSequencer()
         self._ids = IdMaker()
         self._names = self._tail = self._thought_tail = b""
 
     def encode(self, event: Event) -> bytes:
-        """Write what *event* means to a client; nothing is written after the terminal event."""
-        if type(event) is TextDelta and event.index == self._blocks.current and event.text:
-            return _HEAD + _written(event.text) + self._tail
+        """Return the bytes of *event*; nothing is written after the terminal event."""
+        if self._ended:
+            return super().encode(event)
+        if type(event) is TextDelta and event.index == self._order.current and event.text:
+            return _HEAD + _encode_line(event.text) + self._tail
         return super().encode(event)
 
     def keep_alive(self) -> bytes:
-        """Write a part that says nothing: comments would break the API's own client."""
+        """Return an empty part: a comment would break Google's own client."""
         return _HEAD + b'""' + self._tail if self._begun and not self._ended else b""
 
     def _write_start(self, event: MessageStart) -> bytes:
@@ -75,59 +84,92 @@ class Encoder(StreamEncoder):
             "modelVersion": self._model or event.model,
             "responseId": self._id or event.id or "response-1",
         }
-        self._names = b"," + _written(names)[1:] + _END
+        self._names = b"," + _encode_line(names)[1:] + _END
         self._tail = b'}],"role":"model"},"index":0}]' + self._names
         self._thought_tail = b',"thought":true' + self._tail
         return b""
 
     def _write(self, event: BlockEvent) -> bytes:
-        return b"".join(map(self._write_in_turn, self._blocks.put(event)))
+        return b"".join(map(self._write_in_turn, self._order.put(event)))
 
     def _write_in_turn(self, event: BlockEvent) -> bytes:
         match event:
             case TextDelta(text=text) if text:
-                return _HEAD + _written(text) + self._tail
+                return _HEAD + _encode_line(text) + self._tail
             case ThinkingDelta(text=text) if text:
-                return _HEAD + _written(text) + self._thought_tail
+                return _HEAD + _encode_line(text) + self._thought_tail
             case TextEnd(signature=signature) if signature:
-                return self._write_chunk({**EMPTY, **signed(signature)})
+                return self._write_chunk({**EMPTY, **signature_field(signature)})
             case ThinkingEnd(signature=signature) if signature:
-                return self._write_chunk({**EMPTY, "thought": True, **signed(signature)})
+                return self._write_chunk({**EMPTY, "thought": True, **signature_field(signature)})
+            # The API has no sign for an incomplete call: a client would run it.
             case ToolCallEnd(call=call) if call.complete:
-                return self._write_chunk(write_call(call, self._ids.give))
+                return self._write_chunk(write_call(call, self._ids.make))
             case Part(part=part) if is_part(part):
                 return self._write_chunk(part.data)
-            case Part(part=part) if metadata := metadata_of(part):
+            case Part(part=part) if metadata := find_metadata(part):
                 return self._write_chunk(EMPTY, **metadata)
         return b""
 
     def _write_chunk(self, part: dict[str, Any], **more: Any) -> bytes:
         content = {"parts": [part], "role": "model"}
         candidate = without_lone_surrogates({"content": content, **more, "index": 0})
-        return b'data: {"candidates":' + _written([candidate]) + self._names
+        return b'data: {"candidates":' + _encode_line([candidate]) + self._names
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
         message = event.error.message if isinstance(event, Failed) else ""
         if not isinstance(ending, ErrorInfo):
             finish = tables.finish_reason(ending, event.message.raw_stop_reason)
         elif ending.type in tables.MALFORMED | tables.FAILURES:
-            finish = ending.type  # It was this API's own word.
+            finish = ending.type  # It is a value of this API.
         else:
             error = without_lone_surrogates({"error": tables.write_error(ending)})
-            return b"data: " + _written(error) + _END
+            return b"data: " + _encode_line(error) + _END
         last: dict[str, Any] = {
             "content": {"parts": [EMPTY], "role": "model"},
             "finishReason": finish,
             **({"finishMessage": message} if message else {}),
             "index": 0,
         }
-        usage = _written(tables.write_usage(event.message.usage))
-        head = b'data: {"candidates":' + _written([without_lone_surrogates(last)])
-        return head + b',"usageMetadata":' + usage + self._names
+        usage = usage_or_estimate(event.message, self._input_tokens)
+        counts = _encode_line(tables.write_usage(usage))
+        head = b'data: {"candidates":' + _encode_line([without_lone_surrogates(last)])
+        return head + b',"usageMetadata":' + counts + self._names
 
 
-def _written(value: object) -> bytes:
-    """Write *value* on one line, whatever a reader takes for the end of one."""
+class ArrayEncoder(Encoder):
+    """Events in, the bytes of a stream without ``alt=sse`` out: a JSON array of the chunks."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._is_first = True
+
+    def encode(self, event: Event) -> bytes:
+        """Return the bytes of *event*; nothing is written after the terminal event."""
+        return self._write_items(super().encode(event))
+
+    def keep_alive(self) -> bytes:
+        """Return a chunk with an empty part; white space alone is not read by every client."""
+        return self._write_items(super().keep_alive())
+
+    def finish(self) -> bytes:
+        """End the stream and its array; without a terminal event it ends as truncated."""
+        # `super().finish` calls `encode`, which writes the items.
+        return super().finish() + (b"[]" if self._is_first else b"]")
+
+    def _write_items(self, frames: bytes) -> bytes:
+        """Return *frames* as items of the array."""
+        written = []
+        for frame in frames.split(_END):
+            if frame:
+                written.append(b"[" if self._is_first else b",\r\n")
+                written.append(frame.removeprefix(_DATA))
+                self._is_first = False
+        return b"".join(written)
+
+
+def _encode_line(value: object) -> bytes:
+    """Return *value* as JSON on one line, by any definition of a line separator."""
     data = _json.encode_wire(value)
     if not data.isascii():
         for separator, escape in _SEPARATORS:

@@ -1,17 +1,16 @@
-"""Arguments that come leaf by leaf, each with its path, written as JSON text as they come.
+"""Arguments that arrive leaf by leaf, each with its path, written as JSON text as they arrive.
 
 With `streamFunctionCallArguments` the API sends ``{"jsonPath": "$.a.b[0]", "stringValue": …}``
-in place of the arguments; pieces of a long string follow one another under the same path. Each leaf
-is written after the one before, so that the text only grows: what is open and not on the new
-path is closed first, and a string leaves piece by piece.
+instead of the arguments; pieces of a long string follow one another with the same path. Each leaf
+is written after the one before, so that the text only grows: containers that are not on the new
+path are closed first, and a string is written piece by piece.
 
-A path that leads back into what was closed cannot be written there any more. It waits until the
-end; then the arguments are given once more, whole, and what was streamed stays open: of a member
-that is there twice some clients take the first and others the last. Models write in order, so this
-is rare.
+A path into a container that was closed cannot be written any more. Its leaf is kept until the end;
+then the whole arguments are sent once more, and the streamed text stays incomplete: of a repeated
+member some clients take the first and others the last. Models write in order, so this is rare.
 
-What no path can say is guessed: an element that was passed over held nothing, so it is an empty
-object, an empty list or null, like the one that follows it.
+A path cannot express an empty element: an element that was skipped becomes an empty object, an
+empty list or null, like the one that follows it.
 """
 
 from __future__ import annotations
@@ -23,18 +22,15 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import object_text
+from penstock.apis.encoder import encode_arguments
 from penstock.apis.fields import clean
-from penstock.apis.transcript import CallBlock, joined
-
-# Paths into a JSON value, such as ``$.a.b[0]``: read, and followed.
-
+from penstock.apis.transcript import CallBlock, split_half
 
 MAX_DEPTH: Final = 100
 """How many steps a path may have: no schema nests deeper."""
 
 MAX_GAP: Final = 16
-"""How many elements of a list a path may pass over: each is written, and empty ones are rare."""
+"""How many elements of a list a path may skip: each is written, and empty ones are rare."""
 
 Key = str | int
 """One step: the name of a member, or the index of an element."""
@@ -47,7 +43,7 @@ _STEP: Final = re.compile(
 
 
 def read_path(text: object) -> Path:
-    """Read a path that begins at an object; what is not one, or is too deep, is the empty path."""
+    """Parse a path such as ``$.a.b[0]``; one that is invalid or too deep is the empty path."""
     if not isinstance(text, str):
         return ()
     text = clean(text)
@@ -64,17 +60,17 @@ def read_path(text: object) -> Path:
 
 
 def value_at(node: Any, key: Key) -> Any:
-    """Return the value one step below *node*, and nothing where there is not one."""
+    """Return the value one step below *node*, or None."""
     if isinstance(node, dict):
         return node.get(key)
     is_there = isinstance(node, list) and isinstance(key, int) and key < len(node)
     return node[key] if is_there else None
 
 
-def container_of(root: dict[str, Any], path: Path) -> Any:
-    """Return the object or list that holds the leaf at *path*; what is missing is made.
+def make_container(root: dict[str, Any], path: Path) -> Any:
+    """Return the object or list that contains the leaf at *path*; create what is missing.
 
-    Where *path* asks for both an object and a list in one place, nothing is given.
+    Return None if *path* requires an object where there is a list, or the reverse.
     """
     node: Any = root
     for key, following in pairwise(path):
@@ -90,7 +86,7 @@ def container_of(root: dict[str, Any], path: Path) -> Any:
 
 
 def put(node: Any, key: Key, value: Any) -> bool:
-    """Put *value* one step below *node*; return whether there is such a place."""
+    """Put *value* one step below *node*; return whether that is possible."""
     if isinstance(node, dict) and isinstance(key, str):
         node[key] = value
         return True
@@ -104,33 +100,33 @@ def put(node: Any, key: Key, value: Any) -> bool:
 _VALUES: Final[dict[str, tuple[type, ...]]] = {
     "numberValue": (int, float),
     "boolValue": (bool,),
-    "nullValue": (str, type(None)),  # either spelling of null
+    "nullValue": (str, type(None)),  # "NULL_VALUE" or null
     "structValue": (dict,),
     "listValue": (list,),
 }
-"""Kinds of leaves that come in one piece; the last two are not in use yet."""
+"""Kinds of leaves that arrive whole; the last two are not in use yet."""
 
 
 class PartialArguments:
-    """The arguments of *call*, which grow leaf by leaf."""
+    """The arguments of *call*, which arrive leaf by leaf."""
 
     def __init__(self, call: CallBlock) -> None:
         self.call = call
-        self._text: list[str] = []  # that the call has not got yet
-        self._keys: list[Key] = []  # of the containers that are open, but for the outermost
+        self._text: list[str] = []  # not added to the call yet
+        self._keys: list[Key] = []  # of the open containers except the outermost
         self._open: list[_Container] = []
-        self._string: Path = ()  # the path of the string that is open
-        self._held = ""  # half a surrogate pair at its end
+        self._string: Path = ()  # the path of the open string
+        self._held = ""  # half of a surrogate pair at its end
         self._unended: set[Path] = set()  # strings that another path closed before their end
         self._late: dict[Path, _Late] = {}
 
     @property
     def is_in_string(self) -> bool:
-        """Whether a string has begun and not ended."""
+        """Whether a string is open."""
         return bool(self._string)
 
     def add(self, entry: object) -> None:
-        """Take one leaf, or a piece of one; what cannot be read leaves the call incomplete."""
+        """Add a leaf, or a piece of one; one that cannot be parsed makes the call incomplete."""
         fields = entry if isinstance(entry, Mapping) else {}
         path = read_path(fields.get("jsonPath"))
         kind = next((key for key in _VALUES if key in fields), "")
@@ -140,12 +136,12 @@ class PartialArguments:
             self._add_value(path, kind, fields[kind])
         else:
             text = fields.get("stringValue")
-            goes_on = fields.get("willContinue") is True
-            self._add_text(path, text if isinstance(text, str) else "", goes_on=goes_on)
+            continues = fields.get("willContinue") is True
+            self._add_text(path, text if isinstance(text, str) else "", continues=continues)
         self._flush()
 
     def finish(self) -> str:
-        """Write what is left; return the arguments whole if a piece came too late for its place."""
+        """Write the rest; return the whole arguments if a leaf came too late for its place."""
         self._end_string()
         self._close_to(0)
         if not self._open:
@@ -169,29 +165,29 @@ class PartialArguments:
             value = without_lone_surrogates({"": value})[""]
         self._end_string()
         if self._begin(path):
-            self._text.append(_written(value))
+            self._text.append(encode_arguments(value))
         else:
             self._late[path] = _Late(value)
 
-    def _add_text(self, path: Path, text: str, *, goes_on: bool) -> None:
+    def _add_text(self, path: Path, text: str, *, continues: bool) -> None:
         if path != self._string:
             self._end_string()
             if not self._begin(path):
-                self._add_late_text(path, text, goes_on=goes_on)
+                self._add_late_text(path, text, continues=continues)
                 return
             self._string = path
             self._text.append('"')
-        text, self._held = joined(self._held + text)
-        self._text.append(_written(text)[1:-1])
-        if not goes_on:
+        text, self._held = split_half(self._held + text)
+        self._text.append(encode_arguments(text)[1:-1])
+        if not continues:
             self._end_string(is_whole=True)
 
-    def _add_late_text(self, path: Path, text: str, *, goes_on: bool) -> None:
+    def _add_late_text(self, path: Path, text: str, *, continues: bool) -> None:
         late = self._late.get(path)
         if late is None or path not in self._unended:
-            late = self._late[path] = _Late("", goes_on=path in self._unended)
+            late = self._late[path] = _Late("", continues=path in self._unended)
         late.pieces.append(text)
-        (self._unended.add if goes_on else self._unended.discard)(path)
+        (self._unended.add if continues else self._unended.discard)(path)
 
     def _end_string(self, *, is_whole: bool = False) -> None:
         if not self._string:
@@ -208,11 +204,11 @@ class PartialArguments:
         self._text.clear()
 
     def _begin(self, path: Path) -> bool:
-        """Write all that comes before the leaf at *path*, if it can follow what is there."""
+        """Write what precedes the leaf at *path*; return whether it can follow what was written."""
         if not self._open:
             self._open.append(_Container(path[0]))
             self._text.append("{")
-        depth = self._depth_of(path)
+        depth = self._open_depth(path)
         container = self._open[depth]
         if not container.takes(path[depth]):
             self.call.is_damaged |= not container.holds(path[depth])
@@ -224,8 +220,8 @@ class PartialArguments:
         self._open_to(path, depth)
         return True
 
-    def _depth_of(self, path: Path) -> int:
-        """Count the containers on *path* that are open; the leaf itself is not one."""
+    def _open_depth(self, path: Path) -> int:
+        """Return how many containers on *path* are open."""
         depth = 0
         for opened, key in zip(self._keys, path[:-1], strict=False):
             if opened != key:
@@ -248,17 +244,17 @@ class PartialArguments:
         self._text.append(self._open[-1].head(path[-1], "null"))
 
     def _with_late(self) -> str:
-        """Write all arguments, with what came late in its place."""
+        """Return all arguments, with late leaves in their places."""
         arguments: dict[str, Any] = _json.decode(self.call.arguments + "}")
         for path, late in self._late.items():
-            node = container_of(arguments, path)
+            node = make_container(arguments, path)
             if not put(node, path[-1], late.value_after(value_at(node, path[-1]))):
                 self.call.is_damaged = True
-        return _written(arguments)
+        return encode_arguments(arguments)
 
 
 class _Container:
-    """An object or a list that is open in the text; *first* is the first key in it."""
+    """An object or a list that is open in the text; *first* is its first key."""
 
     def __init__(self, first: Key) -> None:
         self.is_list = isinstance(first, int)
@@ -266,7 +262,7 @@ class _Container:
         self._length = 0
 
     def takes(self, key: Key) -> bool:
-        """Return whether *key* can be written after what is there."""
+        """Return whether *key* can be written after what was written."""
         if isinstance(key, int):
             return self.is_list and self._length <= key <= self._length + MAX_GAP
         return not self.is_list and key not in self._names
@@ -278,34 +274,31 @@ class _Container:
         return key in self._names
 
     def head(self, key: Key, filler: str) -> str:
-        """Return what comes before the value of *key*, and note that it is there."""
+        """Return the text before the value of *key*, and mark it as written."""
         comma = "," if self._length else ""
         if isinstance(key, int):
             gap, self._length = key - self._length, key + 1
             return comma + (filler + ",") * gap
         self._names.add(key)
         self._length += 1
-        return f"{comma}{_written(key)}:"
+        return f"{comma}{encode_arguments(key)}:"
 
 
 class _Late:
     """A leaf that came too late for its place: a value, or pieces of a string.
 
-    *goes_on* says that they continue the string that was written in time.
+    *continues* is whether the pieces continue a string that was written in time.
     """
 
-    def __init__(self, value: object, *, goes_on: bool = False) -> None:
+    def __init__(self, value: object, *, continues: bool = False) -> None:
         self.pieces: list[str] = []
         self._value = value
-        self._goes_on = goes_on
+        self._continues = continues
 
     def value_after(self, before: object) -> object:
-        """Return the value, where *before* is what was written in time."""
+        """Return the value; *before* is what was written in time."""
         if not self.pieces:
             return self._value
-        begun = before if self._goes_on and isinstance(before, str) else ""
-        text, held = joined("".join(self.pieces))
+        begun = before if self._continues and isinstance(before, str) else ""
+        text, held = split_half("".join(self.pieces))
         return begun + text + ("\ufffd" if held else "")
-
-
-_written = object_text

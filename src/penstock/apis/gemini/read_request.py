@@ -1,7 +1,7 @@
-"""What a Gemini client asks, read into a `Request`.
+"""Read a request of `generateContent` into a `Request`.
 
-The model and whether to stream are in the URL; where the body has fields `model` and `stream`,
-they are read from there. Names may come in camel case or with underscores.
+The model and whether to stream are in the URL; the fields `model` and `stream` of the body are read
+if they are present. Names may be in camel case or with underscores.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, Final
 
 from penstock.apis.fields import (
     clean,
-    integer,
-    number,
+    integer_at,
+    number_at,
     object_at,
-    shown,
-    sorted_tools,
-    strings,
+    short_repr,
+    split_tools,
+    string_list,
     text_at,
-    the_rest,
+    without_keys,
 )
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.response import returned, standard
+from penstock.apis.gemini.response import restore_signature, standard_base64
 from penstock.apis.gemini.schemas import read_schema
 from penstock.errors import UsageError
 from penstock.messages import (
@@ -45,21 +45,16 @@ from penstock.request import (
     UserMessage,
 )
 
-# The turns of a Gemini conversation, read into messages.
-#
-# A client that streamed sends each chunk back as a turn of its own, so turns of the model that
-# follow one another are one message, and its pieces of text are one text. Results are parts of
-# a turn of the user here; one answers the call of its id, and without one the oldest open call
-# of its name.
-
-
+# The role may be missing; older clients send results with the role `function`.
 _USERS: Final = ("user", "function", "tool", None, "")
+# A result is an object: Google's SDKs put a plain value under `result`, the documentation under
+# `output`.
 _OUTPUTS: Final = ("output", "result")
 _DETAILS: Final = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 
 
 def camel(data: object) -> dict[str, Any]:
-    """Return the fields of *data* with their names in camel case: the API takes both spellings."""
+    """Return the fields of *data* with names in camel case: the API accepts both forms."""
     fields = data if isinstance(data, Mapping) else {}
     return {_camel_name(key): value for key, value in fields.items()}
 
@@ -69,8 +64,8 @@ def _camel_name(name: object) -> str:
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def parts_of(content: object) -> list[dict[str, Any]]:
-    """Return the parts of a turn, also of one that is plain text or a part by itself."""
+def read_parts(content: object) -> list[dict[str, Any]]:
+    """Return the parts of a turn, which may also be a string or a single part."""
     if isinstance(content, str):
         return [{"text": content}]
     fields = camel(content)
@@ -83,20 +78,25 @@ def parts_of(content: object) -> list[dict[str, Any]]:
 
 
 class ContentsReader:
-    """Reads turns in order."""
+    """Reads turns in order.
+
+    A client that streamed sends each chunk back as a turn, so consecutive turns of the model are
+    one message, and consecutive texts one block. Results are parts of a user turn; a result belongs
+    to the call with its id, or else to the oldest open call of its name.
+    """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self._open: list[ToolCall] = []  # calls that have no result yet
-        self._wire_ids: dict[str, str] = {}  # of calls, by the id that we gave them
+        self._wire_ids: dict[str, str] = {}  # of calls, by our id
         self._given: set[str] = set()
 
     def read(self, content: object) -> None:
-        """Read one turn; raise `UsageError` for one of no known role."""
+        """Read a turn; raise `UsageError` if its role is unknown."""
         if not isinstance(content, Mapping | str):
-            raise UsageError("a content is a JSON object")
+            raise UsageError("an item of `contents` must be a JSON object")
         role = content.get("role") if isinstance(content, Mapping) else "user"
-        parts = parts_of(content)
+        parts = read_parts(content)
         if role in ("model", "assistant"):
             self._read_model(parts)
         elif role in ("system", "developer"):
@@ -105,7 +105,7 @@ class ContentsReader:
         elif role in _USERS:
             self._read_user(parts)
         else:
-            raise UsageError(f"a content has the role {shown(role)}")
+            raise UsageError(f"`role` must be user or model, not {short_repr(role)}")
 
     # --- the model ---
 
@@ -118,7 +118,7 @@ class ContentsReader:
             self._read_model_part(part, last.content)
 
     def _read_model_part(self, part: dict[str, Any], content: list[Content]) -> None:
-        signature = returned(text_at(part, "thoughtSignature"))
+        signature = restore_signature(text_at(part, "thoughtSignature"))
         if isinstance(part.get("functionCall"), Mapping):
             content.append(self._read_call(camel(part["functionCall"]), signature))
         elif isinstance(part.get("text"), str):
@@ -143,31 +143,31 @@ class ContentsReader:
     # --- the user ---
 
     def _read_user(self, parts: list[dict[str, Any]]) -> None:
-        said: UserMessage | None = None
+        message: UserMessage | None = None
         for part in parts:
             if isinstance(part.get("functionResponse"), Mapping):
                 self.messages.append(self._read_result(camel(part["functionResponse"])))
-                said = None
+                message = None
             elif part:
-                if said is None:
-                    said = UserMessage()
-                    self.messages.append(said)
-                said.content.append(read_user_part(part))
+                if message is None:
+                    message = UserMessage()
+                    self.messages.append(message)
+                message.content.append(read_user_part(part))
 
     def _read_result(self, data: dict[str, Any]) -> ToolResult:
         id_, name = text_at(data, "id"), text_at(data, "name")
         content, is_error = _read_output(data.get("response"))
-        pictures = [read_user_part(camel(part)) for part in data.get("parts") or []]
-        if pictures:
+        files = [read_user_part(camel(part)) for part in data.get("parts") or []]
+        if files:
             text = [Text(content)] if isinstance(content, str) and content else []
-            content = [*text, *pictures]
-        call = self._answered(id_, name)
+            content = [*text, *files]
+        call = self._take_call(id_, name)
         if call is None:
             return ToolResult(id_ or name, name, content, is_error)
         return ToolResult(call.id, call.name, content, is_error)
 
-    def _answered(self, id_: str, name: str) -> ToolCall | None:
-        """Return the call that a result answers, which is then no longer open."""
+    def _take_call(self, id_: str, name: str) -> ToolCall | None:
+        """Return the call that a result belongs to; it is not open any more."""
         for call in self._open:
             if self._wire_ids[call.id] == id_ if id_ else name in ("", call.name):
                 self._open.remove(call)
@@ -176,7 +176,7 @@ class ContentsReader:
 
 
 def read_user_part(part: dict[str, Any]) -> UserContent:
-    """Read a part of what the user says: text, a picture, or what only the API understands."""
+    """Read a part of a user turn: text, an image, or a part that only the API understands."""
     if isinstance(part.get("text"), str):
         return Text(text_at(part, "text"))
     inline, file = camel(part.get("inlineData")), camel(part.get("fileData"))
@@ -185,7 +185,7 @@ def read_user_part(part: dict[str, Any]) -> UserContent:
     if kind.startswith("image/"):
         return Image(
             media_type=kind,
-            data=standard(text_at(inline, "data")),
+            data=standard_base64(text_at(inline, "data")),
             url=text_at(file, "fileUri"),
             detail=_DETAILS.get(level, ""),
         )
@@ -193,7 +193,7 @@ def read_user_part(part: dict[str, Any]) -> UserContent:
 
 
 def _append_text(content: list[Content], block: Text | Thinking) -> None:
-    """Add *block*; it continues with the one before if that is of its kind and has no signature."""
+    """Add *block*, merged with the one before if that is of its kind and has no signature."""
     last = content[-1] if content else None
     if isinstance(last, type(block)) and not last.signature:
         last.text += block.text
@@ -203,7 +203,7 @@ def _append_text(content: list[Content], block: Text | Thinking) -> None:
 
 
 def _read_output(response: object) -> tuple[Any, bool]:
-    """Read what a call gave back, and whether that is an error."""
+    """Return the content of a result, and whether it is an error."""
     fields = object_at({"response": response}, "response")
     if len(fields) == 1:
         (key, value), *_ = fields.items()
@@ -229,12 +229,13 @@ _CONFIG: Final = frozenset(
 )  # fmt: skip
 _THINKING: Final = frozenset({"thinkingBudget", "thinkingLevel", "includeThoughts"})
 _JSON: Final = "application/json"
+# The budget with which the model decides itself how long to think.
 _DYNAMIC: Final = -1
 _UNSPECIFIED: Final = "THINKING_LEVEL_UNSPECIFIED"
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is not a request."""
+    """Read the body that a client sent; raise `UsageError` if it is not a request."""
     fields = camel(data)
     config = camel(fields.get("generationConfig"))
     conversation = _conversation(fields.get("contents"))
@@ -242,29 +243,30 @@ def read_request(data: Mapping[str, Any]) -> Request:
     choice, choice_rest = _read_choice(camel(fields.get("toolConfig")))
     format_, format_rest = _read_format(config)
     thinking, thinking_rest = _read_thinking(camel(config.get("thinkingConfig")))
-    config_rest = {**the_rest(config, _CONFIG), **format_rest, **thinking_rest}
+    config_rest = {**without_keys(config, _CONFIG), **format_rest, **thinking_rest}
     rest = {"generationConfig": config_rest, "tools": foreign, "toolConfig": choice_rest}
     return Request(
+        # Resource names are accepted, such as `models/gemini-2.5-pro`.
         model=text_at(fields, "model").removeprefix("models/"),
         system=_system(fields.get("systemInstruction")),
         messages=conversation.messages,
         tools=tools,
         tool_choice=choice,
-        max_tokens=integer(config, "maxOutputTokens"),
-        temperature=number(config, "temperature"),
-        top_p=number(config, "topP"),
-        top_k=integer(config, "topK"),
-        seed=integer(config, "seed"),
-        presence_penalty=number(config, "presencePenalty"),
-        frequency_penalty=number(config, "frequencyPenalty"),
-        stop=strings(config.get("stopSequences")),
-        n=integer(config, "candidateCount"),
+        max_tokens=integer_at(config, "maxOutputTokens"),
+        temperature=number_at(config, "temperature"),
+        top_p=number_at(config, "topP"),
+        top_k=integer_at(config, "topK"),
+        seed=integer_at(config, "seed"),
+        presence_penalty=number_at(config, "presencePenalty"),
+        frequency_penalty=number_at(config, "frequencyPenalty"),
+        stop=string_list(config.get("stopSequences")),
+        n=integer_at(config, "candidateCount"),
         response_format=format_,
         reasoning=thinking,
         stream=fields.get("stream") is True,
         include_usage=True,
         source=tables.NAME,
-        extra={**the_rest(fields, _KNOWN), **{key: rest[key] for key in rest if rest[key]}},
+        extra={**without_keys(fields, _KNOWN), **{key: rest[key] for key in rest if rest[key]}},
         raw=dict(data),
     )
 
@@ -281,11 +283,11 @@ def _conversation(contents: object) -> ContentsReader:
 
 
 def _system(content: object) -> str:
-    return "\n\n".join(filter(None, (text_at(part, "text") for part in parts_of(content))))
+    return "\n\n".join(filter(None, (text_at(part, "text") for part in read_parts(content))))
 
 
 def _read_tools(tools: object) -> tuple[Any, list[Any]]:
-    """Part the functions from the tools that the API runs by itself."""
+    """Split functions from tools that the API runs."""
     declared: list[object] = []
     foreign: list[Any] = []
     for tool in tools if isinstance(tools, list) else [tools] if tools else []:
@@ -294,20 +296,21 @@ def _read_tools(tools: object) -> tuple[Any, list[Any]]:
         declared += found if isinstance(found, list) else [found]
         if fields:
             foreign.append(fields)
-    own, unreadable = sorted_tools(declared)
+    own, unreadable = split_tools(declared)
     if unreadable:
         foreign.append({"functionDeclarations": unreadable})
     return own, foreign
 
 
 def _read_choice(config: dict[str, Any]) -> tuple[ToolChoice | None, dict[str, Any]]:
-    """Read whether tools are called; what our words do not say is given beside."""
+    """Return the tool choice, and the fields that it cannot express."""
     calling = camel(config.pop("functionCallingConfig", None))
-    mode, names = calling.pop("mode", None), strings(calling.pop("allowedFunctionNames", None))
+    mode, names = calling.pop("mode", None), string_list(calling.pop("allowedFunctionNames", None))
     word = mode.upper() if isinstance(mode, str) else ""
     choice: ToolChoice | None = None
     if word == "ANY":
         choice = ToolChoice("tool", names[0]) if len(names) == 1 else ToolChoice("required")
+    # `VALIDATED` lets the model choose, but constrains its calls to their schemas.
     elif word in ("AUTO", "VALIDATED"):
         choice = ToolChoice("auto")
     elif word == "NONE":
@@ -320,7 +323,7 @@ def _read_choice(config: dict[str, Any]) -> tuple[ToolChoice | None, dict[str, A
 
 
 def _read_format(config: dict[str, Any]) -> tuple[ResponseFormat | None, dict[str, Any]]:
-    """Read what the answer has to be; a type that we have no word for is given beside."""
+    """Return the response format, and the fields that it cannot express."""
     kind = text_at(config, "responseMimeType")
     for key in ("responseJsonSchema", "responseSchema"):
         if isinstance(config.get(key), Mapping) and kind in ("", _JSON):
@@ -332,14 +335,14 @@ def _read_format(config: dict[str, Any]) -> tuple[ResponseFormat | None, dict[st
 
 
 def _read_thinking(config: dict[str, Any]) -> tuple[ReasoningOptions | None, dict[str, Any]]:
-    """Read how much to think; a budget that is the model's choice is not one of ours."""
-    budget, level = integer(config, "thinkingBudget"), text_at(config, "thinkingLevel")
-    rest = the_rest(config, _THINKING)
+    """Return the reasoning options, and the fields that they cannot express (a dynamic budget)."""
+    budget, level = integer_at(config, "thinkingBudget"), text_at(config, "thinkingLevel")
+    rest = without_keys(config, _THINKING)
     if budget is not None and budget < 0:
         rest["thinkingBudget"] = _DYNAMIC
         budget = None
     effort = "" if level.upper() == _UNSPECIFIED else level.lower()
     summary = "auto" if config.get("includeThoughts") is True else ""
     options = ReasoningOptions(effort, budget, summary)
-    beside = {"thinkingConfig": rest} if rest else {}
-    return (None if options == ReasoningOptions() else options), beside
+    unread = {"thinkingConfig": rest} if rest else {}
+    return (None if options == ReasoningOptions() else options), unread

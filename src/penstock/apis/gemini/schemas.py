@@ -1,7 +1,8 @@
-"""JSON Schemas in the API's two spellings: its own subset, and the standard's own words.
+"""JSON Schemas in the API's two forms: its own subset, and standard JSON Schema.
 
-`parameters` and `responseSchema` take a subset with types in capitals, which every model knows;
-`parametersJsonSchema` and `responseJsonSchema` take the standard. What fits the subset goes there.
+`parameters` and `responseSchema` take a subset with types in capitals, which every model supports;
+`parametersJsonSchema` and `responseJsonSchema` take the standard. A schema that fits the subset is
+written as that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from penstock.errors import UsageError
 from penstock.tools import Tool
 
 MAX_DEPTH: Final = 32
-"""How deep a schema of the subset may nest; a deeper one goes in the standard's words."""
+"""How deep a schema of the subset may nest; a deeper one is written as JSON Schema."""
 
 _KEYS: Final = frozenset(
     {
@@ -32,7 +33,7 @@ _TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "bo
 
 
 def read_schema(data: object) -> dict[str, Any]:
-    """Read a schema in either spelling, as the standard spells it; what is not one is empty."""
+    """Read a schema in either form as JSON Schema; a value that is not one is empty."""
     try:
         return Tool.read({"name": "schema", "parameters": data}).parameters
     except UsageError:
@@ -42,12 +43,12 @@ def read_schema(data: object) -> dict[str, Any]:
 def write_schema(schema: dict[str, Any], key: str, standard_key: str) -> dict[str, Any]:
     """Write *schema* under *key* if it fits the subset, else under *standard_key*."""
     if fits(schema):
-        return {key: _spelled(schema)}
+        return {key: _with_capitals(schema)}
     return {standard_key: schema}
 
 
 def fits(schema: dict[str, Any]) -> bool:
-    """Return whether the subset can say all that *schema* says, of an object."""
+    """Return whether the subset can express *schema*, which must be of an object."""
     level: list[object] = [schema]
     for _ in range(MAX_DEPTH):
         if not level:
@@ -59,7 +60,7 @@ def fits(schema: dict[str, Any]) -> bool:
 
 
 def _fits_alone(schema: object) -> bool:
-    """Return whether *schema* fits, whatever the schemas in it are."""
+    """Return whether *schema* fits, without the schemas inside it."""
     if not isinstance(schema, Mapping) or not schema.keys() <= _KEYS:
         return False
     if "type" not in schema:
@@ -89,17 +90,17 @@ def _below(schema: Mapping[str, Any]) -> Iterator[object]:
         yield from schema["anyOf"]
 
 
-def _spelled(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Spell types in capitals, here and in every schema below; `fits` has bounded the depth."""
-    spelled = dict(schema)
-    if "type" in spelled:
-        spelled["type"] = spelled["type"].upper()
-    if "items" in spelled:
-        spelled["items"] = _spelled(spelled["items"])
-    if "anyOf" in spelled:
-        spelled["anyOf"] = [_spelled(inner) for inner in spelled["anyOf"]]
-    if "properties" in spelled:
-        spelled["properties"] = {
-            name: _spelled(inner) for name, inner in spelled["properties"].items()
+def _with_capitals(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Write types in capitals, also in the schemas inside; `fits` has bounded the depth."""
+    written = dict(schema)
+    if "type" in written:
+        written["type"] = written["type"].upper()
+    if "items" in written:
+        written["items"] = _with_capitals(written["items"])
+    if "anyOf" in written:
+        written["anyOf"] = [_with_capitals(inner) for inner in written["anyOf"]]
+    if "properties" in written:
+        written["properties"] = {
+            name: _with_capitals(inner) for name, inner in written["properties"].items()
         }
-    return spelled
+    return written

@@ -1,4 +1,4 @@
-"""The words of the API beside ours: why an answer ended, what it cost, what went wrong."""
+"""Tables of the API: stop reasons, token counts and errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
 from penstock.apis.encoder import Ending
-from penstock.apis.errors import body_of, delay_of, error_info, message_of, retry_after, wait_named
-from penstock.apis.fields import count_of
+from penstock.apis.errors import (
+    error_info,
+    find_message,
+    find_wait,
+    parse_delay,
+    parse_status,
+    read_inner_error,
+    retry_after,
+)
+from penstock.apis.fields import count_at
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "gemini"
@@ -28,21 +36,22 @@ MALFORMED: Final = frozenset(
     }
 )  # fmt: skip
 FAILURES: Final = frozenset({"LANGUAGE", "OTHER", "NO_IMAGE", "CONTINUATION"})
-"""Values of `finishReason`; one that is not known is a failure too."""
+"""Values of `finishReason`; an unknown one is a failure too."""
 
 UNSPECIFIED: Final = frozenset({"FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
-"""Words that say nothing: some servers send them before there is anything to say."""
+"""Values without a meaning: some servers send them before the end."""
 
 FINISH_REASONS: Final[dict[Ending, str]] = {
     "stop": "STOP",
     "length": "MAX_TOKENS",
+    # The API has no finish reason for calls.
     "tool_use": "STOP",
     "refusal": "SAFETY",
     "filter": "SAFETY",
 }
 
 METADATA: Final = ("citationMetadata", "groundingMetadata", "urlContextMetadata")
-"""Fields of a candidate that say where its words are from."""
+"""Fields of a candidate about the sources of its text."""
 
 KINDS: Final = frozenset(
     {
@@ -57,6 +66,7 @@ STATUSES: Final = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
+    # google.rpc.Code names, with the HTTP statuses that Google maps them to.
     409: "ABORTED",
     429: "RESOURCE_EXHAUSTED",
     499: "CANCELLED",
@@ -66,12 +76,12 @@ STATUSES: Final = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-"""The word of an error beside its code."""
+"""The `status` of an error, by its code."""
 
 RETRYABLE: Final = frozenset(
     {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL", "DEADLINE_EXCEEDED", "ABORTED", "UNKNOWN"}
 )
-"""Words of errors that another try may change."""
+"""Values of `status` after which a retry may succeed."""
 
 CODES: Final[dict[ErrorKind, int]] = {
     "provider": 500,
@@ -82,105 +92,101 @@ CODES: Final[dict[ErrorKind, int]] = {
     "filter": 400,
     "aborted": 499,
 }
-"""The code of an error that has no status of its own."""
+"""The code of an error without a status."""
 
 _WORDS: Final = frozenset({*STATUSES.values(), *RETRYABLE, "FAILED_PRECONDITION", "OUT_OF_RANGE"})
 _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 def finish_reason(ending: Ending, raw: str) -> str:
-    """Return the word for *ending*: the provider's own, where *raw* is one that means the same."""
+    """Return the finish reason for *ending*; *raw* if it is a value with the same meaning."""
     return raw if ending in ("refusal", "filter") and raw in FILTER else FINISH_REASONS[ending]
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """Read tokens: the prompt's count includes the cache, the answer's leaves out the reasoning."""
-    prompt, cached = count_of(data, "promptTokenCount"), count_of(data, "cachedContentTokenCount")
-    thoughts = count_of(data, "thoughtsTokenCount")
-    read = prompt + count_of(data, "toolUsePromptTokenCount")
-    output = count_of(data, "candidatesTokenCount") + thoughts
+    """Read token counts: the prompt includes the cache, the candidates exclude the reasoning."""
+    # `toolUsePromptTokenCount`, the results of tools that the server ran, is not in the prompt's.
+    prompt, cached = count_at(data, "promptTokenCount"), count_at(data, "cachedContentTokenCount")
+    reasoning = count_at(data, "thoughtsTokenCount")
+    read = prompt + count_at(data, "toolUsePromptTokenCount")
+    output = count_at(data, "candidatesTokenCount") + reasoning
     return Usage(
         input=max(0, read - cached),
         output=output,
         cache_read=cached,
-        reasoning=thoughts,
-        total=count_of(data, "totalTokenCount") or read + output,
+        reasoning=reasoning,
+        total=count_at(data, "totalTokenCount") or read + output,
         raw=dict(data),
     )
 
 
 def write_usage(usage: Usage) -> dict[str, int]:
-    """Write tokens as the API counts them; counts of nothing are omitted."""
+    """Write token counts as the API counts them; optional counts of 0 are omitted."""
     prompt = usage.input + usage.cache_read + usage.cache_write
-    thoughts = min(usage.reasoning, usage.output)
+    # `thoughtsTokenCount` is beside `candidatesTokenCount`, not inside of it as at OpenAI.
+    reasoning = min(usage.reasoning, usage.output)
     written = {
         "promptTokenCount": prompt,
-        "candidatesTokenCount": usage.output - thoughts,
+        "candidatesTokenCount": usage.output - reasoning,
         "totalTokenCount": usage.total or prompt + usage.output,
     }
-    if thoughts:
-        written["thoughtsTokenCount"] = thoughts
+    if reasoning:
+        written["thoughtsTokenCount"] = reasoning
     if usage.cache_read:
         written["cachedContentTokenCount"] = usage.cache_read
     return written
 
 
 def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
-    """Read the object under ``error``; *wait* is what the headers asked for."""
+    """Read the object under ``error``; *wait* is from the headers."""
     fields = data if isinstance(data, Mapping) else {}
     code, word = fields.get("code"), fields.get("status")
-    if status is None and isinstance(code, int) and 400 <= code < 600:  # noqa: PLR2004
-        status = code
+    status = parse_status(code) if status is None and isinstance(code, int) else status
     word = word if isinstance(word, str) else ""
-    message = message_of(data)
+    message = find_message(data)
     return error_info(
         message,
         type=word,
         status=status,
-        retry_after=_delay_in(fields.get("details")) or wait or wait_named(message),
+        retry_after=_delay_in(fields.get("details")) or wait or find_wait(message),
         retryable=True if word in RETRYABLE else None,
     )
 
 
 def write_error(error: ErrorInfo) -> dict[str, Any]:
     """Write *error* as the object under ``error``."""
-    code = _code_of(error)
+    code = _find_code(error)
     written: dict[str, Any] = {
         "code": code,
-        "message": error.message or "the answer failed",
+        "message": error.message or "the response failed",
         "status": error.type if error.type in _WORDS else STATUSES.get(code, "UNKNOWN"),
     }
     if error.retry_after is not None:
+        # The JSON form of protobuf's Duration: seconds with up to nine decimals and an "s".
         delay = f"{error.retry_after:.3f}".rstrip("0").rstrip(".") + "s"
         written["details"] = [{"@type": _RETRY_INFO, "retryDelay": delay}]
     return written
 
 
-def read_error_response(
+def read_error_body(
     status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
 ) -> ErrorInfo:
-    """Read the answer of a server that refused; without ``alt=sse`` it comes in an array."""
-    data = body_of(body)
-    if isinstance(data, list) and data:
-        data = data[0]
-    inner = data.get("error") if isinstance(data, Mapping) else None
-    return read_error(inner or data, status, retry_after(headers, now))
+    """Read an error response."""
+    return read_error(read_inner_error(body), status, retry_after(headers, now))
 
 
-def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body that tell a client of *error*."""
-    return _code_of(error), without_lone_surrogates({"error": write_error(error)})
+def write_error_body(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of the response that reports *error*."""
+    return _find_code(error), without_lone_surrogates({"error": write_error(error)})
 
 
-def _code_of(error: ErrorInfo) -> int:
-    status = error.status
-    is_error = status is not None and 400 <= status < 600  # noqa: PLR2004
-    return status if status is not None and is_error else CODES[error.kind]
+def _find_code(error: ErrorInfo) -> int:
+    return parse_status(error.status) or CODES[error.kind]
 
 
 def _delay_in(details: object) -> float | None:
     for detail in details if isinstance(details, list) else ():
-        delay = delay_of(detail.get("retryDelay")) if isinstance(detail, Mapping) else None
+        delay = parse_delay(detail.get("retryDelay")) if isinstance(detail, Mapping) else None
         if delay is not None:
             return delay
     return None

@@ -1,6 +1,6 @@
-"""A `Request` as Gemini wants it.
+"""Write a `Request` for `generateContent`.
 
-The model and whether to stream are in the URL and not in the body.
+The model and whether to stream are in the URL, not in the body.
 """
 
 from __future__ import annotations
@@ -13,14 +13,21 @@ from typing import Any, Final
 from msgspec import structs
 
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import SentIds
-from penstock.apis.fields import names_of_own, only_set
+from penstock.apis.encoder import ConversationIds
+from penstock.apis.fields import can_meet_choice, unportable_names, without_none
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.response import UNCHECKED, is_base64, write_block
 from penstock.apis.gemini.schemas import write_schema
-from penstock.apis.history import lost_content, repaired, replayable, text_of
-from penstock.apis.media import File, media_type_of
-from penstock.apis.text_forms import with_fit_content
+from penstock.apis.history import (
+    NOTHING,
+    File,
+    content_text,
+    convert_content,
+    find_lost_content,
+    media_type_for,
+    pair_results,
+    replayable_blocks,
+)
 from penstock.messages import AssistantMessage, Content, Opaque, Text, ToolResult
 from penstock.request import (
     Image,
@@ -33,32 +40,29 @@ from penstock.request import (
 )
 from penstock.tools import Tool
 
-# Messages as the turns of a Gemini conversation.
+# --- turns ---
 #
-# Results that follow one another are parts of one turn, as the API wants the answers to
-# parallel calls. Pictures that a tool gave back go along in its result where the model can read
-# them there, and else in a turn after it.
-
+# Consecutive results are parts of one turn, as the API requires for parallel calls. Images of a
+# result are in it for models that read them there (Gemini 3), otherwise in a turn after it.
 
 _OUTPUT_KEYS: Final = frozenset({"output", "result", "error"})
-NOTHING: Final = "(empty)"
-"""What a user says who begins without a word; the API refuses to begin with the model."""
 
 _RESOLUTIONS: Final = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 def is_newer(model: str) -> bool:
-    """Return whether *model* is of the generation that signs its calls, or of a later one."""
+    """Return whether *model* is Gemini 3 or later: these sign their calls."""
     version = re.search(r"gemini-(\d{1,4})", model)
     return version is not None and int(version[1]) >= 3  # noqa: PLR2004 - the generation
 
 
 def write_contents(request: Request) -> list[dict[str, Any]]:
-    """Write the conversation of *request*; turns that say nothing are omitted."""
-    ids = SentIds()
+    """Write the conversation of *request*; empty turns are omitted."""
+    ids = ConversationIds()
     contents: list[dict[str, Any]] = []
-    messages = with_fit_content(request.messages, tables.NAME, write_file)
-    runs = groupby(repaired(messages), key=lambda message: isinstance(message, ToolResult))
+    messages = convert_content(request, tables.NAME, write_file).messages
+    # The number of responses must equal the number of calls of the turn before, in one turn.
+    runs = groupby(pair_results(messages), key=lambda message: isinstance(message, ToolResult))
     for is_results, run in runs:
         if is_results:
             contents += _results(run, request, ids)
@@ -71,10 +75,11 @@ def write_contents(request: Request) -> list[dict[str, Any]]:
     return contents
 
 
-def _turn(message: Message, request: Request, ids: SentIds) -> dict[str, Any]:
+def _turn(message: Message, request: Request, ids: ConversationIds) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
-        return {"role": "model", "parts": _model_parts(message, request, ids.of_call)}
-    if isinstance(message, SystemMessage):  # The API knows none but the first.
+        return {"role": "model", "parts": _model_parts(message, request, ids.call_id)}
+    # Contents have only the roles `user` and `model`.
+    if isinstance(message, SystemMessage):  # The API has only the system instruction.
         return {"role": "user", "parts": [{"text": message.text}] if message.text else []}
     content = message.content if isinstance(message, UserMessage) else []
     parts = [_user_part(block, request) for block in content]
@@ -85,18 +90,20 @@ def _turn(message: Message, request: Request, ids: SentIds) -> dict[str, Any]:
 
 
 def _model_parts(
-    message: AssistantMessage, request: Request, give: Callable[[str], str]
+    message: AssistantMessage, request: Request, make_id: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    blocks = [_fit(block) for block in replayable(message, request.model, tables.NAME)]
-    parts = [part for block in blocks for part in write_block(block, give)]
+    blocks = [_fit(block) for block in replayable_blocks(message, request.model, tables.NAME)]
+    parts = [part for block in blocks for part in write_block(block, make_id)]
     calls = [part for part in parts if "functionCall" in part]
     if calls and is_newer(request.model):
+        # Gemini 3 refuses a call without a signature in the current turn. Google documents this
+        # value for histories of other models.
         calls[0].setdefault("thoughtSignature", UNCHECKED)
     return parts
 
 
 def _fit(block: Content) -> Content:
-    """Return *block* without a signature that is not one of this API."""
+    """Return *block* without a signature that is not of this API."""
     if isinstance(block, Opaque) or is_base64(block.signature):
         return block
     return structs.replace(block, signature="")
@@ -113,21 +120,21 @@ def _user_part(block: UserContent, request: Request) -> dict[str, Any] | None:
     return block.data if block.provider == tables.NAME else None
 
 
-def write_image(picture: Image, *, is_detailed: bool = False) -> dict[str, Any]:
-    """Write a picture; the API wants its type, so one that is not known is guessed."""
+def write_image(image: Image, *, is_detailed: bool = False) -> dict[str, Any]:
+    """Write an image; the API requires its type, so an unknown one is guessed."""
     part: dict[str, Any]
-    kind = media_type_of(picture)
-    if picture.data:
-        part = {"inlineData": {"mimeType": kind, "data": picture.data}}
+    kind = media_type_for(image)
+    if image.data:
+        part = {"inlineData": {"mimeType": kind, "data": image.data}}
     else:
-        part = {"fileData": {"mimeType": kind, "fileUri": picture.url}}
-    if is_detailed and picture.detail in _RESOLUTIONS:
-        part["mediaResolution"] = {"level": _RESOLUTIONS[picture.detail]}
+        part = {"fileData": {"mimeType": kind, "fileUri": image.url}}
+    if is_detailed and image.detail in _RESOLUTIONS:
+        part["mediaResolution"] = {"level": _RESOLUTIONS[image.detail]}
     return part
 
 
 def write_file(file: File) -> dict[str, Any] | None:
-    """Write a file; of what kind it is must be known."""
+    """Write a file; None if its type is not known."""
     if not file.media_type:
         return None
     if file.data:
@@ -138,39 +145,42 @@ def write_file(file: File) -> dict[str, Any] | None:
 # --- results ---
 
 
-def _results(messages: Iterable[Message], request: Request, ids: SentIds) -> list[dict[str, Any]]:
-    """Write results as one turn, and images that have no place in it as another."""
+def _results(
+    messages: Iterable[Message], request: Request, ids: ConversationIds
+) -> list[dict[str, Any]]:
+    """Write results as one turn, and images that cannot be in it as another."""
     parts: list[Any] = []
-    behind: list[Any] = []
+    after: list[Any] = []
     for message in messages:
         if not isinstance(message, ToolResult):
             continue
-        pictures = _pictures(message)
+        files = _write_files(message)
         function: dict[str, Any] = {
-            "id": ids.of_result(message.id),
+            "id": ids.result_id(message.id),
             "name": message.name or message.id or "unknown",
             "response": _response(message),
         }
-        if pictures and is_newer(request.model):
-            function["parts"] = pictures
-        elif pictures:
-            behind += [{"text": f"What {function['name']} gave back:"}, *pictures]
+        # Gemini 3 accepts files inside of a function response; older models only beside it.
+        if files and is_newer(request.model):
+            function["parts"] = files
+        elif files:
+            after += [{"text": f"What {function['name']} gave back:"}, *files]
         parts.append({"functionResponse": function})
-    return [{"role": "user", "parts": parts}, {"role": "user", "parts": behind}]
+    return [{"role": "user", "parts": parts}, {"role": "user", "parts": after}]
 
 
-def _pictures(result: ToolResult) -> list[dict[str, Any]]:
+def _write_files(result: ToolResult) -> list[dict[str, Any]]:
     content = result.content if isinstance(result.content, list) else []
-    pictures = [write_image(block) for block in content if isinstance(block, Image)]
+    images = [write_image(block) for block in content if isinstance(block, Image)]
     files = [b.data for b in content if isinstance(b, Opaque) and b.provider == tables.NAME]
-    return pictures + [data for data in files if isinstance(data, dict)]
+    return images + [data for data in files if isinstance(data, dict)]
 
 
 def _response(result: ToolResult) -> dict[str, Any]:
-    """Write what a call gave back: an object as it is, all else under the name for it."""
+    """Write the content of a result: an object as it is, other values under ``output``."""
     content = result.content
     if isinstance(content, list) and any(isinstance(b, Text | Image | Opaque) for b in content):
-        content = text_of(content)
+        content = content_text(content)
     if result.is_error:
         return {"error": content}
     is_plain = isinstance(content, dict) and not (
@@ -198,16 +208,16 @@ _BUDGETS: Final = {
     "xhigh": 24_576,
     "max": 24_576,
 }
-"""Efforts in words as tokens, for models that know no words: what its own OpenAI endpoint does."""
+"""The budget of an effort, for models without levels, as in Google's own OpenAI endpoint."""
 
 LEAST_BUDGET: Final = 128
-"""The least that the larger of those models thinks: it cannot be told not to."""
+"""The smallest budget of the larger of those models (Pro), which always reason."""
 
-_WOVEN_IN: Final = ("generationConfig", "tools", "toolConfig")
+_MERGED: Final = ("generationConfig", "tools", "toolConfig")
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is omitted."""
+    """Write *request*; fields that the API cannot express are omitted."""
     own = _own(request)
     body = {
         "contents": write_contents(request),
@@ -216,20 +226,19 @@ def write_request(request: Request) -> dict[str, Any]:
         "toolConfig": _tool_config(request, own) or None,
         "generationConfig": _config(request, own) or None,
     }
-    rest = {key: value for key, value in own.items() if key not in _WOVEN_IN}
-    return without_lone_surrogates({**rest, **only_set(body)})
+    rest = {key: value for key, value in own.items() if key not in _MERGED}
+    return without_lone_surrogates({**rest, **without_none(body)})
 
 
-def left_out(request: Request) -> list[str]:
-    """Name the fields of *request* that `write_request` leaves out."""
+def omitted_fields(request: Request) -> list[str]:
+    """Return the names of the fields of *request* that `write_request` omits."""
     missing = ["parallel_tool_calls"] if request.parallel_tool_calls is not None else []
     missing += [name for name in ("metadata", "user") if getattr(request, name)]
-    if request.tool_choice is not None and not _can_call(request):
+    if request.tool_choice is not None and not can_meet_choice(request, tables.NAME):
         missing.append("tool_choice")
-    messages = with_fit_content(request.messages, tables.NAME, write_file)
-    missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
+    missing += find_lost_content(convert_content(request, tables.NAME, write_file), tables.NAME)
     if request.source != tables.NAME:
-        missing += names_of_own(request)
+        missing += unportable_names(request)
     return missing
 
 
@@ -254,23 +263,12 @@ def _tool(tool: Tool) -> dict[str, Any]:
     return written
 
 
-def _can_call(request: Request) -> bool:
-    """Return whether there is what could be called; the API refuses a choice of what is not there.
-
-    A client of this API says which of its server's own tools it means.
-    """
-    if request.source == tables.NAME:
-        return True
-    choice, names = request.tool_choice, {tool.name for tool in request.tools}
-    return bool(names) and (choice is None or choice.mode != "tool" or choice.name in names)
-
-
 def _tool_config(request: Request, own: dict[str, Any]) -> dict[str, Any]:
-    """Write whether tools are called; the client's own word stays while it says the same."""
+    """Write `toolConfig`; the client's own value stays if it means the same."""
     config = dict(own.get("toolConfig", {}))
     calling = dict(config.pop("functionCallingConfig", {}))
     choice = request.tool_choice
-    if choice is not None and _can_call(request):
+    if choice is not None and can_meet_choice(request, tables.NAME):
         if choice.mode != "auto" or "mode" not in calling:
             calling["mode"] = _MODES[choice.mode]
         if choice.mode == "none":
@@ -280,7 +278,7 @@ def _tool_config(request: Request, own: dict[str, Any]) -> dict[str, Any]:
     return {**config, "functionCallingConfig": calling} if calling else config
 
 
-# --- how to answer ---
+# --- options ---
 
 
 def _config(request: Request, own: dict[str, Any]) -> dict[str, Any]:
@@ -298,7 +296,7 @@ def _config(request: Request, own: dict[str, Any]) -> dict[str, Any]:
         "frequencyPenalty": request.frequency_penalty,
         "thinkingConfig": thinking or None,
     }
-    return {**config, **_format(request), **only_set(written)}
+    return {**config, **_format(request), **without_none(written)}
 
 
 def _format(request: Request) -> dict[str, Any]:
@@ -314,10 +312,10 @@ def _format(request: Request) -> dict[str, Any]:
 
 
 def _thinking(request: Request, own: dict[str, Any]) -> dict[str, Any]:
-    """Write how much to think, in tokens or in words, whichever the model knows.
+    """Write the reasoning options as a budget or a level, whichever the model accepts.
 
-    Thoughts are shown unless the client, speaking this API, did not ask for them: the others show
-    them whenever there are any.
+    Reasoning is included unless a client of this API did not ask for it: the other APIs include it
+    whenever there is any.
     """
     wanted = request.reasoning
     if wanted is None:
@@ -333,6 +331,8 @@ def _amount(wanted: ReasoningOptions, model: str) -> dict[str, Any]:
         return {"thinkingBudget": wanted.budget}
     if wanted.effort not in _LEVELS:
         return {"thinkingLevel": wanted.effort.upper()} if wanted.effort else {}
+    # Models before Gemini 3 have a budget of tokens, later ones a level. Pro models cannot switch
+    # reasoning off, and have no level `MINIMAL`.
     is_pro = "pro" in model
     if "gemini" in model and not is_newer(model):
         budget = _BUDGETS[wanted.effort]

@@ -1,9 +1,9 @@
-"""Chat completion chunks to events.
+"""Decode a stream of chat completion chunks.
 
-The first choice alone counts. Calls are told apart by their `index`, whatever else repeats, comes
-late or is missing; a call ends when its arguments are whole and the next begins, or with the
-answer. The terminal event waits for ``[DONE]`` or the end of the bytes, since the usage comes after
-the finish.
+Only the first choice is read. Calls are distinguished by their `index`, whatever else is repeated,
+late or missing. A call ends when its arguments are whole and the next call starts, or with the
+response. The terminal event waits for ``[DONE]`` or the end of the bytes, since the usage comes
+after the finish reason.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.apis.decoder import StreamDecoder
-from penstock.apis.encoder import object_text
-from penstock.apis.fields import index_of
+from penstock.apis.encoder import encode_arguments
+from penstock.apis.fields import index_at, object_at, objects_at, string_at
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.response import read_response
 from penstock.apis.transcript import CallBlock, ImplicitBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
 REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
-"""Where servers put reasoning; the first that is not empty counts."""
+"""Where servers put reasoning; the first that is not empty counts.
 
-_LEGACY: Final = -1  # the key of the one call that `function_call` can say
-_PAST: Final = -2  # from here down are keys of calls whose index another one took
+`reasoning_content` is DeepSeek's, llama.cpp's, vLLM's and Qwen's, `reasoning` is OpenRouter's,
+Ollama's and newer vLLM's, `reasoning_text` is Copilot's.
+"""
+
+_LEGACY: Final = -1  # the key of the one call of the older `function_call`
+_PAST: Final = -2  # keys from here down are of calls whose index another call reuses
 
 
 class Decoder(StreamDecoder):
@@ -33,32 +37,31 @@ class Decoder(StreamDecoder):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._speech = ImplicitBlock(self._transcript)
+        self._block = ImplicitBlock(self._transcript)
         self._calls: dict[int, CallBlock] = {}
         self._by_id: dict[str, CallBlock] = {}
         self._keys: dict[str, int] = {}  # of calls, by id
-        self._signatures: dict[str, str] = {}  # of calls that are yet to come, by id
+        self._signatures: dict[str, str] = {}  # of calls that have not started, by id
         self._refusal = ""
         self._annotations: list[Any] = []
 
     @property
-    def _has_said_all(self) -> bool:
+    def _is_complete(self) -> bool:
         return bool(self._finish)
 
     def _read(self, data: dict[str, Any], event: str) -> None:
-        del event  # The API names no frames.
+        del event  # The API has no event names.
         error = tables.find_error(data)
         if error is not None:
             self._transcript.fail(error, self._finish)
             return
-        id_, model = data.get("id"), data.get("model")
-        self._transcript.begin(
-            id_ if isinstance(id_, str) else "", model if isinstance(model, str) else ""
-        )
+        self._transcript.begin(string_at(data, "id"), string_at(data, "model"))
+        # With `stream_options.include_usage` the counts come in a last chunk whose `choices` are
+        # empty; some servers put them on the chunk with the finish reason, or into the choice.
         self._read_usage(data)
-        choices = data.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, Mapping) and not index_of(choice):
+        # The first choice is found by its `index`, not by its position in the list.
+        for choice in objects_at(data, "choices"):
+            if not index_at(choice):
                 self._read_choice(choice)
 
     def _read_usage(self, data: Mapping[str, Any]) -> None:
@@ -66,71 +69,72 @@ class Decoder(StreamDecoder):
             self._transcript.usage = tables.read_usage(data["usage"])
 
     def _read_choice(self, choice: Mapping[str, Any]) -> None:
-        self._read_usage(choice)  # Some servers put it here.
-        delta, finish = choice.get("delta") or choice.get("message"), choice.get("finish_reason")
-        finish = finish if isinstance(finish, str) else ""
+        self._read_usage(choice)  # Some servers put the usage into the choice.
+        # Some servers ignore `stream` and send a whole message in one chunk.
+        delta = choice.get("delta") or choice.get("message")
+        finish = string_at(choice, "finish_reason")
         if isinstance(delta, Mapping):
             self._read_delta(self._without_reason(delta, finish))
         if choice.get("error"):
             self._transcript.fail(tables.read_error(choice["error"]), self._finish or finish)
         if finish:
             self._finish = self._finish or finish
+            # After the finish reason only the usage may come, so every call has all of its
+            # arguments.
             for call in self._calls.values():
                 call.close()
 
     def _without_reason(self, delta: Mapping[str, Any], finish: str) -> Mapping[str, Any]:
-        """Keep a refusal that comes with the end of the answer: it is the reason, and no text."""
-        refusal = delta.get("refusal")
-        if isinstance(refusal, str) and refusal and finish.lower() in tables.FILTER:
-            self._refusal = refusal
-            return {**delta, "refusal": None}
-        return delta
+        """Keep a refusal that arrives with the finish reason: it is the error, not text."""
+        refusal = string_at(delta, "refusal")
+        if not refusal or finish.lower() not in tables.FILTER:
+            return delta
+        self._refusal = refusal
+        return {**delta, "refusal": None}
 
     def _read_delta(self, delta: Mapping[str, Any]) -> None:
-        details = _objects(delta, "reasoning_details")
-        thoughts = next((delta[key] for key in REASONING if delta.get(key)), None)
-        self._speech.think(thoughts)
-        self._read_thoughts(details, are_new=thoughts is None)
+        details = objects_at(delta, "reasoning_details")
+        reasoning = next((delta[key] for key in REASONING if delta.get(key)), None)
+        self._block.add_reasoning(reasoning)
+        for detail in details:  # OpenRouter's: signatures, and reasoning that is nowhere else
+            if reasoning is None:
+                self._block.add_reasoning(detail.get("text"))
+                self._block.add_reasoning(detail.get("summary"))
+            self._block.sign(detail.get("signature"), is_text=False)
         self._read_content(delta.get("content"))
-        self._speech.say(delta.get("refusal"))
-        for position, call in enumerate(_objects(delta, "tool_calls")):
+        self._block.add_text(delta.get("refusal"))
+        for position, call in enumerate(objects_at(delta, "tool_calls")):
             self._read_call(call, position)
+        # `function_call` is the interface from before November 2023, which some servers still send.
+        # It has one call and no id.
         if isinstance(delta.get("function_call"), Mapping):
             self._read_function(self._call(_LEGACY), delta["function_call"])
         self._sign_calls(details)
         if isinstance(delta.get("annotations"), list):
             self._annotations += delta["annotations"]
 
-    # --- text and thinking ---
+    # --- text and reasoning ---
 
     def _read_content(self, content: object) -> None:
         if not isinstance(content, list):
-            self._speech.say(content)
+            self._block.add_text(content)
             return
         for part in content:
             if isinstance(part, Mapping):
                 self._read_part(part)
 
     def _read_part(self, part: Mapping[str, Any]) -> None:
-        """Read content that comes in parts, as Mistral's does."""
+        """Read a part of content, as Mistral's servers send it."""
         if part.get("type") == "thinking":
-            thoughts = part.get("thinking")
-            for thought in thoughts if isinstance(thoughts, list) else [{"text": thoughts}]:
-                if isinstance(thought, Mapping):
-                    self._speech.think(thought.get("text"))
+            inner = part.get("thinking")
+            for each in inner if isinstance(inner, list) else [{"text": inner}]:
+                if isinstance(each, Mapping):
+                    self._block.add_reasoning(each.get("text"))
         else:
-            self._speech.say(part.get("text"))
-
-    def _read_thoughts(self, details: list[Mapping[str, Any]], *, are_new: bool) -> None:
-        """Read OpenRouter's details: reasoning that stand nowhere else, and their signatures."""
-        for detail in details:
-            if are_new:
-                self._speech.think(detail.get("text"))
-                self._speech.think(detail.get("summary"))
-            self._speech.sign(detail.get("signature"), is_text=False)
+            self._block.add_text(part.get("text"))
 
     def _sign_calls(self, details: list[Mapping[str, Any]]) -> None:
-        """Read what OpenRouter has sealed for a call, which its id names: it may come first."""
+        """Read OpenRouter's encrypted reasoning of a call, by id; it may precede the call."""
         for detail in details:
             id_, data = detail.get("id"), detail.get("data")
             if not isinstance(id_, str) or not isinstance(data, str):
@@ -144,9 +148,8 @@ class Decoder(StreamDecoder):
     # --- calls ---
 
     def _read_call(self, data: Mapping[str, Any], position: int) -> None:
-        id_ = data.get("id")
-        id_ = id_ if isinstance(id_, str) else ""
-        key = self._key_of(data, id_, position)
+        id_ = string_at(data, "id")
+        key = self._find_key(data, id_, position)
         if self._is_another(key, id_, data):
             before = self._calls.pop(key)
             self._keys[before.wanted_id] = past = _PAST - len(self._calls)
@@ -155,6 +158,7 @@ class Decoder(StreamDecoder):
         if id_:
             self._by_id.setdefault(id_, call)
             self._keys.setdefault(id_, key)
+        # OpenRouter's `reasoning_details` of type reasoning.encrypted may precede their call.
         signature = _google_signature(data) or self._signatures.pop(id_, "")
         if signature:
             call.sign(signature)
@@ -167,9 +171,12 @@ class Decoder(StreamDecoder):
         elif isinstance(data.get("custom"), Mapping):
             self._read_custom(call, data["custom"])
 
-    def _key_of(self, data: Mapping[str, Any], id_: str, position: int) -> int:
-        """Return calls apart by index; without one by id, and without that by their order."""
-        index = index_of(data)
+    # OpenAI numbers calls by `index` and sends the id once. Gemini's OpenAI endpoint has omitted
+    # the index; then an id that was seen before continues its call, and a new id or a name begins
+    # another.
+    def _find_key(self, data: Mapping[str, Any], id_: str, position: int) -> int:
+        """Return the key of a call: its index, or else by its id, or else by its position."""
+        index = index_at(data)
         if index is not None:
             return index
         key = self._keys.get(id_)
@@ -181,7 +188,7 @@ class Decoder(StreamDecoder):
         return max(self._calls, default=position)
 
     def _is_another(self, key: int, id_: str, data: Mapping[str, Any]) -> bool:
-        """Return a new call from more of the one at *key*: Ollama gives all of them the index 0."""
+        """Return whether a call replaces the one at *key*: Ollama sends all calls with index 0."""
         before, function = self._calls.get(key), data.get("function")
         if before is None or not isinstance(function, Mapping) or not function.get("name"):
             return False
@@ -192,7 +199,7 @@ class Decoder(StreamDecoder):
     def _call(self, key: int, id_: str = "") -> CallBlock:
         call = self._calls.get(key)
         if call is None:
-            self._speech.close()
+            self._block.close()
             self._close_whole_calls()
             call = self._calls[key] = self._transcript.call(id=id_)
         elif id_:
@@ -200,23 +207,25 @@ class Decoder(StreamDecoder):
         return call
 
     def _close_whole_calls(self) -> None:
-        """End the call before, if its arguments are whole: the next one has begun."""
+        """End the last call if its arguments are whole: the next one has started."""
         if self._calls:
             last = next(reversed(self._calls.values()))
             if last.is_open and last.is_whole:
                 last.close()
 
     def _read_function(self, call: CallBlock, function: Mapping[str, Any]) -> None:
+        # The name is in the first fragment, but may be repeated, late, or "" in later ones.
         name, arguments = function.get("name"), function.get("arguments")
         if isinstance(name, str):
             call.add_name(name)
         if isinstance(arguments, str):
             call.add(arguments)
+        # Some servers send an object where the API has JSON text, as Ollama's native API does.
         elif isinstance(arguments, dict):
-            call.add(object_text(arguments))
+            call.add(encode_arguments(arguments))
 
     def _read_custom(self, call: CallBlock, custom: Mapping[str, Any]) -> None:
-        """Read a call of a tool that takes free text: to us, an object with the text in it."""
+        """Read a call of a free-text tool: its arguments are an object with the text."""
         name, text = custom.get("name"), custom.get("input")
         if isinstance(name, str):
             call.add_name(name)
@@ -236,10 +245,14 @@ class Decoder(StreamDecoder):
 
     def _conclude(self, finish: str) -> None:
         transcript = self._transcript
-        self._speech.close()
+        self._block.close()
         if self._annotations:
             transcript.part(tables.NAME, {"annotations": self._annotations})
+        # Servers send `STOP` and `MAX_TOKENS` in capitals, and ``stop`` for a response with calls:
+        # the transcript decides about `tool_use`.
         word = finish.lower()
+        # `[DONE]` without any finish reason is accepted as a normal end: several servers send it
+        # so.
         if not word or word in tables.STOP or word in tables.TOOL_USE:
             transcript.done("stop", finish)
         elif word in tables.LENGTH:
@@ -247,10 +260,10 @@ class Decoder(StreamDecoder):
         elif self._refusal:
             transcript.fail(ErrorInfo(self._refusal, "refusal", finish), finish)
         elif word in tables.FILTER:
-            error = ErrorInfo(f"the provider ended the answer: {finish}", "filter", finish)
+            error = ErrorInfo(f"the provider ended the response: {finish}", "filter", finish)
             transcript.fail(error, finish)
         else:
-            message = f"the provider ended the answer with finish_reason {finish}"
+            message = f"the provider ended the response with finish_reason {finish}"
             error = ErrorInfo(message, "provider", finish, retryable=word in tables.FAILURES)
             transcript.fail(error, finish)
 
@@ -262,13 +275,13 @@ class Decoder(StreamDecoder):
 
 
 def _is_growth(data: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
-    """Return a piece of the arguments of the call at an index, with nothing else in it."""
-    is_bare = len(function) == 1 and not data.get("id") and index_of(data) is not None
+    """Return whether *data* has a piece of the arguments of the call at an index and no more."""
+    is_bare = len(function) == 1 and not data.get("id") and index_at(data) is not None
     return is_bare and isinstance(function.get("arguments"), str)
 
 
 def _repeats(call: CallBlock, id_: str, function: Mapping[str, Any]) -> bool:
-    """Return a call that is said once more, whole: some servers end with all they have said."""
+    """Return whether a whole call is repeated: some servers send everything again at the end."""
     arguments = function.get("arguments")
     if not id_ or id_ != call.wanted_id or not function.get("name") or not call.is_named:
         return False
@@ -277,14 +290,7 @@ def _repeats(call: CallBlock, id_: str, function: Mapping[str, Any]) -> bool:
     return call.is_whole and arguments == call.arguments
 
 
-def _objects(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = data.get(key)
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
-
-
 def _google_signature(call: Mapping[str, Any]) -> str:
-    """Return the thought signature that Gemini's own chat endpoint puts beside a call."""
-    found: object = call
-    for key in ("extra_content", "google", "thought_signature"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else ""
+    """Return the thought signature that Gemini's OpenAI endpoint adds to a call."""
+    google = object_at(object_at(call, "extra_content"), "google")
+    return string_at(google, "thought_signature")

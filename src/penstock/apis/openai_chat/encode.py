@@ -1,7 +1,7 @@
-"""Events to chat completion chunks.
+"""Encode a stream of chat completion chunks.
 
-Calls are numbered in the order in which they start, and their deltas may interleave as they come.
-Text has no blocks here: of two passages that are open side by side, one goes out after the other.
+Calls are numbered in the order in which they start, and their deltas may interleave. Text has no
+blocks here, so two text blocks that are open at the same time are written one after the other.
 Deltas are the hot path: fixed pieces of bytes around the quoted text.
 """
 
@@ -18,11 +18,13 @@ from penstock.apis.encoder import (
     IdMaker,
     StreamEncoder,
 )
-from penstock.apis.fields import ESTIMATED, estimate_mark, is_counted, told_usage
+from penstock.apis.errors import truncated_error
+from penstock.apis.fields import ESTIMATED, estimate_mark, is_counted, usage_or_estimate
 from penstock.apis.openai_chat import tables
-from penstock.apis.openai_chat.response import reason_of, signed, write_response
+from penstock.apis.openai_chat.response import refusal_field, signature_field, write_response
 from penstock.errors import UsageError
 from penstock.events import (
+    ENDS,
     Done,
     Event,
     Failed,
@@ -34,19 +36,21 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.messages import AssistantMessage, ErrorInfo, Usage, summed
+from penstock.messages import AssistantMessage, ErrorInfo, Usage, sum_usage
 
+# OpenAI sends `logprobs` and `finish_reason` in every delta, as null until the last.
 _TAIL: Final = b'},"logprobs":null,"finish_reason":null}]}\n\n'
+_CALL_TAIL: Final = b"}}]" + _TAIL
 DONE: Final = b"data: [DONE]\n\n"
-"""The last word of every stream."""
+"""The end of every stream."""
 
 
 class Encoder(StreamEncoder):
     """Events in, the bytes of a chat completion stream out.
 
-    *index* is the number of the choice that they are; see `ChoicesEncoder` for several. *error_id*
-    is what an error is known by to whoever served it. *input_tokens* is about what the prompt
-    costs: with it, a client that asked for the tokens gets an estimate where nobody counted them.
+    *index* is the number of the choice; see `ChoicesEncoder` for several. *error_id* is added to an
+    error, so that it can be found in the log. *input_tokens* is the estimated size of the prompt:
+    with it, a client that asked for token counts gets an estimate if the upstream has no counts.
     """
 
     def __init__(
@@ -66,16 +70,26 @@ class Encoder(StreamEncoder):
         self._model, self._id, self._created = model, id, created
         self._index = index
         self._asked_for_usage = usage
-        self._speech = BlockSequencer()
+        self._order = BlockSequencer()
         self._ids = IdMaker()
-        self._numbers: dict[int, int] = {}  # of calls: the block's index, and theirs
-        self._arguments: dict[int, GuardedArguments] = {}  # of open calls, by the block's index
-        self._head = self._delta_head = self._text_head = b""  # what comes before each delta
+        self._numbers: dict[int, int] = {}  # of calls, by the index of the block
+        # The arguments of open calls and the bytes before each delta, likewise.
+        self._open_calls: dict[int, tuple[GuardedArguments, bytes]] = {}
+        self._head = self._delta_head = self._text_head = b""  # the bytes before each delta
 
     def encode(self, event: Event) -> bytes:
-        """Write what *event* means to a client; nothing is written after the terminal event."""
-        if type(event) is TextDelta and event.index == self._speech.current and event.text:
+        """Return the bytes of *event*; nothing is written after the terminal event."""
+        if self._ended:
+            return super().encode(event)
+        # The hot path: most events are deltas of an open block, and only their text differs, so the
+        # JSON around it is written once.
+        if type(event) is TextDelta and event.index == self._order.current and event.text:
             return self._text_head + _json.encode_text(event.text) + _TAIL
+        if type(event) is ToolCallDelta and event.index in self._open_calls:
+            self._note_arguments(event)
+            arguments, head = self._open_calls[event.index]
+            sent = arguments.add(event.arguments)
+            return head + _json.encode_text(sent) + _CALL_TAIL if sent else b""
         return super().encode(event)
 
     def _write_start(self, event: MessageStart) -> bytes:
@@ -91,26 +105,26 @@ class Encoder(StreamEncoder):
         choice = self._head + b',"choices":[{"index":%d,"delta":{' % self._index
         self._delta_head = choice
         self._text_head = choice + b'"content":'
+        # OpenAI sends the role once, in a first delta without text; SDKs concatenate roles.
         return choice + b'"role":"assistant","content":""' + _TAIL
 
     def _write(self, event: BlockEvent) -> bytes:
         match event:
             case ToolCallStart():
                 return self._write_call(event)
-            case ToolCallDelta():
-                arguments = self._arguments[event.index].add(event.arguments)
-                return self._write_arguments(event.index, arguments)
             case ToolCallEnd():
                 return self._write_call_end(event)
             case Part() if event.part.provider == tables.NAME and isinstance(event.part.data, dict):
                 return self._write_delta(event.part.data)
-            case Part():
+            case Part() | ToolCallDelta():  # `encode` writes the deltas of open calls.
                 return b""
-        return b"".join(map(self._write_speech, self._speech.put(event)))
+        return b"".join(map(self._write_text, self._order.put(event)))
 
-    def _write_speech(self, event: BlockEvent) -> bytes:
+    def _write_text(self, event: BlockEvent) -> bytes:
         if not isinstance(event, TextDelta | ThinkingDelta) or not event.text:
             return b""
+        # `reasoning_content` is the field that most clients read (DeepSeek's name for it); OpenAI
+        # itself never sends reasoning here.
         if isinstance(event, TextDelta):
             return self._text_head + _json.encode_text(event.text) + _TAIL
         return self._delta_head + b'"reasoning_content":' + _json.encode_text(event.text) + _TAIL
@@ -122,11 +136,14 @@ class Encoder(StreamEncoder):
     # --- calls ---
 
     def _write_call(self, event: ToolCallStart) -> bytes:
+        # Clients join the fragments of a call by this number, so each call needs its own. Id and
+        # name are in the first fragment only, as OpenAI sends them.
         number = self._numbers[event.index] = len(self._numbers)
-        self._arguments[event.index] = GuardedArguments()
+        head = b'"tool_calls":[{"index":%d,"function":{"arguments":' % number
+        self._open_calls[event.index] = GuardedArguments(), self._delta_head + head
         call = {
             "index": number,
-            "id": self._ids.give(event.id),
+            "id": self._ids.make(event.id),
             "type": "function",
             "function": {"name": event.name, "arguments": ""},
         }
@@ -136,17 +153,14 @@ class Encoder(StreamEncoder):
         if not arguments and not more:
             return b""
         number = self._numbers[index]
-        if not more:  # the hot path of calls, as that of text is
-            quoted = _json.encode_text(arguments)
-            head = b'"tool_calls":[{"index":%d,"function":{"arguments":' % number
-            return self._delta_head + head + quoted + b"}}]" + _TAIL
         call = {"index": number, "function": {"arguments": arguments}, **more}
         return self._write_delta({"tool_calls": [call]})
 
     def _write_call_end(self, event: ToolCallEnd) -> bytes:
-        """Write what the deltas omitted: the end of the arguments, and the signature."""
-        rest = self._arguments.pop(event.index).end(event.call)
-        return self._write_arguments(event.index, rest, **signed(event.call.signature))
+        """Write what the deltas omitted: the end of the arguments and the signature."""
+        arguments, _ = self._open_calls.pop(event.index)
+        rest = arguments.end(event.call)
+        return self._write_arguments(event.index, rest, **signature_field(event.call.signature))
 
     # --- the end ---
 
@@ -154,37 +168,40 @@ class Encoder(StreamEncoder):
         return self._write_finish(event, ending) + self._write_tail(event, ending)
 
     def _write_finish(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
-        """Write how the choice ends."""
+        """Write the finish reason of the choice, or the error."""
         if isinstance(ending, ErrorInfo):
-            told = tables.write_error(ending)
+            error = tables.write_error(ending)
             if self._error_id:
-                told["error_id"] = self._error_id
-            return b"data: " + _json.encode_wire({"error": told}) + b"\n\n"
-        return self._write_delta(reason_of(event.message, ending), tables.FINISH_REASONS[ending])
+                error["error_id"] = self._error_id
+            # OpenAI's SDKs raise `APIError` for any chunk with a truthy `error`, whatever else it
+            # has.
+            return b"data: " + _json.encode_wire({"error": error}) + b"\n\n"
+        return self._write_delta(
+            refusal_field(event.message, ending), tables.FINISH_REASONS[ending]
+        )
 
     def _write_tail(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
-        """Write what ends the stream: the tokens of an answer, and the last word."""
+        """Write the end of the stream: the token counts and ``[DONE]``."""
         is_error = isinstance(ending, ErrorInfo)
-        usage = told_usage(event.message, self._input_tokens)
+        usage = usage_or_estimate(event.message, self._input_tokens)
         return (b"" if is_error else self.write_usage(usage)) + DONE
 
     def write_usage(self, usage: Usage) -> bytes:
-        """Write the tokens, if the client asked for them and they are counted or estimated."""
+        """Write the token counts, if the client asked for them and there are any."""
         if not self._asked_for_usage or not is_counted(usage):
             return b""
         written = _json.encode_wire(tables.write_usage(usage))
+        # A chunk of its own with empty `choices`, after the finish reason, as OpenAI sends it.
         return self._head + b',"choices":[],"usage":' + written + b"}\n\n"
 
 
-# Several answers to one request: the choices of one chat completion, each with its number.
-#
-# Each choice is an answer of its own, with an encoder of its own, and what they say goes out in
-# the order in which it comes. The stream ends when all have ended, or with the first that
-# fails: a client that asked for three answers and gets two would not know which.
-
-
 class ChoicesEncoder:
-    """Events of *number* answers in, the bytes of one stream out."""
+    """Events of *number* responses in, the bytes of one stream with as many choices out.
+
+    Each choice has an encoder of its own, and deltas are written in the order in which they arrive.
+    The stream ends when all choices have ended, or with the first that fails: a client that asked
+    for three choices and gets two could not tell which one is missing.
+    """
 
     def __init__(
         self,
@@ -206,41 +223,42 @@ class ChoicesEncoder:
 
     @property
     def ended(self) -> bool:
-        """Whether the last word was written."""
+        """Whether the end of the stream was written."""
         return not self._open
 
     def encode(self, choice: int, event: Event) -> bytes:
-        """Write what *event* of the answer *choice* means; nothing after the last word."""
+        """Return the bytes of *event* of the response *choice*."""
         encoder = self._choices[choice]
         if not self._open or encoder.has_ended:
             return b""
         data = encoder.encode(event)
-        if not isinstance(event, Done | Failed):
+        if not isinstance(event, ENDS):
             return data
-        self._usages.append(told_usage(event.message, self._input_tokens))
+        self._usages.append(usage_or_estimate(event.message, self._input_tokens))
         self._open = 0 if encoder.has_failed else self._open - 1
         if self._open:
             return data
         return data + (b"" if encoder.has_failed else self._write_usage()) + DONE
 
     def finish(self, failed: Failed | None = None) -> bytes:
-        """End the stream; where an answer has not ended, with *failed* or as one that was cut."""
-        cut = ErrorInfo("the stream ended before the answer did", "truncated", retryable=True)
-        is_open = [index for index, one in enumerate(self._choices) if not one.has_ended]
-        if not self._open or not is_open:
+        """End the stream; if a response has not ended, with *failed* or as truncated."""
+        unended = [index for index, one in enumerate(self._choices) if not one.has_ended]
+        if not self._open or not unended:
             return b""
-        return self.encode(is_open[0], failed or Failed("error", cut, AssistantMessage()))
+        return self.encode(
+            unended[0], failed or Failed("error", truncated_error(), AssistantMessage())
+        )
 
     def keep_alive(self) -> bytes:
-        """Write a sign of life that means nothing to a client."""
+        """Return bytes that keep the connection open and that clients ignore."""
         return self._choices[0].keep_alive()
 
     def _write_usage(self) -> bytes:
-        return self._choices[0].write_usage(_summed(self._usages))
+        return self._choices[0].write_usage(_sum_usage(self._usages))
 
 
 class _Choice(Encoder):
-    """Writes one choice: all of its answer but the last word of the stream."""
+    """Writes one choice, without the end of the stream."""
 
     has_failed = False
     has_ended = False
@@ -253,18 +271,18 @@ class _Choice(Encoder):
 
 
 def write_choices(messages: list[AssistantMessage], *, created: int = 0) -> dict[str, Any]:
-    """Write *messages* as the choices of one whole answer; `UsageError` if one of them failed."""
+    """Write *messages* as the choices of one response; raise `UsageError` if one failed."""
     if not messages:
-        raise UsageError("an answer has one choice or more")
-    answers = [write_response(message, created=created) for message in messages]
-    choices = [{**one["choices"][0], "index": index} for index, one in enumerate(answers)]
-    usage = tables.write_usage(_summed([message.usage for message in messages]))
-    return {**answers[0], "choices": choices, "usage": usage}
+        raise UsageError("a response needs at least one choice")
+    responses = [write_response(message, created=created) for message in messages]
+    choices = [{**one["choices"][0], "index": index} for index, one in enumerate(responses)]
+    usage = tables.write_usage(_sum_usage([message.usage for message in messages]))
+    return {**responses[0], "choices": choices, "usage": usage}
 
 
-def _summed(usages: list[Usage]) -> Usage:
-    """Add up the tokens of all choices; the sum is an estimate if one of them is."""
-    usage = summed(usages)
+def _sum_usage(usages: list[Usage]) -> Usage:
+    """Add up the token counts of all choices; the sum is an estimate if one of them is."""
+    usage = sum_usage(usages)
     if any(map(estimate_mark, usages)):
         usage.raw = {ESTIMATED: True}
     return usage

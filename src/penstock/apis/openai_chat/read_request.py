@@ -1,7 +1,7 @@
-"""What a chat client asks, read into a `Request`.
+"""Read a chat completion request into a `Request`.
 
-Clients send fields that no specification knows; they are kept aside in `Request.extra`, and only
-what cannot be a request raises.
+Clients send fields that are in no specification; they are kept in `Request.extra`, and only a value
+that cannot be a request raises.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.fields import (
+    bool_at,
     check_content,
     check_list,
     clean,
-    flag,
-    integer,
+    integer_at,
     list_at,
-    number,
+    number_at,
     object_at,
-    shown,
-    sorted_tools,
-    strings,
+    objects_at,
+    short_repr,
+    split_tools,
+    string_list,
     text_at,
-    the_rest,
+    without_keys,
 )
-from penstock.apis.media import image_at
 from penstock.apis.openai_chat import tables
 from penstock.errors import UsageError
 from penstock.messages import (
@@ -57,21 +57,23 @@ KNOWN: Final = frozenset(
         "reasoning_effort", "reasoning", "stream", "stream_options", "metadata", "user",
     }
 )  # fmt: skip
+# `any` is Mistral's word for `required`.
 _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
-_ANSWER: Final = frozenset(
+_READ_FIELDS: Final = frozenset(
     {"role", "content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call"}
 )
 _FORMATS: Final = ("text", "json_object", "json_schema")
+# OpenAI's reasoning models call the system role `developer`.
 SYSTEM: Final = ("system", "developer")
-"""The roles of those who instruct."""
+"""The roles of instructions."""
 
 
 def read_request(data: Mapping[str, Any]) -> Request:
-    """Read what a client sent; raise `UsageError` for what is not a request."""
+    """Read the body that a client sent; raise `UsageError` if it is not a request."""
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
-    reader = _Conversation()
+    reader = _MessagesReader()
     for position, message in enumerate(messages):
         try:
             reader.read(message)
@@ -79,23 +81,24 @@ def read_request(data: Mapping[str, Any]) -> Request:
             raise UsageError(f"`messages[{position}]`: {exc}") from None
     check_list(data, "tools")
     check_list(data, "functions")
-    tools, foreign = sorted_tools([*list_at(data, "tools"), *list_at(data, "functions")])
+    # `functions` and `function_call` are the deprecated names of `tools` and `tool_choice`.
+    tools, foreign = split_tools([*list_at(data, "tools"), *list_at(data, "functions")])
     return Request(
         model=text_at(data, "model"),
         system="\n\n".join(reader.system),
         messages=reader.messages,
         tools=tools,
         tool_choice=_read_choice(data.get("tool_choice") or data.get("function_call")),
-        parallel_tool_calls=flag(data.get("parallel_tool_calls")),
-        max_tokens=integer(data, "max_completion_tokens") or integer(data, "max_tokens"),
-        temperature=number(data, "temperature"),
-        top_p=number(data, "top_p"),
-        top_k=integer(data, "top_k"),
-        seed=integer(data, "seed"),
-        presence_penalty=number(data, "presence_penalty"),
-        frequency_penalty=number(data, "frequency_penalty"),
-        stop=strings(data.get("stop")),
-        n=integer(data, "n"),
+        parallel_tool_calls=bool_at(data, "parallel_tool_calls"),
+        max_tokens=integer_at(data, "max_completion_tokens") or integer_at(data, "max_tokens"),
+        temperature=number_at(data, "temperature"),
+        top_p=number_at(data, "top_p"),
+        top_k=integer_at(data, "top_k"),
+        seed=integer_at(data, "seed"),
+        presence_penalty=number_at(data, "presence_penalty"),
+        frequency_penalty=number_at(data, "frequency_penalty"),
+        stop=string_list(data.get("stop")),
+        n=integer_at(data, "n"),
         response_format=_read_format(data.get("response_format")),
         reasoning=read_reasoning(data),
         stream=data.get("stream") is True,
@@ -103,25 +106,25 @@ def read_request(data: Mapping[str, Any]) -> Request:
         metadata=dict(object_at(data, "metadata")),
         user=text_at(data, "user"),
         source=tables.NAME,
-        extra={**the_rest(data, KNOWN), **_own_words(data, foreign)},
+        extra={**without_keys(data, KNOWN), **_unread_fields(data, foreign)},
         raw=dict(data),
     )
 
 
-def _own_words(data: Mapping[str, Any], foreign: list[object]) -> dict[str, Any]:
-    """Return what is in known fields and has no place in a `Request`."""
-    words: dict[str, Any] = {"tools": foreign} if foreign else {}
+def _unread_fields(data: Mapping[str, Any], foreign: list[object]) -> dict[str, Any]:
+    """Return the values of known fields that a `Request` cannot express."""
+    unread: dict[str, Any] = {"tools": foreign} if foreign else {}
     choice, wanted = data.get("tool_choice"), data.get("response_format")
     if choice is not None and _read_choice(choice) is None:
-        words["tool_choice"] = choice
+        unread["tool_choice"] = choice
     if wanted is not None and _read_format(wanted) is None:
-        words["response_format"] = wanted
-    options = the_rest(object_at(data, "stream_options"), frozenset({"include_usage"}))
-    return {**words, "stream_options": options} if options else words
+        unread["response_format"] = wanted
+    options = without_keys(object_at(data, "stream_options"), frozenset({"include_usage"}))
+    return {**unread, "stream_options": options} if options else unread
 
 
-class _Conversation:
-    """Reads messages in order: those in front that instruct are the system prompt."""
+class _MessagesReader:
+    """Reads messages in order; instructions before all others are the system prompt."""
 
     def __init__(self) -> None:
         self.system: list[str] = []
@@ -130,10 +133,10 @@ class _Conversation:
 
     def read(self, data: object) -> None:
         if not isinstance(data, Mapping):
-            raise UsageError("a message is a JSON object")
+            raise UsageError("a message must be a JSON object")
         role = data.get("role")
         if role in SYSTEM:
-            self._read_system(text_of_content(data.get("content")))
+            self._read_system(join_text(data.get("content")))
         elif role == "user":
             check_content(data.get("content"))
             self.messages.append(UserMessage(read_content(data.get("content"))))
@@ -143,7 +146,7 @@ class _Conversation:
             self._read_result(data)
         else:
             known = "system, developer, user, assistant, tool or function"
-            raise UsageError(f"`role` must be {known}, not {shown(role)}")
+            raise UsageError(f"`role` must be {known}, not {short_repr(role)}")
 
     def _read_system(self, text: str) -> None:
         if self.messages:
@@ -153,17 +156,19 @@ class _Conversation:
 
     def _read_assistant(self, data: Mapping[str, Any]) -> None:
         content: list[Content] = []
-        thoughts = text_at(data, "reasoning_content") or text_at(data, "reasoning")
-        thoughts = thoughts or _thoughts_in(data.get("content"))
-        if thoughts:
-            content.append(Thinking(thoughts))
-        text = text_of_content(data.get("content")) or text_at(data, "refusal")
+        # DeepSeek, llama.cpp, vLLM and Qwen say `reasoning_content`; OpenRouter, Ollama and newer
+        # versions of vLLM say `reasoning`.
+        reasoning = text_at(data, "reasoning_content") or text_at(data, "reasoning")
+        reasoning = reasoning or _find_reasoning(data)
+        if reasoning:
+            content.append(Thinking(reasoning))
+        text = join_text(data.get("content")) or text_at(data, "refusal")
         if text:
             content.append(Text(text))
-        for call in _calls_of(data):
+        for call in _read_calls(data):
             self._names[call.id] = call.name
             content.append(call)
-        rest = {key: value for key, value in the_rest(data, _ANSWER).items() if value}
+        rest = {key: value for key, value in without_keys(data, _READ_FIELDS).items() if value}
         if rest:
             content.append(Opaque(tables.NAME, rest))
         self.messages.append(AssistantMessage(content=content))
@@ -174,11 +179,11 @@ class _Conversation:
         content = data.get("content")
         blocks = read_content(content) if isinstance(content, list) else []
         plain = all(isinstance(block, Text) for block in blocks)
-        self.messages.append(ToolResult(id_, name, text_of_content(content) if plain else blocks))
+        self.messages.append(ToolResult(id_, name, join_text(content) if plain else blocks))
 
 
 def read_content(content: object) -> list[UserContent]:
-    """Read what a user says: text, or a list of parts."""
+    """Read the content of a user message: text, or a list of parts."""
     if isinstance(content, str):
         return [Text(clean(content))] if content else []
     return [_read_part(part) for part in content] if isinstance(content, list) else []
@@ -191,42 +196,35 @@ def _read_part(part: object) -> UserContent:
     for key in ("text", "refusal"):
         if isinstance(fields.get(key), str):
             return Text(clean(fields[key]))
-    picture = fields.get("image_url")
-    if fields.get("type") == "image_url" and isinstance(picture, Mapping | str):
-        return _read_image(picture)
+    image = fields.get("image_url")
+    # The API has an object with `url`; some clients send the URL itself.
+    if fields.get("type") == "image_url" and isinstance(image, str):
+        return Image.at(image)
+    if fields.get("type") == "image_url" and isinstance(image, Mapping):
+        return Image.at(text_at(image, "url"), text_at(image, "detail"))
     return Opaque(tables.NAME, part)
 
 
-def _read_image(picture: Mapping[str, Any] | str) -> Image:
-    url = picture if isinstance(picture, str) else text_at(picture, "url")
-    detail = "" if isinstance(picture, str) else text_at(picture, "detail")
-    return image_at(url, detail)
+def _find_reasoning(message: Mapping[str, Any]) -> str:
+    """Return the reasoning among the parts of a message, where Mistral's servers put it."""
+    parts = [part for part in objects_at(message, "content") if part.get("type") == "thinking"]
+    return "\n".join(join_text(part.get("thinking")) for part in parts)
 
 
-def _thoughts_in(content: object) -> str:
-    """Return the reasoning among the parts of an answer, where Mistral's servers have it."""
-    parts = content if isinstance(content, list) else []
-    texts = []
-    for part in parts:
-        if isinstance(part, Mapping) and part.get("type") == "thinking":
-            inner = part.get("thinking")
-            texts.append(clean(inner) if isinstance(inner, str) else text_of_content(inner))
-    return "\n".join(texts)
-
-
-def text_of_content(content: object) -> str:
-    """Return the text of content, one part a line."""
+def join_text(content: object) -> str:
+    """Return the text of *content*, one line per part."""
     if isinstance(content, str):
         return clean(content)
     return "\n".join(block.text for block in read_content(content) if isinstance(block, Text))
 
 
-def _calls_of(data: Mapping[str, Any]) -> list[ToolCall]:
+def _read_calls(data: Mapping[str, Any]) -> list[ToolCall]:
     calls = []
     for position, call in enumerate(list_at(data, "tool_calls")):
         if isinstance(call, Mapping):
             function = object_at(call, "function") or object_at(call, "custom")
             calls.append(_read_call(function, text_at(call, "id") or f"call_{position}", call))
+    # A legacy call has no id; its result has the role `function` and names the function instead.
     legacy = data.get("function_call")
     if isinstance(legacy, Mapping):
         calls.append(_read_call(legacy, text_at(legacy, "name"), {}))
@@ -237,7 +235,9 @@ def _read_call(function: Mapping[str, Any], id_: str, call: Mapping[str, Any]) -
     name, arguments = text_at(function, "name"), function.get("arguments")
     if not name:
         raise UsageError("a tool call needs a `name`")
+    # Gemini's OpenAI-compatible endpoint sends the signature of a call in this field.
     signature = text_at(object_at(object_at(call, "extra_content"), "google"), "thought_signature")
+    # A custom tool takes free text instead of JSON.
     if isinstance(function.get("input"), str):
         arguments = _json.encode({"input": function["input"]}).decode()
     if isinstance(arguments, dict):
@@ -263,15 +263,15 @@ def _read_format(data: object) -> ResponseFormat | None:
     if data.get("type") == "json_schema":
         inner = object_at(data, "json_schema")
         schema = dict(object_at(inner, "schema"))
-        return ResponseFormat("schema", schema, text_at(inner, "name"), flag(inner.get("strict")))
-    if data.get("type") == "json_object":  # Some servers take a schema here.
+        return ResponseFormat("schema", schema, text_at(inner, "name"), bool_at(inner, "strict"))
+    if data.get("type") == "json_object":  # Some servers accept a schema here.
         return ResponseFormat("json", dict(object_at(data, "schema")))
     return ResponseFormat("text")
 
 
 def read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
-    """Read how much to think: an effort, or the budget that OpenRouter takes."""
+    """Read the reasoning options: an effort, or OpenRouter's budget."""
     inner = object_at(data, "reasoning")
     effort = text_at(data, "reasoning_effort") or text_at(inner, "effort")
-    budget = integer(inner, "max_tokens")
+    budget = integer_at(inner, "max_tokens")
     return ReasoningOptions(effort, budget) if effort or budget is not None else None

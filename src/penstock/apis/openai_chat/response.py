@@ -1,4 +1,4 @@
-"""Whole chat completions, both ways."""
+"""Whole chat completions."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 
 from penstock import _json
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import Ending, IdMaker, whole_ending_of, writable
+from penstock.apis.encoder import Ending, IdMaker, find_whole_ending, with_writable_calls
 from penstock.apis.openai_chat import tables
 from penstock.messages import AssistantMessage, Opaque
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
-    """Read a whole answer, by the rules of the stream: one chunk that says it all."""
-    from penstock.apis.openai_chat.decode import Decoder  # noqa: PLC0415 - it reads bodies by us
+    """Read a whole response by the rules of the stream, as one chunk."""
+    from penstock.apis.openai_chat.decode import Decoder  # noqa: PLC0415 - imports this module
 
     return Decoder().read_whole(data)
 
 
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
-    """Write a whole answer; `UsageError` for one that failed.
+    """Write a whole response; raise `UsageError` for a failed one.
 
-    A call that is not complete is omitted; the choice then has an `error`, as OpenRouter's have.
+    Incomplete calls are omitted; the choice then has an `error`, as OpenRouter's have.
     """
-    ending, flaw = whole_ending_of(message)
-    message = writable(message)
-    answer = {
+    ending, flaw = find_whole_ending(message)
+    message = with_writable_calls(message)
+    response = {
         "id": message.id or "chatcmpl-1",
         "object": "chat.completion",
         "created": created,
@@ -34,7 +34,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         "choices": [
             {
                 "index": 0,
-                "message": {**write_message(message), **reason_of(message, ending)},
+                "message": {**write_message(message), **refusal_field(message, ending)},
                 "logprobs": None,
                 "finish_reason": tables.FINISH_REASONS[ending],
                 **({} if flaw is None else {"error": tables.write_error(flaw)}),
@@ -42,18 +42,18 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
         ],
         "usage": tables.write_usage(message.usage),
     }
-    return without_lone_surrogates(answer)
+    return without_lone_surrogates(response)
 
 
-def reason_of(message: AssistantMessage, ending: Ending) -> dict[str, Any]:
-    """Write why the model refused, where it did: the end of the answer has it."""
+def refusal_field(message: AssistantMessage, ending: Ending) -> dict[str, Any]:
+    """Return the field with the reason of a refusal, if *ending* is one."""
     if ending != "refusal" or message.error is None or not message.error.message:
         return {}
     return {"refusal": message.error.message}
 
 
 def write_message(message: AssistantMessage) -> dict[str, Any]:
-    """Write the blocks of *message*; calls that are not complete are omitted."""
+    """Write *message*; incomplete calls are omitted."""
     calls = [call for call in message.tool_calls if call.complete]
     fields: dict[str, Any] = {"role": "assistant", "content": message.text or None, "refusal": None}
     if message.thinking:
@@ -62,13 +62,13 @@ def write_message(message: AssistantMessage) -> dict[str, Any]:
     if calls:
         fields["tool_calls"] = [
             {
-                "id": ids.give(call.id),
+                "id": ids.make(call.id),
                 "type": "function",
                 "function": {
                     "name": call.name,
                     "arguments": _json.encode_wire(call.arguments).decode(),
                 },
-                **signed(call.signature),
+                **signature_field(call.signature),
             }
             for call in calls
         ]
@@ -78,8 +78,8 @@ def write_message(message: AssistantMessage) -> dict[str, Any]:
     return fields
 
 
-def signed(signature: str) -> dict[str, Any]:
-    """Write a call's signature where Gemini's own chat endpoint has it."""
+def signature_field(signature: str) -> dict[str, Any]:
+    """Return the field with a call's signature, as Gemini's OpenAI endpoint has it."""
     if not signature:
         return {}
     return {"extra_content": {"google": {"thought_signature": signature}}}

@@ -1,4 +1,4 @@
-"""The words of the API beside ours: why an answer ended, what it cost, what went wrong."""
+"""Tables of the API: stop reasons, token counts and errors."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any, Final
 
 from penstock.apis.encoder import Ending
 from penstock.apis.errors import (
-    body_of,
-    delay_of,
     error_info,
-    message_of,
+    find_message,
+    find_wait,
+    parse_delay,
+    parse_status,
+    read_inner_error,
     retry_after,
-    status_of,
-    wait_named,
 )
-from penstock.apis.fields import clean, count_of, counts_of, estimate_mark
+from penstock.apis.fields import clean, count_at, estimate_mark, object_at, string_at
 from penstock.messages import ErrorInfo, ErrorKind, Usage
 
 NAME: Final = "openai-chat"
 
+# `end`, `error`, `network_error`, `insufficient_system_resource` and `abort` are not OpenAI's.
 STOP: Final = frozenset({"stop", "end", "eos", "stop_sequence", "end_turn"})
 LENGTH: Final = frozenset({"length", "max_tokens", "model_length"})
 TOOL_USE: Final = frozenset({"tool_calls", "function_call", "tool_use"})
 FILTER: Final = frozenset({"content_filter", "safety", "refusal"})
 FAILURES: Final = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
-"""Values of `finish_reason` in the field, without regard to case; any other is a failure too."""
+"""Values of `finish_reason` that servers send, in any case; any other is a failure too."""
 
 FINISH_REASONS: Final[dict[Ending, str]] = {
     "stop": "stop",
@@ -38,34 +39,21 @@ FINISH_REASONS: Final[dict[Ending, str]] = {
 
 RETRYABLE: Final = frozenset(
     {
-        "server_error",
-        "rate_limit_exceeded",
-        "rate_limit_error",
-        "overloaded",
-        "overloaded_error",
-        "timeout",
-        "api_error",
-        "internal_error",
-        "internal_server_error",
-        "service_unavailable",
+        "server_error", "rate_limit_exceeded", "rate_limit_error", "overloaded", "overloaded_error",
+        "timeout", "api_error", "internal_error", "internal_server_error", "service_unavailable",
         "engine_overloaded",
     }
-)
-"""Values of an error's `type` or `code` that another try may change."""
+)  # fmt: skip
+"""Values of an error's `type` or `code` after which a retry may succeed."""
 
 GENERAL: Final = frozenset(
     {
-        "api_error",
-        "bad_request",
-        "badrequesterror",
-        "error",
-        "invalid_request",
+        "api_error", "bad_request", "badrequesterror", "error", "invalid_request",
         "invalid_request_error",
-        "requests",  # of which there were too many: OpenAI and Groq name there what is limited
-        "tokens",
+        "requests", "tokens",  # OpenAI and Groq: what is limited by a rate limit
     }
-)
-"""Values of an error's `type` that say less than any `code` beside them."""
+)  # fmt: skip
+"""Values of an error's `type` that are less specific than any `code`."""
 
 ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
     "provider": (502, "api_error"),
@@ -74,36 +62,38 @@ ERRORS: Final[dict[ErrorKind, tuple[int, str]]] = {
     "malformed": (502, "stream_error"),
     "refusal": (400, "refusal"),
     "filter": (400, "content_filter"),
+    # 499 is nginx's "client closed request"; no RFC has a status for it.
     "aborted": (499, "aborted"),
 }
-"""The status and the type of an error that has none of its own."""
+"""The status and the type of an error that has none."""
 
-_WORD: Final = re.compile(r"[A-Za-z][\w.-]*")  # xAI has a sentence there, others a number
+_WORD: Final = re.compile(r"[A-Za-z][\w.-]*")  # xAI sends a sentence there, others a number
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """Read tokens: the prompt's count includes the cache, the answer's includes the reasoning."""
-    prompt, completion = count_of(data, "prompt_tokens"), count_of(data, "completion_tokens")
-    details = counts_of(data, "prompt_tokens_details")
+    """Read token counts: the prompt includes the cache, the completion the reasoning."""
+    prompt, completion = count_at(data, "prompt_tokens"), count_at(data, "completion_tokens")
+    details = object_at(data, "prompt_tokens_details")
+    # OpenAI, others flat, DeepSeek (which has `prompt_cache_miss_tokens` as well).
     cached = (
-        count_of(details, "cached_tokens")
-        or count_of(data, "cached_tokens")
-        or count_of(data, "prompt_cache_hit_tokens")
+        count_at(details, "cached_tokens")
+        or count_at(data, "cached_tokens")
+        or count_at(data, "prompt_cache_hit_tokens")
     )
-    written = count_of(details, "cache_write_tokens")
+    written = count_at(details, "cache_write_tokens")
     return Usage(
         input=max(0, prompt - cached - written),
         output=completion,
         cache_read=cached,
         cache_write=written,
-        reasoning=count_of(counts_of(data, "completion_tokens_details"), "reasoning_tokens"),
-        total=count_of(data, "total_tokens") or prompt + completion,
+        reasoning=count_at(object_at(data, "completion_tokens_details"), "reasoning_tokens"),
+        total=count_at(data, "total_tokens") or prompt + completion,
         raw=dict(data),
     )
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
-    """Write tokens as the API counts them."""
+    """Write token counts as the API counts them."""
     prompt = usage.input + usage.cache_read + usage.cache_write
     return {
         "prompt_tokens": prompt,
@@ -119,36 +109,41 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 
 
 def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
-    """Read the object under ``error``, or a bare message; *wait* is what the headers asked for.
+    """Read the object under ``error``, or a bare message; *wait* is from the headers.
 
-    Of its two words the telling one is the error's type: one that another try may change, else the
-    code where the type is general, else the type.
+    The more specific of `type` and `code` is the type of the error: one after which a retry may
+    succeed, or else the code if the type is general, or else the type.
     """
     fields = data if isinstance(data, Mapping) else {}
     code = fields.get("code")
-    status = status_of(code) if status is None else status
+    status = parse_status(code) if status is None else status
     words = [word for word in (fields.get("type"), code) if isinstance(word, str) and word]
-    telling = [word for word in words if word.lower() not in GENERAL and _WORD.fullmatch(word)]
-    message = message_of(data)
-    raw = _raw_of(fields)
+    specific = [word for word in words if word.lower() not in GENERAL and _WORD.fullmatch(word)]
+    message = find_message(data)
+    metadata = object_at(fields, "metadata")  # OpenRouter's, about its upstream
+    raw = string_at(metadata, "raw")
+    headers = {str(k): str(v) for k, v in object_at(metadata, "headers").items()}
     known = [word for word in words if word.lower() in RETRYABLE]
-    best = [word for word in known if word in telling] or telling or words or [""]
+    best = [word for word in known if word in specific] or specific or words or [""]
     return error_info(
         message if not raw or raw in message else f"{message}: {raw}",
         type=best[0],
         status=status,
-        retry_after=(
-            wait or delay_of(fields.get("retry_after")) or _wait_of(fields) or wait_named(message)
-        ),
+        retry_after=wait
+        or parse_delay(fields.get("retry_after"))
+        or retry_after(headers)
+        or find_wait(message),
         retryable=True if known else None,
     )
 
 
 def find_error(data: Mapping[str, Any]) -> ErrorInfo | None:
-    """Find the error in a frame or a body, in any of the shapes that servers give it."""
+    """Return the error in a frame or a body, in any of the shapes that servers use."""
     error = data.get("error")
     if error:
         return read_error(data if isinstance(error, str) else error)
+    # vLLM sends ``{"object": "error", "message": …}``, servers built on FastAPI ``{"detail": …}``,
+    # and Cloudflare a list under ``errors``.
     is_error = data.get("object") == "error" or data.get("type") == "error"
     if is_error or ("choices" not in data and (data.get("detail") or data.get("errors"))):
         return read_error(data)
@@ -166,33 +161,13 @@ def write_error(error: ErrorInfo) -> dict[str, Any]:
     }
 
 
-def read_error_response(
+def read_error_body(
     status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
 ) -> ErrorInfo:
-    """Read the answer of a server that refused."""
-    data = body_of(body)
-    if isinstance(data, list) and data:
-        data = data[0]
-    inner = data.get("error") if isinstance(data, Mapping) else None
-    return read_error(inner or data, status, retry_after(headers, now))
+    """Read an error response."""
+    return read_error(read_inner_error(body), status, retry_after(headers, now))
 
 
-def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body that tell a client of *error*."""
+def write_error_body(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of the response that reports *error*."""
     return error.status or ERRORS[error.kind][0], {"error": write_error(error)}
-
-
-def _raw_of(fields: Mapping[str, Any]) -> str:
-    """Return what OpenRouter's upstream said, in its own words."""
-    metadata = fields.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
-    return raw if isinstance(raw, str) else ""
-
-
-def _wait_of(fields: Mapping[str, Any]) -> float | None:
-    """Return the wait in the headers of OpenRouter's upstream."""
-    metadata = fields.get("metadata")
-    headers = metadata.get("headers") if isinstance(metadata, Mapping) else None
-    if not isinstance(headers, Mapping):
-        return None
-    return retry_after({str(name): str(value) for name, value in headers.items()})

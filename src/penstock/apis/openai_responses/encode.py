@@ -1,15 +1,15 @@
-"""Events to response events.
+"""Encode a stream of the Responses API.
 
-Items follow one another: what comes for a block waits until the blocks before it have ended. A
-message is closed by whatever comes after it, since its annotations do. A call that was cut is
-never done, so that no client runs it. An answer that failed ends in ``response.failed`` alone, the
-one end in an error that clients take for an end; a refusal is a message of its own, and an answer
-with calls that ends in one is incomplete, lest a client runs them.
+One item follows another: events of a block wait until the blocks before it have ended. A message is
+ended by the next event, since annotations may follow its text. A call that was cut is never done,
+so that no client runs it. A failed response ends in ``response.failed`` alone, the one error that
+clients accept as an end. A refusal is a message of its own, and a response with calls that ends in
+one is incomplete, so that no client runs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from penstock import _json
@@ -20,21 +20,21 @@ from penstock.apis.encoder import (
     GuardedArguments,
     StreamEncoder,
 )
-from penstock.apis.fields import told_usage
+from penstock.apis.fields import usage_or_estimate
 from penstock.apis.openai_responses import tables
+from penstock.apis.openai_responses.client_tools import NO_TOOLS, SEARCH_CALL, ClientTools
 from penstock.apis.openai_responses.response import (
     REFUSAL,
     ItemIds,
-    annotations_of,
     call_item,
-    ended,
-    filled,
+    ending_fields,
+    fill_call,
+    find_annotations,
     foreign_item,
     incomplete_reason,
-    is_custom,
+    make_response,
     message_item,
     reasoning_item,
-    response_of,
     text_part,
 )
 from penstock.events import (
@@ -55,138 +55,140 @@ from penstock.events import (
 )
 from penstock.messages import ErrorInfo, ToolCall, Usage
 
-# The life of an item on the wire: announced, told piece by piece, done.
-#
-# The pen numbers events and places, and keeps the output that the last event repeats. An item
-# that is done joins the output; a call that was cut joins it as incomplete and is never done,
-# since clients run what is done.
 
+class EventWriter:
+    """Writes events with their `sequence_number`, and keeps the output that the last one repeats.
 
-class Pen:
-    """Writes events with the numbers that the API counts them by."""
+    An item that is done is added to the output. A call that was cut is added as incomplete and
+    never done, since clients run what is done.
+    """
 
     def __init__(self) -> None:
         self.number = 0
-        self.places = 0
+        self.items = 0
         self.output: list[dict[str, Any]] = []
 
     def write(self, type_: str, **fields: Any) -> bytes:
-        """Write one event."""
+        """Return the bytes of one event."""
         data = {"type": type_, "sequence_number": self.number, **fields}
         self.number += 1
         return b"event: %b\ndata: %b\n\n" % (type_.encode(), _json.encode_wire(data))
 
+    # Every item has exactly one `added` and one `done`, and `output_index` counts items.
     def write_whole(self, item: dict[str, Any]) -> bytes:
-        """Write an item that nothing is told of in between."""
-        place = self.places
-        self.places += 1
+        """Return the bytes of an item without events between its start and its end."""
+        index = self.items
+        self.items += 1
         self.output.append(item)
-        added = self.write("response.output_item.added", output_index=place, item=item)
-        return added + self.write("response.output_item.done", output_index=place, item=item)
+        added = self.write("response.output_item.added", output_index=index, item=item)
+        return added + self.write("response.output_item.done", output_index=index, item=item)
 
 
 class OpenItem:
     """An item that was announced and is not done."""
 
-    def __init__(self, pen: Pen, item: dict[str, Any]) -> None:
+    def __init__(self, writer: EventWriter, item: dict[str, Any]) -> None:
         self.item = item
-        self._pen = pen
-        self._place = pen.places
-        self._said: list[str] = []
-        pen.places += 1
+        self._writer = writer
+        self._index = writer.items
+        self._sent: list[str] = []
+        writer.items += 1
 
     def start(self) -> bytes:
-        """Announce the item."""
-        return self._pen.write(
-            "response.output_item.added", output_index=self._place, item=self.item
+        """Return the event that announces the item."""
+        return self._writer.write(
+            "response.output_item.added", output_index=self._index, item=self.item
         )
 
     def cut(self) -> bytes:
-        """End the item where the answer was cut."""
+        """End the item where the response was cut."""
         return b""
 
     def _write(self, event: str, **fields: Any) -> bytes:
-        where = {"item_id": self.item["id"], "output_index": self._place}
-        return self._pen.write(f"response.{event}", **where, **fields)
+        where = {"item_id": self.item["id"], "output_index": self._index}
+        return self._writer.write(f"response.{event}", **where, **fields)
 
     def _done(self, item: dict[str, Any]) -> bytes:
-        self._pen.output.append(item)
-        return self._pen.write("response.output_item.done", output_index=self._place, item=item)
+        self._writer.output.append(item)
+        return self._writer.write("response.output_item.done", output_index=self._index, item=item)
 
 
-class MessageItemWriter(OpenItem):
-    """An item that says something in its only part.
+# A delta is the hot path: fixed bytes around the quoted text and the number of the event.
+_NUMBER: Final = b',"sequence_number":'
 
-    A delta is the hot path: fixed bytes around the quoted text and the number of the event.
-    """
+
+def _delta_head(kind: str, id: str, output_index: int, **fields: int) -> bytes:  # noqa: A002
+    """Return the bytes of a delta of *kind* before its text."""
+    type_ = f"response.{kind}.delta"
+    data = {"type": type_, "item_id": id, "output_index": output_index, **fields}
+    head = _json.encode_wire(data).removesuffix(b"}")
+    return b'event: %b\ndata: %b,"delta":' % (type_.encode(), head)
+
+
+class OpenTextItem(OpenItem):
+    """An item with text in its only part."""
 
     kind: ClassVar[str]
-    """What its events are called by."""
+    """The name of its events."""
 
     index: ClassVar[dict[str, int]]
-    """The number of its part."""
+    """The field with the number of its part."""
 
-    tail: ClassVar[bytes] = b',"sequence_number":'
+    tail: ClassVar[bytes] = _NUMBER
 
-    def __init__(self, pen: Pen, item: dict[str, Any]) -> None:
-        super().__init__(pen, item)
-        type_ = f"response.{self.kind}.delta"
-        data = {"type": type_, "item_id": item["id"], "output_index": self._place, **self.index}
-        head = _json.encode_wire(data).removesuffix(b"}")
-        self._head = b'event: %b\ndata: %b,"delta":' % (type_.encode(), head)
+    def __init__(self, writer: EventWriter, item: dict[str, Any]) -> None:
+        super().__init__(writer, item)
+        self._head = _delta_head(self.kind, item["id"], self._index, **self.index)
 
     def add(self, text: str) -> bytes:
-        """Write more of what the item says."""
+        """Return the bytes of more text."""
         if not text:
             return b""
-        self._said.append(text)
-        number = self._pen.number
-        self._pen.number = number + 1
+        self._sent.append(text)
+        number = self._writer.number
+        self._writer.number = number + 1
         return self._head + _json.encode_text(text) + self.tail + b"%d}\n\n" % number
 
     def _write_part(self, event: str, **fields: Any) -> bytes:
         return self._write(event, **self.index, **fields)
 
 
-class OpenMessage(MessageItemWriter):
-    """A message with a text; it may be annotated until it is done."""
+class OpenMessage(OpenTextItem):
+    """A message; annotations may be added until it is done."""
 
     kind = "output_text"
     index: ClassVar = {"content_index": 0}
     tail = b',"logprobs":[],"sequence_number":'
 
-    def __init__(self, pen: Pen, id: str) -> None:  # noqa: A002 - the field's name
-        super().__init__(pen, message_item(id, [], status="in_progress"))
+    def __init__(self, writer: EventWriter, id: str) -> None:  # noqa: A002 - the field's name
+        super().__init__(writer, message_item(id, [], status="in_progress"))
         self._annotations: list[Any] = []
         self.signature = ""
 
     def start(self) -> bytes:
-        """Announce the message and its part."""
+        """Return the events that announce the message and its part."""
         return super().start() + self._write_part("content_part.added", part=self._part(""))
 
     def annotate(self, annotations: list[Any]) -> bytes:
-        """Write notes on the text."""
-        events = []
-        for note in annotations:
-            number = len(self._annotations)
-            self._annotations.append(note)
-            events.append(
-                self._write_part(
-                    "output_text.annotation.added", annotation=note, annotation_index=number
-                )
-            )
-        return b"".join(events)
+        """Return the bytes of *annotations* of the text."""
+        start = len(self._annotations)
+        self._annotations += annotations
+        event = "output_text.annotation.added"
+        return b"".join(
+            self._write_part(event, annotation=each, annotation_index=number)
+            for number, each in enumerate(annotations, start)
+        )
 
     def end(self, status: str = "completed") -> bytes:
-        """Write that the text, its part and the message are done."""
-        text = "".join(self._said)
+        """Return the ends of the text, its part and the message."""
+        text = "".join(self._sent)
         part = self._part(text)
         item = message_item(self.item["id"], [part], self.signature, status)
         done = self._write_text_done(text) + self._write_part("content_part.done", part=part)
         return done + self._done(item)
 
     def cut(self) -> bytes:
-        """End the message where the answer was cut."""
+        """End the message where the response was cut."""
         return self.end("incomplete")
 
     def _part(self, text: str) -> dict[str, Any]:
@@ -197,10 +199,10 @@ class OpenMessage(MessageItemWriter):
 
 
 class OpenRefusal(OpenMessage):
-    """A message that says why there is not one."""
+    """A message with the reason of a refusal."""
 
     kind = "refusal"
-    tail = b',"sequence_number":'
+    tail = _NUMBER
 
     def _part(self, text: str) -> dict[str, Any]:
         return {"type": "refusal", "refusal": text}
@@ -209,25 +211,27 @@ class OpenRefusal(OpenMessage):
         return self._write_part("refusal.done", refusal=text)
 
 
-class OpenReasoning(MessageItemWriter):
-    """Thoughts as a summary; without a thought there is not a part of it."""
+# Reasoning is written as a summary, because OpenAI's clients show only that; `reasoning_text` is
+# sent by servers of open models.
+class OpenReasoning(OpenTextItem):
+    """Reasoning as a summary; without text it has no part."""
 
     kind = "reasoning_summary_text"
     index: ClassVar = {"summary_index": 0}
 
-    def __init__(self, pen: Pen, id: str) -> None:  # noqa: A002 - the field's name
-        super().__init__(pen, {"id": id, "type": "reasoning", "summary": []})
+    def __init__(self, writer: EventWriter, id: str) -> None:  # noqa: A002 - the field's name
+        super().__init__(writer, {"id": id, "type": "reasoning", "summary": []})
 
     def add(self, text: str) -> bytes:
-        """Write more reasoning."""
-        if text and not self._said:
+        """Return the bytes of more text."""
+        if text and not self._sent:
             part = {"type": "summary_text", "text": ""}
             return self._write_part("reasoning_summary_part.added", part=part) + super().add(text)
         return super().add(text)
 
     def end(self, signature: str = "") -> bytes:
-        """Write that the summary and the item are done."""
-        text = "".join(self._said)
+        """Return the ends of the summary and the item."""
+        text = "".join(self._sent)
         item = reasoning_item(self.item["id"], text, signature)
         if not text:
             return self._done(item)
@@ -237,65 +241,70 @@ class OpenReasoning(MessageItemWriter):
         return done + self._done(item)
 
     def cut(self) -> bytes:
-        """End the reasoning where the answer was cut."""
+        """End the reasoning where the response was cut."""
         return self.end()
 
 
 class OpenCall(OpenItem):
-    """A call; free text is told at once when it is known, since it comes wrapped in JSON."""
+    """A call; free text is written at the end, since it arrives inside JSON."""
 
-    def __init__(self, pen: Pen, item: dict[str, Any]) -> None:
-        super().__init__(pen, item)
+    def __init__(self, writer: EventWriter, item: dict[str, Any]) -> None:
+        super().__init__(writer, item)
         self._arguments = GuardedArguments()
-
-    @property
-    def _is_custom(self) -> bool:
-        return bool(self.item["type"] == "custom_tool_call")
+        self._streams = item["type"] == "function_call"  # whether arguments are sent as they arrive
+        self._head = _delta_head("function_call_arguments", item["id"], self._index)
 
     def add(self, arguments: str) -> bytes:
-        """Write more of the arguments."""
-        return self._say(self._arguments.add(arguments))
+        """Return the bytes of more arguments."""
+        return self._send(self._arguments.add(arguments))
 
-    def _say(self, arguments: str) -> bytes:
+    def _send(self, arguments: str) -> bytes:
         if not arguments:
             return b""
-        self._said.append(arguments)
-        if self._is_custom:
+        self._sent.append(arguments)
+        if not self._streams:
             return b""
-        return self._write("function_call_arguments.delta", delta=arguments)
+        writer = self._writer
+        number = writer.number
+        writer.number = number + 1
+        return b"%b%b%b%d}\n\n" % (self._head, _json.encode_text(arguments), _NUMBER, number)
 
     def end(self, call: ToolCall) -> bytes:
-        """Write that the call is done, with what the deltas omitted; one that was cut is not."""
+        """Return the end of the call, with what the deltas omitted; an incomplete call has none."""
         if not call.complete:
-            self._pen.output.append(filled(self.item, call, "".join(self._said)))
+            self._writer.output.append(fill_call(self.item, call, "".join(self._sent)))
             return b""
-        rest = self._say(self._arguments.end(call))
-        item = filled(self.item, call, "".join(self._said))
-        if self._is_custom:
+        rest = self._send(self._arguments.end(call))
+        item = fill_call(self.item, call, "".join(self._sent))
+        if item["type"] == SEARCH_CALL:
+            done = b""  # Its arguments are an object in the item.
+        elif not self._streams:
             done = self._write_input(item["input"])
         else:
-            done = self._write("function_call_arguments.done", arguments=item["arguments"])
+            done = self._write(
+                "function_call_arguments.done", name=item["name"], arguments=item["arguments"]
+            )
         return rest + done + self._done(item)
 
     def cut(self) -> bytes:
-        """Leave the call where the answer was cut."""
-        return self.end(ToolCall("", self.item["name"], complete=False))
+        """Add the call to the output as incomplete."""
+        return self.end(ToolCall("", "", complete=False))
 
     def _write_input(self, text: str) -> bytes:
         delta = self._write("custom_tool_call_input.delta", delta=text) if text else b""
         return delta + self._write("custom_tool_call_input.done", input=text)
 
 
-_NOBODY: Final = -1
+_NO_BLOCK: Final = -1
 
 
 class Encoder(StreamEncoder):
-    """Events in, the bytes of a stream of response events out.
+    """Events in, the bytes of a stream of the Responses API out.
 
-    *custom* names the client's tools that take free text: calls of them are written as such.
-    *fields* gives what the response says of its request. It is asked each time that a response is
-    written, so that nobody need hold the tools of a client while the answer is on its way.
-    *input_tokens* is about what the prompt costs, for an upstream that counts nothing.
+    *tools* has the client's names of its tools. *fields* returns the fields of the
+    request that the response repeats; it is called for each event with a response, so that the
+    tools need not stay in memory while the response streams. *input_tokens* is the estimated size
+    of the prompt, for an upstream without token counts.
     """
 
     streams_arguments = False
@@ -307,28 +316,32 @@ class Encoder(StreamEncoder):
         id: str = "",  # noqa: A002 - the field's name
         created: int = 0,
         usage: bool = True,
-        custom: Iterable[str] = (),
+        tools: ClientTools = NO_TOOLS,
         fields: Callable[[], Mapping[str, Any]] | None = None,
         input_tokens: int = 0,
     ) -> None:
         super().__init__()
         self._input_tokens = input_tokens
-        del usage  # The API always tells.
+        del usage  # The API always sends it.
         self._model, self._id, self._created = model, id, created
-        self._custom = frozenset(custom)
+        self._tools = tools
         self._fields = fields
         self._ids = ItemIds(id)
         self._order = BlockSequencer()
-        self._pen = Pen()
+        self._writer = EventWriter()
         self._open: OpenItem | None = None
         self._ended_message: OpenMessage | None = None  # its annotations may follow
-        self._speaker = _NOBODY  # the block of text that is open
-        self._say: Callable[[str], bytes] = str.encode  # writes its deltas
+        self._open_index = _NO_BLOCK  # of the open block of text
+        self._call_index = _NO_BLOCK  # of the open call
+        self._write_delta: Callable[[str], bytes] = str.encode  # of either
 
     def encode(self, event: Event) -> bytes:
-        """Write what *event* means to a client; nothing is written after the terminal event."""
-        if type(event) is TextDelta and event.index == self._speaker:
-            return self._say(event.text)
+        """Return the bytes of *event*; nothing is written after the terminal event."""
+        if type(event) is TextDelta and event.index == self._open_index:
+            return self._write_delta(event.text)
+        if type(event) is ToolCallDelta and event.index == self._call_index:
+            # Not noted for the check at the end: the last event of the call has all arguments.
+            return self._write_delta(event.arguments)
         return super().encode(event)
 
     def _write_start(self, event: MessageStart) -> bytes:
@@ -336,12 +349,15 @@ class Encoder(StreamEncoder):
         self._model = self._model or event.model
         self._ids = ItemIds(self._id)
         response = self._response("in_progress")
-        created = self._pen.write("response.created", response=response)
-        return created + self._pen.write("response.in_progress", response=response)
+        # OpenAI's SDK requires `response.created` as the first event, and `response.completed` at
+        # the end: its helper raises for a stream without it, also for one that ends with
+        # `incomplete`.
+        created = self._writer.write("response.created", response=response)
+        return created + self._writer.write("response.in_progress", response=response)
 
     def _response(self, status: str, **fields: Any) -> dict[str, Any]:
-        asked = self._fields() if self._fields is not None else {}
-        return response_of(self._id, self._model, self._created, status, **{**asked, **fields})
+        repeated = self._fields() if self._fields is not None else {}
+        return make_response(self._id, self._model, self._created, status, **{**repeated, **fields})
 
     # --- blocks ---
 
@@ -354,7 +370,7 @@ class Encoder(StreamEncoder):
                 return self._close_message() + self._open_block(event)
             case Part(), _:
                 return self._write_part(event)
-            case TextDelta() | ThinkingDelta(), MessageItemWriter() as item:
+            case TextDelta() | ThinkingDelta(), OpenTextItem() as item:
                 return item.add(event.text)
             case ToolCallDelta(), OpenCall() as item:
                 return item.add(event.arguments)
@@ -373,37 +389,39 @@ class Encoder(StreamEncoder):
     def _open_block(self, event: TextStart | ThinkingStart | ToolCallStart) -> bytes:
         item: OpenItem
         if isinstance(event, ToolCallStart):
-            custom = is_custom(event.id, event.name, self._custom)
-            call = call_item(self._ids, event.id, event.name, is_custom=custom)
-            item = OpenCall(self._pen, call)
+            call = call_item(self._ids, event.id, event.name, self._tools)
+            item = OpenCall(self._writer, call)
+            self._call_index, self._write_delta = event.index, item.add
         elif isinstance(event, ThinkingStart):
-            item = OpenReasoning(self._pen, self._ids.give("rs"))
+            item = OpenReasoning(self._writer, self._ids.make("rs"))
         else:
-            item = OpenMessage(self._pen, self._ids.give("msg"))
-            self._speaker, self._say = event.index, item.add
+            item = OpenMessage(self._writer, self._ids.make("msg"))
+            self._open_index, self._write_delta = event.index, item.add
         self._open = item
         return item.start()
 
     def _leave(self) -> None:
-        self._open, self._speaker = None, _NOBODY
+        self._open = None
+        self._open_index = self._call_index = _NO_BLOCK
 
     def _close_message(self) -> bytes:
         message, self._ended_message = self._ended_message, None
         return b"" if message is None else message.end()
 
     def _write_part(self, event: Part) -> bytes:
-        annotations = annotations_of(event.part)
+        annotations = find_annotations(event.part)
         if annotations:
             message = self._ended_message
             return b"" if message is None else message.annotate(annotations)
         item = foreign_item(event.part)
         if item is None:
             return b""
-        return self._close_message() + self._pen.write_whole(self._ids.keep(item))
+        return self._close_message() + self._writer.write_whole(self._ids.with_id(item))
 
     # --- the end ---
 
     def _write_end(self, event: Done | Failed, ending: Ending | ErrorInfo) -> bytes:
+        # The usage is only on the terminal event.
         rest = self._close_message()
         if self._open is not None:
             rest += self._open.cut()
@@ -413,23 +431,23 @@ class Encoder(StreamEncoder):
             return rest + self._write_failure(ending, usage)
         if ending == "refusal" and isinstance(event, Failed):
             rest += self._write_refusal(event.error.message)
-        reason = incomplete_reason(ending, self._pen.output)
+        reason = incomplete_reason(ending, self._writer.output)
         status = "incomplete" if reason else "completed"
-        usage = told_usage(event.message, self._input_tokens)
-        fields = ended(self._pen.output, usage, reason)
+        usage = usage_or_estimate(event.message, self._input_tokens)
+        fields = ending_fields(self._writer.output, usage, reason)
         if isinstance(event, Failed):
-            fields["store"] = False  # Nobody continues from there.
+            fields["store"] = False  # A failed response cannot be continued.
         response = self._response(status, **fields)
-        return rest + self._pen.write(f"response.{status}", response=response)
+        return rest + self._writer.write(f"response.{status}", response=response)
 
     def _write_refusal(self, reason: str) -> bytes:
-        item = OpenRefusal(self._pen, self._ids.give(REFUSAL))
+        item = OpenRefusal(self._writer, self._ids.make(REFUSAL))
         return item.start() + item.add(reason) + item.end()
 
     def _write_failure(self, error: ErrorInfo, usage: Usage) -> bytes:
-        fields = ended(self._pen.output, usage)
+        fields = ending_fields(self._writer.output, usage)
         if usage == Usage():
             fields["usage"] = None
         fields |= {"error": tables.write_error(error), "store": False}
         response = self._response("failed", **fields)
-        return self._pen.write("response.failed", response=response)
+        return self._writer.write("response.failed", response=response)

@@ -1,9 +1,9 @@
-"""Whole responses, both ways."""
+"""Whole responses, and the items that they consist of."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock import _json
@@ -11,74 +11,72 @@ from penstock._json import without_lone_surrogates
 from penstock.apis.encoder import (
     Ending,
     IdMaker,
-    strict_object,
-    whole_ending_of,
-    with_whole_pairs,
-    writable,
+    find_whole_ending,
+    parse_object,
+    replace_lone_escapes,
+    with_writable_calls,
 )
+from penstock.apis.fields import string_at
+from penstock.apis.openai_chat.response import signature_field
 from penstock.apis.openai_responses import tables
+from penstock.apis.openai_responses.client_tools import NO_TOOLS, SEARCH_CALL, ClientTools
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage
 
-# The items and the response that our answers are written as, streamed and whole.
-
-
 PHASES: Final = ("commentary", "final_answer")
-"""What a message can be for; a text's signature may say it."""
+"""The phases of a message; the signature of a text may contain one."""
 
 ANNOTATIONS: Final = "annotations"
-"""The type of the part that keeps a text's annotations; it comes right after the text."""
+"""The type of the block with the annotations of the text before it."""
 
 REFUSAL: Final = "msg_refusal"
-"""What begins the id of the message that says why an answer of ours was refused.
+"""The prefix of the id of a message that our encoder writes for a refusal.
 
-The API has refusals inside answers, and no answer that ends in one: so a decoder of ours tells one
-from the other.
+The API has refusals inside responses but no response that ends in one, so our decoder recognises
+one by its id.
 """
 
 SEALED: Final = "penstock:"
-"""What begins an `encrypted_content` that is a signature of ours, whoever's it was before."""
+"""The prefix of an `encrypted_content` that is the signature of any provider."""
 
 _CALLS: Final = ("function_call", "custom_tool_call")
 _OWN: Final = frozenset({"message", "reasoning", "function_call", "custom_tool_call", ANNOTATIONS})
 _MAX_NAME: Final = 32
-"""How many characters of the response's id are in those of its items: all of one of the gateway's,
-which finds an item that a client refers to by them, and far from the 64 that an id may have."""
+"""How many characters of the response's id are in the ids of its items: all of an id of the
+gateway, which finds an item by it, and far below the 64 characters that an id may have."""
 
-_UNLAWFUL: Final = re.compile(r"[^A-Za-z0-9]+")
+_INVALID: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 class ItemIds:
-    """Gives the items of one response ids that no other item has, here and in other responses."""
+    """Makes ids of items that are unique within a response and across responses."""
 
     def __init__(self, response_id: str) -> None:
-        name = _UNLAWFUL.sub("", response_id.removeprefix("resp_"))[:_MAX_NAME] or "0"
+        name = _INVALID.sub("", response_id.removeprefix("resp_"))[:_MAX_NAME] or "0"
         self._name = name
         self._ids: dict[str, IdMaker] = {}
-        self._given: set[str] = set()  # the ids of all items, of whatever kind
+        self._taken: set[str] = set()  # the ids of all items
         self._calls = IdMaker()
 
-    def give(self, prefix: str, wanted: str = "") -> str:
-        """Return *wanted*, if it is an id with *prefix* that nobody has, else one of our own."""
+    def make(self, prefix: str, wanted: str = "") -> str:
+        """Return *wanted* if it is an unused id with *prefix*, otherwise a new id."""
         if prefix not in self._ids:
             allowed = re.compile(prefix + r"_[A-Za-z0-9_-]{1,61}")
-            self._ids[prefix] = IdMaker(allowed, f"{prefix}_{self._name}_", given=self._given)
-        return self._ids[prefix].give(wanted)
+            self._ids[prefix] = IdMaker(allowed, f"{prefix}_{self._name}_", taken=self._taken)
+        return self._ids[prefix].make(wanted)
 
-    def give_call(self, wanted: str) -> str:
-        """Return the first half of *wanted* as a `call_id`, if it is nobody else's."""
-        return self._calls.give(wanted)
+    def make_call_id(self, wanted: str) -> str:
+        """Return the first half of *wanted* as a `call_id`, or a new one if it is in use."""
+        return self._calls.make(wanted)
 
-    def keep(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return a provider's own *item* with an id that is not another's."""
-        prefix = _UNLAWFUL.sub("", str(item["type"])) or "item"
-        id_ = item.get("id")
-        id_ = id_ if isinstance(id_, str) else ""
-        ids = self._ids.setdefault("", IdMaker(prefix=f"{prefix}_{self._name}_", given=self._given))
-        return {**item, "id": ids.give(id_)}
+    def with_id(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return a provider's *item* with an id that is not in use."""
+        prefix = _INVALID.sub("", str(item["type"])) or "item"
+        ids = self._ids.setdefault("", IdMaker(prefix=f"{prefix}_{self._name}_", taken=self._taken))
+        return {**item, "id": ids.make(string_at(item, "id"))}
 
 
 def text_part(text: str, annotations: list[Any]) -> dict[str, Any]:
-    """Write the content of a message."""
+    """Write a text part of a message."""
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
@@ -88,16 +86,16 @@ def message_item(
     signature: str = "",
     status: str = "completed",
 ) -> dict[str, Any]:
-    """Write a message; *signature*, the text's, may say what phase it is of."""
+    """Write a message; the *signature* of its text may contain its phase."""
     item = {"id": id, "type": "message", "role": "assistant", "status": status, "content": content}
     phase = signature.rpartition("|")[2]
     return {**item, "phase": phase} if phase in PHASES else item
 
 
 def reasoning_item(id: str, text: str, signature: str = "") -> dict[str, Any]:  # noqa: A002
-    """Write reasoning as a summary, and seal their *signature* for the way back.
+    """Write reasoning as a summary, with its *signature* sealed for the way back.
 
-    Thoughts without one are sealed too: else the item itself would pass for a signature.
+    An empty signature is sealed too: otherwise the item itself would be read as the signature.
     """
     return {
         "id": id,
@@ -111,56 +109,53 @@ def call_item(
     ids: ItemIds,
     id: str,  # noqa: A002 - the field's name
     name: str,
-    *,
-    is_custom: bool,
+    tools: ClientTools = NO_TOOLS,
 ) -> dict[str, Any]:
-    """Write the call of *name*, whose id is ours, without its arguments."""
-    prefix, field = ("ctc", "input") if is_custom else ("fc", "arguments")
+    """Write the call of *name* without its arguments; *id* is one of ours."""
+    item_id = id.partition("|")[2]
+    if tools.is_search(name):
+        return {
+            "id": ids.make("tsc", item_id),
+            "type": SEARCH_CALL,
+            "status": "in_progress",
+            "call_id": ids.make_call_id(id),
+            "execution": "client",
+            "arguments": {},
+        }
+    is_custom = tools.is_custom(id, name)
     return {
-        "id": ids.give(prefix, id.partition("|")[2]),
+        "id": ids.make("ctc" if is_custom else "fc", item_id),
         "type": "custom_tool_call" if is_custom else "function_call",
         "status": "in_progress",
-        "call_id": ids.give_call(id),
-        "name": name,
-        field: "",
+        "call_id": ids.make_call_id(id),
+        **tools.name_fields(name),
+        "input" if is_custom else "arguments": "",
     }
 
 
-def filled(item: dict[str, Any], call: ToolCall, said: str = "") -> dict[str, Any]:
-    """Return the item of *call* with its arguments.
-
-    As they were *said*, unless they were repaired.
-    """
+def fill_call(item: dict[str, Any], call: ToolCall, sent: str = "") -> dict[str, Any]:
+    """Return *item* with the arguments of *call*: as *sent*, unless they were repaired."""
     if call.complete and (
-        strict_object(with_whole_pairs(said)) is None
-        or (call.repairs and strict_object(said) != call.arguments)
+        parse_object(replace_lone_escapes(sent)) is None
+        or (call.repairs and parse_object(sent) != call.arguments)
     ):
-        said = _json.encode_wire(call.arguments).decode()
-    if item["type"] == "custom_tool_call":
+        sent = _json.encode_wire(call.arguments).decode()
+    fields: dict[str, Any]
+    if item["type"] == SEARCH_CALL:
+        fields = {"arguments": call.arguments if call.complete else {}}
+    elif item["type"] == "custom_tool_call":
         text = call.arguments.get("input")
         is_text = isinstance(text, str) and len(call.arguments) == 1
-        fields = {"input": text if is_text else said} if call.complete else {}
+        fields = {"input": text if is_text else sent} if call.complete else {}
     else:
-        fields = {"arguments": said}
+        fields = {"arguments": sent}
     if not call.complete:
         return {**item, **fields, "status": "incomplete"}
-    return {**item, **fields, "status": "completed", **signed(call.signature)}
-
-
-def is_custom(id: str, name: str, custom: frozenset[str]) -> bool:  # noqa: A002
-    """Return whether a call takes free text: its id says so, or its tool is one of *custom*."""
-    return name in custom or id.partition("|")[2].startswith("ctc_")
-
-
-def signed(signature: str) -> dict[str, Any]:
-    """Write a call's signature where Gemini's own OpenAI endpoint has it."""
-    if not signature:
-        return {}
-    return {"extra_content": {"google": {"thought_signature": signature}}}
+    return {**item, **fields, "status": "completed", **signature_field(call.signature)}
 
 
 def foreign_item(part: Opaque) -> dict[str, Any] | None:
-    """Return *part* as the item that it was, if it was one of this API."""
+    """Return the item in *part*, if it is one of this API."""
     data = part.data
     if part.provider != tables.NAME or not isinstance(data, dict):
         return None
@@ -168,8 +163,8 @@ def foreign_item(part: Opaque) -> dict[str, Any] | None:
     return data if isinstance(type_, str) and type_ and type_ not in _OWN else None
 
 
-def annotations_of(part: Opaque) -> list[Any]:
-    """Return the annotations that *part* keeps."""
+def find_annotations(part: Opaque) -> list[Any]:
+    """Return the annotations in *part*."""
     data = part.data
     if part.provider == tables.NAME and isinstance(data, dict) and data.get("type") == ANNOTATIONS:
         kept = data.get(ANNOTATIONS)
@@ -177,8 +172,8 @@ def annotations_of(part: Opaque) -> list[Any]:
     return []
 
 
-def response_of(id: str, model: str, created: int, status: str, **fields: Any) -> dict[str, Any]:  # noqa: A002
-    """Write a response; *fields* are what differs from one that has not said anything."""
+def make_response(id: str, model: str, created: int, status: str, **fields: Any) -> dict[str, Any]:  # noqa: A002
+    """Write a response; *fields* override those of an empty one."""
     return {
         "id": id,
         "object": "response",
@@ -208,8 +203,8 @@ def response_of(id: str, model: str, created: int, status: str, **fields: Any) -
     }
 
 
-def ended(output: list[dict[str, Any]], usage: Usage, reason: str = "") -> dict[str, Any]:
-    """Write how a response ended: as it should, or for the *reason* that it is incomplete."""
+def ending_fields(output: list[dict[str, Any]], usage: Usage, reason: str = "") -> dict[str, Any]:
+    """Return the fields of a response that ended; *reason* is why it is incomplete."""
     details = {"reason": reason} if reason else None
     return {
         "output": output,
@@ -219,9 +214,9 @@ def ended(output: list[dict[str, Any]], usage: Usage, reason: str = "") -> dict[
 
 
 def incomplete_reason(ending: Ending, output: list[dict[str, Any]]) -> str:
-    """Return the API's reason why a response with *output* and *ending* is incomplete, if it is.
+    """Return the reason why a response with *output* and *ending* is incomplete, or ``""``.
 
-    A refusal is a complete answer, but not with calls: they would be run.
+    A refusal is a complete response, but not with calls: a client would run them.
     """
     if ending == "length":
         return "max_output_tokens"
@@ -243,17 +238,17 @@ _REPEATED: Final[dict[str, tuple[type, ...]]] = {
     "top_p": (int, float),
     "user": (str,),
 }
-"""The fields of a request that its response has too, and what they can be."""
+"""The fields of a request that its response repeats, and their types."""
 
 _COMPLETED: Final[dict[str, dict[str, Any]]] = {
     "reasoning": {"effort": None, "summary": None},
     "text": {"format": {"type": "text"}},
 }
-"""What a response says in them where the request did not."""
+"""The defaults inside these fields."""
 
 
-def repeated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the response to the request *data* repeats of it; what cannot be is omitted."""
+def echo_request(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the valid fields of the request *data* that its response repeats."""
     given = {
         name: data[name] for name, kinds in _REPEATED.items() if isinstance(data.get(name), kinds)
     }
@@ -264,58 +259,57 @@ def repeated(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_response(data: Mapping[str, Any]) -> AssistantMessage:
-    """Read a whole answer, by the rules of the stream: its last event says it all."""
-    from penstock.apis.openai_responses.decode import Decoder  # noqa: PLC0415 - it reads by us
+    """Read a whole response by the rules of the stream, as its last event."""
+    from penstock.apis.openai_responses.decode import Decoder  # noqa: PLC0415 - imports this module
 
     return Decoder().read_whole(data)
 
 
 def write_response(
-    message: AssistantMessage, *, created: int = 0, custom: Iterable[str] = ()
+    message: AssistantMessage, *, created: int = 0, tools: ClientTools = NO_TOOLS
 ) -> dict[str, Any]:
-    """Write a whole answer; `UsageError` for one that failed.
+    """Write a whole response; raise `UsageError` for a failed one.
 
-    One with a call that is not complete is a failed response with all the rest in it. A refusal is
-    a message of its own, and an answer that the limit or a filter cut is incomplete.
-    *custom* names the client's tools that take free text: calls of them are written as such.
+    A response with an incomplete call is written as failed, with the rest of its output. A refusal
+    is a message of its own, and a response that the limit or a filter cut is incomplete.
+    *tools* has the client's names of its tools.
     """
-    ending, flaw = whole_ending_of(message)
-    message = writable(message)
+    ending, flaw = find_whole_ending(message)
+    message = with_writable_calls(message)
     id_ = message.id or "resp_1"
     ids = ItemIds(id_)
-    output = write_output(message, ids, frozenset(custom))
-    if flaw is not None:  # The SDK reads the arguments of every call that is listed.
+    output = write_output(message, ids, tools)
+    if flaw is not None:  # OpenAI's SDK parses the arguments of every call in the output.
         output = [item for item in output if item.get("status") != "incomplete"]
-        fields = {**ended(output, message.usage), "error": tables.write_error(flaw)}
+        fields = {**ending_fields(output, message.usage), "error": tables.write_error(flaw)}
         return without_lone_surrogates(
-            response_of(id_, message.model, created, "failed", **fields, store=False)
+            make_response(id_, message.model, created, "failed", **fields, store=False)
         )
     if ending == "refusal" and message.error is not None:
         part = {"type": "refusal", "refusal": message.error.message}
-        output.append(message_item(ids.give(REFUSAL), [part]))
+        output.append(message_item(ids.make(REFUSAL), [part]))
     reason = incomplete_reason(ending, output)
     status = "incomplete" if reason else "completed"
-    fields = ended(output, message.usage, reason)
-    return without_lone_surrogates(response_of(id_, message.model, created, status, **fields))
+    fields = ending_fields(output, message.usage, reason)
+    return without_lone_surrogates(make_response(id_, message.model, created, status, **fields))
 
 
 def write_output(
-    message: AssistantMessage, ids: ItemIds, custom: frozenset[str]
+    message: AssistantMessage, ids: ItemIds, tools: ClientTools
 ) -> list[dict[str, Any]]:
-    """Write the blocks of *message* as items; a call that is not complete says so."""
+    """Write the blocks of *message* as items; an incomplete call has that status."""
     output: list[dict[str, Any]] = []
     for block in message.content:
         if isinstance(block, Text):
             part = text_part(block.text, [])
-            output.append(message_item(ids.give("msg"), [part], block.signature))
+            output.append(message_item(ids.make("msg"), [part], block.signature))
         elif isinstance(block, Thinking):
-            output.append(reasoning_item(ids.give("rs"), block.text, block.signature))
+            output.append(reasoning_item(ids.make("rs"), block.text, block.signature))
         elif isinstance(block, ToolCall):
-            is_free = is_custom(block.id, block.name, custom)
-            item = call_item(ids, block.id, block.name, is_custom=is_free)
-            output.append(filled(item, block))
+            item = call_item(ids, block.id, block.name, tools)
+            output.append(fill_call(item, block))
         elif (item_ := foreign_item(block)) is not None:
-            output.append(ids.keep(item_))
+            output.append(ids.with_id(item_))
         elif output and output[-1]["type"] == "message":
-            output[-1]["content"][0]["annotations"] += annotations_of(block)
+            output[-1]["content"][0]["annotations"] += find_annotations(block)
     return output

@@ -1,4 +1,4 @@
-"""The words of the API beside ours: why an answer ended, what it cost, what went wrong."""
+"""Tables of the API: stop reasons, token counts and errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
-from penstock.apis.errors import body_of, error_info, message_of, retry_after, wait_named
-from penstock.apis.fields import count_of, counts_of, estimate_mark, object_at, text_at
+from penstock.apis.errors import error_info, find_message, find_wait, read_inner_error, retry_after
+from penstock.apis.fields import count_at, estimate_mark, object_at, text_at
 from penstock.apis.openai_chat import tables as chat
 from penstock.messages import ErrorInfo, Usage
 
@@ -18,57 +18,52 @@ LENGTH: Final = frozenset({"incomplete"})
 """Values of a response's `status`; `failed`, `cancelled` and any other are failures."""
 
 FILTER: Final = frozenset({"content_filter"})
-"""Values of ``incomplete_details.reason`` that are not limit of length."""
+"""Values of ``incomplete_details.reason`` that are not a limit."""
 
 CODES: Final = frozenset(
     {
-        "server_error",
-        "rate_limit_exceeded",
-        "invalid_prompt",
-        "data_residency_mismatch",
-        "bio_policy",
-        "misalignment_policy_violation",
-        "vector_store_timeout",
+        "server_error", "rate_limit_exceeded", "invalid_prompt", "data_residency_mismatch",
+        "bio_policy", "misalignment_policy_violation", "vector_store_timeout",
         "image_content_policy_violation",
     }
-)
-"""Values of ``error.code`` that can end an answer; what is said in other words goes to `type`."""
+)  # fmt: skip
+"""Values of ``error.code`` that can end a response; any other value is written to `type`."""
 
 RETRYABLE: Final = chat.RETRYABLE | {"vector_store_timeout", "server_is_overloaded", "slow_down"}
-"""Values of an error's `code` or `type` that another try may change."""
+"""Values of an error's `code` or `type` after which a retry may succeed."""
 
 ERRORS: Final = {**chat.ERRORS, "provider": (502, "server_error")}
-"""The status and the type of an error that has none of its own."""
+"""The status and the type of an error that has none."""
 
 REFUSALS: Final = {
     401: "authentication_error",
     403: "permission_error",
     429: "rate_limit_exceeded",
 }
-"""Types of errors that are the client's, by status; all others are ``invalid_request_error``."""
+"""Types of client errors, by status; all others are ``invalid_request_error``."""
 
 _TOO_MANY: Final = 429
 _NO_REASON: Final = "Unknown error (no error details in response)"
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """Read tokens: the input's count includes the cache, the output's includes the reasoning."""
-    given, made = count_of(data, "input_tokens"), count_of(data, "output_tokens")
-    details = counts_of(data, "input_tokens_details")
-    cached, written = count_of(details, "cached_tokens"), count_of(details, "cache_write_tokens")
+    """Read token counts: the input includes the cache, the output the reasoning."""
+    given, made = count_at(data, "input_tokens"), count_at(data, "output_tokens")
+    details = object_at(data, "input_tokens_details")
+    cached, written = count_at(details, "cached_tokens"), count_at(details, "cache_write_tokens")
     return Usage(
         input=max(0, given - cached - written),
         output=made,
         cache_read=cached,
         cache_write=written,
-        reasoning=count_of(counts_of(data, "output_tokens_details"), "reasoning_tokens"),
-        total=count_of(data, "total_tokens") or given + made,
+        reasoning=count_at(object_at(data, "output_tokens_details"), "reasoning_tokens"),
+        total=count_at(data, "total_tokens") or given + made,
         raw=dict(data),
     )
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
-    """Write tokens as the API counts them."""
+    """Write token counts as the API counts them."""
     given = usage.input + usage.cache_read + usage.cache_write
     return {
         "input_tokens": given,
@@ -86,64 +81,62 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 def read_error(data: Any, status: int | None = None, wait: float | None = None) -> ErrorInfo:
     """Read an object with `code` and `message`, or a bare message.
 
-    *wait* is what the headers asked for; the API also says it in the message.
+    *wait* is from the headers; the API also puts it into the message.
     """
     fields = data if isinstance(data, Mapping) else {}
     code, type_ = text_at(fields, "code"), text_at(fields, "type")
-    if type_ == "error":  # That is the event's own type.
+    if type_ == "error":  # This is the type of the event.
         type_ = ""
     words = [word for word in (code, type_) if word]
-    message = message_of(data, _NO_REASON)
+    message = find_message(data, _NO_REASON)
     return error_info(
         message,
         type=type_ if type_ and code in ("", "server_error") else code,
         status=status,
-        retry_after=wait or wait_named(message),
+        retry_after=wait or find_wait(message),
         retryable=True if any(word.lower() in RETRYABLE for word in words) else None,
     )
 
 
 def read_failure(response: Mapping[str, Any], status: str) -> ErrorInfo:
-    """Read why *response* failed: its error, else what it says of being incomplete."""
+    """Return the error of a failed *response*, or the reason why it is incomplete."""
     if response.get("error"):
         return read_error(response["error"])
     reason = text_at(object_at(response, "incomplete_details"), "reason")
     if reason:
         return ErrorInfo(f"incomplete: {reason}", "provider", reason)
     if status == "cancelled":
-        return ErrorInfo("the provider cancelled the answer", "provider", status)
+        return ErrorInfo("the provider cancelled the response", "provider", status)
     return read_error(None)
 
 
 def write_error(error: ErrorInfo) -> dict[str, Any]:
-    """Write *error* as the object under ``response.error``: a code of the API, and our word."""
+    """Write *error* as ``response.error``: a code of the API, and our type."""
     is_busy = error.status == _TOO_MANY or error.type.startswith("rate_limit")
     code = "rate_limit_exceeded" if is_busy else "server_error"
-    word = error.type or (code if is_busy else _type_of(error))
+    word = error.type or (code if is_busy else _find_type(error))
     if word in CODES:
         return {"code": word, "message": error.message}
     return {"code": code, "message": error.message, "type": word}
 
 
-def _type_of(error: ErrorInfo) -> str:
-    """Name an error that has no type: by its status, if it is the client's, else by its kind."""
+def _find_type(error: ErrorInfo) -> str:
+    """Return the type of an error without one, by its status or its kind."""
     status = error.status
     if error.kind == "provider" and status is not None and 400 <= status < 500:  # noqa: PLR2004
         return REFUSALS.get(status, "invalid_request_error")
     return ERRORS[error.kind][1]
 
 
-def read_error_response(
+def read_error_body(
     status: int, headers: Mapping[str, str], body: bytes, *, now: float = 0.0
 ) -> ErrorInfo:
-    """Read the answer of a server that refused."""
-    data = body_of(body)
-    inner = data.get("error") if isinstance(data, Mapping) else None
-    return read_error(inner or data, status, retry_after(headers, now))
+    """Read an error response."""
+    return read_error(read_inner_error(body), status, retry_after(headers, now))
 
 
-def write_error_response(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
-    """Return the status and the body that tell a client of *error*."""
-    status, word = ERRORS[error.kind][0], error.type or _type_of(error)
+def write_error_body(error: ErrorInfo) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of the response that reports *error*."""
+    status, word = ERRORS[error.kind][0], error.type or _find_type(error)
     body = {"message": error.message, "type": word, "param": None, "code": word}
     return error.status or status, {"error": without_lone_surrogates(body)}

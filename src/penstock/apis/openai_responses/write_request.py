@@ -1,4 +1,4 @@
-"""A `Request` as a server of the Responses API wants it."""
+"""Write a `Request` for a server of the Responses API."""
 
 from __future__ import annotations
 
@@ -6,18 +6,48 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import structs
-
 from penstock import _json
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import SentIds
-from penstock.apis.fields import clean, effort_of, names_of_own, object_at, only_set
-from penstock.apis.history import is_by, lost_content, repaired, replayable, result_text
-from penstock.apis.media import PDF, File, media_type_of
+from penstock.apis.encoder import ConversationIds
+from penstock.apis.fields import (
+    can_meet_choice,
+    clean,
+    effort_for,
+    object_at,
+    objects_at,
+    text_at,
+    unportable_names,
+    without_none,
+)
+from penstock.apis.history import (
+    PDF,
+    File,
+    convert_content,
+    find_lost_content,
+    is_from,
+    media_type_for,
+    pair_results,
+    replayable_blocks,
+    result_text,
+)
 from penstock.apis.openai_responses import tables
+from penstock.apis.openai_responses.client_tools import (
+    NAMESPACE,
+    SEARCH,
+    SEARCH_CALL,
+    SEARCH_OUTPUT,
+    ClientTools,
+    flatten_tools,
+    full_name,
+    is_client_search,
+    read_client_tools,
+)
 from penstock.apis.openai_responses.read_request import read_choice
-from penstock.apis.openai_responses.response import PHASES, annotations_of, foreign_item, is_custom
-from penstock.apis.text_forms import with_fit_content
+from penstock.apis.openai_responses.response import (
+    PHASES,
+    find_annotations,
+    foreign_item,
+)
 from penstock.errors import JSONParseError
 from penstock.messages import (
     AssistantMessage,
@@ -27,7 +57,7 @@ from penstock.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    failed_content,
+    mark_failed,
 )
 from penstock.request import (
     Image,
@@ -42,31 +72,31 @@ from penstock.request import (
 )
 from penstock.tools import Tool
 
-# A conversation as the items of `input`.
-#
-# Item ids and reasoning go back to the model that made them, and only together: the API refuses
-# a call whose reasoning it knows of and does not get.
+# Item ids and reasoning go back only to the model that made them, and only together: the API
+# refuses a call whose reasoning item it has stored and does not receive.
 
-
+# OpenAI refuses longer call ids, and item ids without the prefix of their type.
 _CALL_ID: Final = re.compile(r"(?s).{1,64}")
 _ITEM_ID: Final = re.compile(r"(?:msg|fc|ctc)_[A-Za-z0-9_-]{1,60}")
 
 
-def write_input(request: Request, custom: frozenset[str]) -> list[dict[str, Any]]:
-    """Write the conversation of *request*; *custom* names the tools that take free text."""
-    writer = _Writer(request.model, custom)
-    messages = with_fit_content(request.messages, tables.NAME, write_file)
+def write_input(request: Request, tools: ClientTools) -> list[dict[str, Any]]:
+    """Write the conversation of *request*; *tools* has the client's names of its tools."""
+    writer = _Writer(request, tools)
+    messages = convert_content(request, tables.NAME, write_file).messages
+    # With these the server has earlier items, so a result may have no call in the request.
     remembers = bool(request.extra.keys() & {"previous_response_id", "conversation"})
-    fit = repaired(messages, remembers=remembers)
-    return [item for message in fit for item in writer.write(message)]
+    paired = pair_results(messages, remembers=remembers)
+    return [item for message in paired for item in writer.write(message)]
 
 
 class _Writer:
-    def __init__(self, model: str, custom: frozenset[str]) -> None:
-        self._model = model
-        self._custom = custom
-        self._ids = SentIds.for_model(model, _CALL_ID)
-        self._free: set[str] = set()  # ids of calls that take free text
+    def __init__(self, request: Request, tools: ClientTools) -> None:
+        self._model = request.model
+        self._tools = tools
+        self._found = _search_outputs(request) if tools.searches else {}
+        self._ids = ConversationIds.for_model(request.model, _CALL_ID)
+        self._free: set[str] = set()  # ids of calls of free-text tools
 
     def write(self, message: Message) -> list[dict[str, Any]]:
         if isinstance(message, SystemMessage):
@@ -76,39 +106,45 @@ class _Writer:
             return [{"type": "message", "role": "user", "content": content}]
         if isinstance(message, ToolResult):
             return [self._result(message)]
-        return self._answer(message)
+        return self._assistant(message)
 
-    def _answer(self, message: AssistantMessage) -> list[dict[str, Any]]:
-        blocks = replayable(message, self._model, tables.NAME)
-        thoughts = [block for block in blocks if isinstance(block, Thinking)]
-        is_own = is_by(message, self._model) and message.stop_reason not in ("error", "aborted")
-        keep_ids = is_own and all(reasoning_of(thought) for thought in thoughts)
+    def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
+        blocks = replayable_blocks(message, self._model, tables.NAME)
+        reasoning = [block for block in blocks if isinstance(block, Thinking)]
+        is_own = is_from(message, self._model) and message.stop_reason not in ("error", "aborted")
+        # A call whose id the server knows needs its reasoning item before it ("function_call was
+        # provided without its required reasoning item").
+        keep_ids = is_own and all(find_reasoning(block) for block in reasoning)
         items: list[dict[str, Any]] = []
         for block in blocks:
             item = self._item(block, keep_ids=keep_ids)
             if item is not None:
                 items.append(item)
             elif isinstance(block, Opaque) and items and items[-1].get("role") == "assistant":
-                items[-1]["content"][0]["annotations"] += annotations_of(block)
+                items[-1]["content"][0]["annotations"] += find_annotations(block)
         return items
 
     def _item(self, block: Content, *, keep_ids: bool) -> dict[str, Any] | None:
         if isinstance(block, Text):
             return _text_part(block, keep_ids=keep_ids) if block.text or block.signature else None
         if isinstance(block, Thinking):
-            return reasoning_of(block)
+            return find_reasoning(block)
         if isinstance(block, ToolCall):
             return self._call(block, keep_ids=keep_ids)
         return foreign_item(block)
 
     def _call(self, call: ToolCall, *, keep_ids: bool) -> dict[str, Any]:
         item: dict[str, Any] = {"type": "function_call"}
-        if is_custom(call.id, call.name, self._custom):
+        if self._tools.is_custom(call.id, call.name):
             self._free.add(call.id)
             item = {"type": "custom_tool_call"}
         if keep_ids:
-            item |= _lawful_id(call.id.partition("|")[2])
-        item |= {"call_id": self._ids.of_call(call.id), "name": call.name}
+            item |= _valid_id(call.id.partition("|")[2])
+        call_id = self._ids.call_id(call.id)
+        if self._tools.is_search(call.name):
+            fields = {"execution": "client", "arguments": call.arguments}
+            return {**item, "type": SEARCH_CALL, "call_id": call_id, **fields}
+        item |= {"call_id": call_id, **self._tools.name_fields(call.name)}
         text = call.arguments.get("input")
         if call.id in self._free and isinstance(text, str):
             return {**item, "input": clean(text)}
@@ -117,23 +153,26 @@ class _Writer:
         return {**item, field: arguments}
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
-        is_free = result.id in self._free or result.name in self._custom
+        found = self._found.get(result.id.partition("|")[0])
+        if found is not None:
+            return {**found, "call_id": self._ids.result_id(result.id)}
+        is_free = result.id in self._free or result.name in self._tools.custom
         kind = "custom_tool_call_output" if is_free else "function_call_output"
         content = result.content
         has_more = isinstance(content, list) and any(isinstance(b, Image | Opaque) for b in content)
         output: Any = clean(result_text(result))
         if has_more:
-            failed = [Text(str(failed_content("")))] if result.is_error else []
+            failed = [Text(str(mark_failed("")))] if result.is_error else []
             output = _content([*failed, *content])
-        return {"type": kind, "call_id": self._ids.of_result(result.id), "output": output}
+        return {"type": kind, "call_id": self._ids.result_id(result.id), "output": output}
 
 
-def reasoning_of(thought: Thinking) -> dict[str, Any] | None:
-    """Return the item that *thought* was, which its signature is."""
-    if not thought.signature.startswith("{"):
+def find_reasoning(block: Thinking) -> dict[str, Any] | None:
+    """Return the original reasoning item of *block*, which is its signature."""
+    if not block.signature.startswith("{"):
         return None
     try:
-        item = _json.decode(thought.signature)
+        item = _json.decode(block.signature)
     except JSONParseError:
         return None
     return item if isinstance(item, dict) and item.get("type") == "reasoning" else None
@@ -143,14 +182,15 @@ def _text_part(block: Text, *, keep_ids: bool) -> dict[str, Any]:
     id_, _, phase = block.signature.partition("|")
     item: dict[str, Any] = {"type": "message", "role": "assistant"}
     if keep_ids:
-        item |= _lawful_id(id_)
+        item |= _valid_id(id_)
     if phase in PHASES:
         item["phase"] = phase
+    # An assistant message has `output_text` parts; the other roles have `input_text`.
     part = {"type": "output_text", "text": clean(block.text), "annotations": []}
     return {**item, "content": [part]}
 
 
-def _lawful_id(id_: str) -> dict[str, str]:
+def _valid_id(id_: str) -> dict[str, str]:
     return {"id": id_} if _ITEM_ID.fullmatch(id_) else {}
 
 
@@ -165,7 +205,7 @@ def _content(content: list[UserContent]) -> str | list[Any]:
 
 
 def write_file(file: File) -> dict[str, Any] | None:
-    """Write a file, if it is of a kind that the API takes."""
+    """Write a file; None if the API does not accept its type."""
     if file.media_type != PDF and not file.media_type.startswith("text/"):
         return None
     if not file.data:
@@ -178,29 +218,33 @@ def _part(block: UserContent) -> Any:
     if isinstance(block, Text):
         return {"type": "input_text", "text": clean(block.text)}
     if isinstance(block, Image):
-        url = block.url or f"data:{media_type_of(block)};base64,{block.data}"
+        url = block.url or f"data:{media_type_for(block)};base64,{block.data}"
         return {"type": "input_image", "image_url": url, "detail": block.detail or "auto"}
     return block.data if block.provider == tables.NAME else None
 
 
-ELSEWHERE: Final = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop")
-"""What the API has no word for; servers that speak it do, so it goes back to those alone."""
+COMPATIBLE: Final = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop")
+"""Fields that the API does not have and compatible servers do: written only for its clients."""
 
 _NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 
 
+ENCRYPTED: Final = "reasoning.encrypted_content"
+"""What a response includes, so that its reasoning can be sent back to a server that keeps none."""
+
+
 def write_request(request: Request) -> dict[str, Any]:
-    """Write *request*; what the API has no word for is omitted."""
+    """Write *request*; fields that the API cannot express are omitted."""
     is_own = request.source == tables.NAME
-    asked = _tools_of(request.raw) if is_own and request.raw else {}
-    custom = frozenset(name for name, tool in asked.items() if tool.get("type") == "custom")
-    can_call = _can_call(request)
+    raw = request.raw or {} if is_own else {}
+    tools = read_client_tools(raw)
+    can_call = can_meet_choice(request, tables.NAME)
     body: dict[str, Any] = {
         "model": request.model,
         "instructions": clean(request.system) or None,
-        "input": write_input(request, custom),
-        "tools": [_tool(tool, asked.get(tool.name), is_own) for tool in request.tools] or None,
-        "tool_choice": _choice(request.tool_choice, custom) if can_call else None,
+        "input": write_input(request, tools),
+        "tools": _write_tools(request, raw, is_own=is_own) or None,
+        "tool_choice": _choice(request.tool_choice, tools) if can_call else None,
         "parallel_tool_calls": request.parallel_tool_calls if can_call else None,
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
@@ -210,47 +254,38 @@ def write_request(request: Request) -> dict[str, Any]:
         "stream": request.stream or None,
         "metadata": request.metadata or None,
         "user": request.user or None,
+        "store": request.store,
+        # Reasoning that the server does not keep has to come with every request.
+        "include": [ENCRYPTED] if request.store is False else None,
     }
     if is_own:
-        body |= _elsewhere(request)
-    body = only_set(body)
+        body |= _compatible_fields(request)
+    body = without_none(body)
     return without_lone_surrogates(_with_extra(body, request) if is_own else body)
 
 
-def left_out(request: Request) -> list[str]:
-    """Name the fields of *request* that `write_request` leaves out."""
+def omitted_fields(request: Request) -> list[str]:
+    """Return the names of the fields of *request* that `write_request` omits."""
     missing = ["n"] if request.n is not None else []
-    if not _can_call(request):
+    if not can_meet_choice(request, tables.NAME):
         asked = ("tool_choice", "parallel_tool_calls")
         missing += [key for key in asked if getattr(request, key) is not None]
     if request.reasoning is not None and _reasoning(request.reasoning) is None:
         missing.append("reasoning")
-    messages = with_fit_content(request.messages, tables.NAME, write_file)
-    missing += lost_content(structs.replace(request, messages=messages), tables.NAME)
+    missing += find_lost_content(convert_content(request, tables.NAME, write_file), tables.NAME)
     if request.source != tables.NAME:
-        missing += _elsewhere(request)
-        missing += names_of_own(request)
+        missing += _compatible_fields(request)
+        missing += unportable_names(request)
     return missing
 
 
-def _can_call(request: Request) -> bool:
-    """Return whether there is what could be called; the API refuses a choice of what is not there.
-
-    A client of this API says which of its server's own tools it means.
-    """
-    if request.source == tables.NAME:
-        return True
-    choice, names = request.tool_choice, {tool.name for tool in request.tools}
-    return bool(names) and (choice is None or choice.mode != "tool" or choice.name in names)
-
-
-def _elsewhere(request: Request) -> dict[str, Any]:
-    fields = {key: getattr(request, key) for key in ELSEWHERE}
+def _compatible_fields(request: Request) -> dict[str, Any]:
+    fields = {key: getattr(request, key) for key in COMPATIBLE}
     return {key: value for key, value in fields.items() if value not in (None, [])}
 
 
 def _with_extra(body: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Return the client's own words back, also those inside fields that a `Request` has."""
+    """Add the fields of `Request.extra`, also those inside fields that a `Request` has."""
     extra = dict(request.extra)
     foreign = extra.pop("tools", [])
     if foreign:
@@ -267,15 +302,39 @@ def _with_extra(body: dict[str, Any], request: Request) -> dict[str, Any]:
     return {**extra, **body}
 
 
-def _tools_of(raw: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the tools that the client named, as it did."""
-    tools = raw.get("tools")
-    named = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list) else []
-    return {str(tool.get("name")): tool for tool in named}
+def _write_tools(request: Request, raw: Mapping[str, Any], *, is_own: bool) -> list[dict[str, Any]]:
+    """Write the tools of *request*; those that a client grouped in *raw* stay in their groups."""
+    asked = {str(tool.get("name")): tool for tool in objects_at(raw, "tools")}
+    kept = {tool.name for tool in request.tools}
+    written: list[dict[str, Any]] = []
+    grouped: set[str] = set()
+    for tool in objects_at(raw, "tools"):
+        if tool.get("type") == NAMESPACE:
+            names = {
+                full_name(text_at(tool, "name"), text_at(one, "name")): one
+                for one in objects_at(tool, "tools")
+            }
+            inner = [one for name, one in names.items() if name in kept]
+            grouped |= names.keys()
+            written += [{**tool, "tools": inner}] if inner else []
+        elif is_client_search(tool):
+            grouped.add(SEARCH)
+            written += [dict(tool)] if SEARCH in kept else []
+    for item in objects_at(raw, "input"):  # The server loads what a search found.
+        if item.get("type") == SEARCH_OUTPUT and is_client_search(item):
+            grouped |= {str(tool.get("name")) for tool in flatten_tools({"input": [item]})}
+    plain = [tool for tool in request.tools if tool.name not in grouped]
+    return [_tool(tool, asked.get(tool.name), is_own) for tool in plain] + written
+
+
+def _search_outputs(request: Request) -> dict[str, Mapping[str, Any]]:
+    """Return the outputs of the client's searches by the id of their call."""
+    items = objects_at(request.raw or {}, "input")
+    return {text_at(item, "call_id"): item for item in items if item.get("type") == SEARCH_OUTPUT}
 
 
 def _tool(tool: Tool, asked: Mapping[str, Any] | None, is_own: bool) -> dict[str, Any]:  # noqa: FBT001
-    """Write *tool*; what the client said of it beside stays, and nobody else's is made strict."""
+    """Write *tool*, with the fields that a client of this API gave it; others are not strict."""
     if asked is not None and asked.get("type") == "custom":
         return dict(asked)
     function: dict[str, Any] = {
@@ -290,10 +349,11 @@ def _tool(tool: Tool, asked: Mapping[str, Any] | None, is_own: bool) -> dict[str
     return {**asked, **function}
 
 
-def _choice(choice: ToolChoice | None, custom: frozenset[str]) -> str | dict[str, Any] | None:
+def _choice(choice: ToolChoice | None, tools: ClientTools) -> str | dict[str, Any] | None:
     if choice is None or choice.mode != "tool":
         return choice.mode if choice else None
-    return {"type": "custom" if choice.name in custom else "function", "name": choice.name}
+    kind = "custom" if choice.name in tools.custom else "function"
+    return {"type": kind, **tools.name_fields(choice.name)}
 
 
 def _text(wanted: ResponseFormat | None) -> dict[str, Any] | None:
@@ -307,8 +367,8 @@ def _text(wanted: ResponseFormat | None) -> dict[str, Any] | None:
 
 
 def _reasoning(options: ReasoningOptions | None) -> dict[str, Any] | None:
-    """Write how much a model thinks; a number of tokens goes as the word for it."""
+    """Write the reasoning options; a budget is written as an effort."""
     if options is None:
         return None
-    written = {"effort": effort_of(options), "summary": options.summary}
+    written = {"effort": effort_for(options), "summary": options.summary}
     return {key: value for key, value in written.items() if value} or None

@@ -12,16 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, get_args
 
 from penstock import _json
-from penstock.agent import (
-    AgentTool,
-    Allow,
-    Decision,
-    Deny,
-    Edit,
-    Resolution,
-    Retry,
-    ToolOutput,
-)
+from penstock.agent import AgentTool, Allow, Decision, Deny, Edit, Resolution, Retry, ToolOutput
 from penstock.cli.chat.render import shorten_value
 from penstock.errors import JSONParseError, UsageError
 from penstock.messages import ToolCall
@@ -29,14 +20,14 @@ from penstock.messages import ToolCall
 ApprovalPolicy = Literal["ask", "edits", "all"]
 """What runs without a question: only tools that need no approval, edits of files, or everything."""
 
-EDITS: Final = ("write_file", "edit_file")
+EDITS: Final = ("write_file", "edit_file", "apply_patch")
 """The tools that change nothing but files in the folder."""
 
 NO_TERMINAL: Final = "approval is required, and there is no terminal to ask; see --approve"
 REJECTED: Final = "the user rejected it"
 
 ALL_ARGUMENTS: Final = "*"
-_EDITABLE: Final = ("command", "content", "diff", "new")
+_EDITABLE: Final = ("command", "content", "diff", "new", "patch")
 """The arguments that are edited as plain text; without one of them, all are edited as JSON."""
 
 
@@ -66,6 +57,7 @@ class ApprovalQuestion:
 
     def begin_edit(self) -> str:
         """Choose the argument to edit, and return its text."""
+        # A command or a text is edited as it is, without quotes and escapes of JSON.
         arguments = self.call.arguments
         texts = (name for name in _EDITABLE if isinstance(arguments.get(name), str))
         self.edited = next(texts, ALL_ARGUMENTS)
@@ -110,6 +102,7 @@ class Approver:
             return Allow()
         if self.policy == "edits" and tool.name in EDITS:
             return Allow()
+        # With --print, or without a terminal.
         if self.ask is None:
             return Deny(NO_TERMINAL)
         question = ApprovalQuestion(call)

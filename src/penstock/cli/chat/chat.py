@@ -10,11 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
+from penstock import formats
 from penstock.agent import AgentRun
-from penstock.agent.events import AgentEnded, AgentEvent, ApprovalRequested, ToolEnded
+from penstock.agent.events import (
+    AgentEnded,
+    AgentEvent,
+    ApprovalRequested,
+    MessageEnded,
+    ToolEnded,
+)
 from penstock.cli.chat.approval import (
     ALL_ARGUMENTS,
     ApprovalQuestion,
@@ -27,22 +37,39 @@ from penstock.cli.chat.approval import (
     is_edit,
     parse_decision,
 )
-from penstock.cli.chat.models import ModelChoice, make_model
+from penstock.cli.chat.completion import InputCompleter
+from penstock.cli.chat.forms import FormQuestion, ServerQuestions
+from penstock.cli.chat.markdown import MarkdownWriter
+from penstock.cli.chat.mentions import describe_files, prompt_text, read_mentions
+from penstock.cli.chat.models import (
+    AUTO,
+    EFFORTS,
+    NATIVE,
+    ModelChoice,
+    advise_on,
+    list_names,
+    make_model,
+)
 from penstock.cli.chat.render import (
     MAX_RESULT,
+    CallRenderer,
     EventRenderer,
     LineBuffer,
     StyledText,
-    escape_controls,
-    shorten,
+    escape_text,
+    shorten_lines,
 )
 from penstock.cli.chat.sessions import ChatSessions
 from penstock.cli.chat.slash_commands import COMMANDS, find_command, run_command
+from penstock.cli.chat.status import FRAME_SECONDS, Activity, ChatStatus
 from penstock.cli.chat.terminal import Terminal
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, ToolError, UsageError
 from penstock.messages import AssistantMessage, ToolCall
 from penstock.models.base import Model
 from penstock.request import UserMessage
+from penstock.workspace.apply_patch import PatchApplier
+from penstock.workspace.files import Files
+from penstock.workspace.sandbox import Folder
 
 HISTORY_PROMPTS: Final = 2
 """The prompts of a continued session that are shown again, with the responses to them."""
@@ -125,29 +152,52 @@ class ChatTasks:
 
 
 class TerminalChat:
-    """A conversation at a terminal, recorded by *sessions*; *approver* asks its questions here."""
+    """A conversation at a terminal, recorded by *sessions*.
+
+    *approver* asks its questions here, and so do MCP servers by *questions*.
+    """
 
     def __init__(
         self,
         sessions: ChatSessions,
         approver: Approver,
         choice: ModelChoice,
+        questions: ServerQuestions | None = None,
         *,
         colours: bool = True,
     ) -> None:
         self.lines = LineBuffer()
-        self.renderer = EventRenderer(self.lines)
+        self.renderer = EventRenderer(
+            self.lines,
+            lambda lines: MarkdownWriter(lines, lambda: self._terminal.columns),
+            self._preview_call,
+            lambda error: advise_on(sessions.agent.model, error),
+        )
         self.sessions = sessions
         self.choice = choice
         self._agent = sessions.agent
+        self._folder = Path(sessions.cwd)
+        self._files = Files(Folder(self._folder))
+        self._patches = PatchApplier(Folder(self._folder))
+        self._status = ChatStatus(self._agent, _shorten_path(self._folder), choice.effort)
+        self._activity = Activity(time.monotonic)
         self._approver = approver
         approver.ask, approver.withdraw = self._ask, self._withdraw
+        self._forms = questions or ServerQuestions()
+        self._forms.on_change = self._change_form
+        self._form: FormQuestion | None = None
         self._terminal = Terminal(
             self.lines,
             on_input=self._handle_input,
             on_interrupt=self._handle_interrupt,
             on_quit=self.quit,
-            completions={f"/{name}": command.help for name, command in COMMANDS.items()},
+            completer=InputCompleter(
+                self._folder,
+                {name: command.help for name, command in COMMANDS.items()},
+                {"model": self._list_models, "format": _list_formats, "effort": _list_efforts},
+            ),
+            status=self._status.render,
+            activity=self._draw_activity,
             colours=colours,
         )
         self._quit = asyncio.Event()
@@ -165,10 +215,11 @@ class TerminalChat:
     async def run(self, prompt: str = "") -> None:
         """Chat until the user quits."""
         async with self._terminal.run():
-            if prompt and self._interrupted_call() is not None:
-                self._terminal.set_text(prompt)  # the interrupted calls are asked about first
+            if prompt and (self._interrupted_call() is not None or self._agent.deferred):
+                self._terminal.set_text(prompt)  # the calls are asked about first
             elif prompt:
                 self._start_run(prompt)
+            self._resume_deferred()
             self._update_prompt()
             await self._quit.wait()
             self._resumed.set()
@@ -190,9 +241,11 @@ class TerminalChat:
         self._former_models.append(self._agent.model)
         self._agent.model = model
         self.choice = choice
+        self._status.effort = choice.effort
+        self._status.update()
 
     def show_history(self) -> None:
-        """Print the last messages of the conversation, and ask about interrupted calls."""
+        """Print the last messages of the conversation, and the calls that wait."""
         messages = self._agent.messages
         self.lines.note(f"{len(messages)} messages so far", "dim", "  ")
         prompts = [
@@ -205,17 +258,28 @@ class TerminalChat:
             if isinstance(message, UserMessage) and message.source:  # from a rule or a guard
                 self.lines.note(_shorten_text(message.text), "dim", f"  ({message.source}) ")
             elif isinstance(message, UserMessage):
-                self.lines.note(_shorten_text(message.text), "bold", "> ")
-                self._terminal.remember(message.text)
+                typed = prompt_text(message)
+                self.lines.note(_shorten_text(typed), "bold", "> ")
+                for file in describe_files(message):
+                    self.lines.note(file, "dim", "  + ")
+                self._terminal.remember(typed)
             elif isinstance(message, AssistantMessage) and message.text.strip():
-                self.lines.note(_shorten_text(message.text))
+                writer = MarkdownWriter(self.lines, lambda: self._terminal.columns)
+                writer.add(_shorten_text(message.text))
+                writer.end()
         self._interrupted.begin(self._agent.interrupted)
         for call in self._agent.interrupted:
             self.lines.warn(describe_interrupted(call))
+        for call in self._agent.deferred:
+            CallRenderer(self.lines, call.name, self._preview_call).close(call)
+        if self._agent.deferred:
+            self.lines.warn("the last chat ended before these calls were approved")
+        self._status.update()
 
     def clear_screen(self) -> None:
         """Drop the lines that were not shown yet, and clear the screen."""
         self.lines.take_finished()
+        self._status.update()
         self._terminal.clear()
 
     def quit(self) -> None:
@@ -230,6 +294,8 @@ class TerminalChat:
         try:
             if not self._resumed.is_set():
                 self._replace_or_resume(text)
+            elif (form := self._forms.current) is not None:
+                self._fill_in(form, text)
             elif question is not None and question.edited:
                 self._finish_edit(question, text)
             elif question is not None:
@@ -261,10 +327,10 @@ class TerminalChat:
             self.lines.warn("there is no question to answer")
         elif text.startswith(FOLLOW_UP):
             message = text.removeprefix(FOLLOW_UP).strip()
-            self._agent.follow_up(message)
+            self._agent.follow_up(self._read_prompt(message))
             self.lines.note(f"later: {message}", "dim", "  ")
         else:
-            self._agent.steer(text)
+            self._agent.steer(self._read_prompt(text))
             self.lines.note(f"steering: {text}", "dim", "  ")
 
     async def _handle_later(self, text: str) -> None:
@@ -289,6 +355,9 @@ class TerminalChat:
             self.quit()
         elif self._run is None:
             self._quits_next = not self._terminal.take_text()
+        elif (form := self._forms.current) is not None and self._resumed.is_set():
+            self._terminal.take_text()
+            form.decline()
         elif question is not None and question.edited:
             question.edited = ""
             self._terminal.take_text()
@@ -313,13 +382,14 @@ class TerminalChat:
     async def _stop_run(self) -> None:
         """Stop the run; messages that were not sent yet can be edited."""
         await self._agent.abort()
-        waiting = "\n".join(message.text for message in self._agent.clear_queues())
+        waiting = "\n".join(prompt_text(message) for message in self._agent.clear_queues())
         if waiting and not self._terminal.text:
             self._terminal.set_text(waiting)
         self._update_prompt()
 
     async def _replace_run(self, text: str) -> None:
         """Stop the run, and send *text*."""
+        # Of two instructions that are entered quickly, the second replaces the run of the first.
         async with self._replacing:
             await self._agent.abort()
             await self._tasks.wait_for_current()
@@ -343,7 +413,13 @@ class TerminalChat:
             self._interrupted.begin([])
             self._send(text)
         elif self._interrupted.current is None:
-            self._run = self.sessions.current.proceed(self._interrupted.decisions)
+            self._run = self.sessions.current.resume(self._interrupted.decisions)
+            self._tasks.start(self._follow_run(self._run))
+
+    def _resume_deferred(self) -> None:
+        """Ask about the calls that wait for approval: the run continues where it ended."""
+        if self._agent.deferred and self._interrupted_call() is None and not self._tasks.is_busy:
+            self._run = self.sessions.current.resume()
             self._tasks.start(self._follow_run(self._run))
 
     # --- approval ---
@@ -379,26 +455,62 @@ class TerminalChat:
         self.lines.note(_shorten_text(text), "dim", "  ~ ")
         question.decide(decision)
 
+    # --- questions of MCP servers ---
+
+    def _change_form(self) -> None:
+        """Print the question that is to be answered now."""
+        form = self._forms.current
+        if form is not None and form is not self._form:
+            self.lines.note(form.asked.message, "yellow", f"? {escape_text(form.asked.server)}: ")
+        self._form = form
+        self._update_prompt()
+
+    def _fill_in(self, form: FormQuestion, text: str) -> None:
+        name = form.field
+        form.enter(text)
+        if name:
+            self.lines.note(_shorten_text(text), "dim", f"  {escape_text(name)}: ")
+
     # --- runs ---
 
     def _start_run(self, text: str) -> None:
         if not self._quit.is_set():
-            self._run = self.sessions.current.run(text)
+            self._run = self.sessions.current.run(self._read_prompt(text))
             self._tasks.start(self._follow_run(self._run))
+
+    def _read_prompt(self, text: str) -> UserMessage:
+        """Return *text* with the files that it names."""
+        mentions = read_mentions(text, self._folder)
+        for warning in mentions.warnings:
+            self.lines.warn(warning)
+        return mentions.message
 
     async def _follow_run(self, run: AgentRun) -> None:
         """Render *run*, and the runs for messages that were sent too late for it."""
+        self._activity.start("Waiting for the model")
+        ticks = asyncio.create_task(self._tick())
         try:
             while await self._show_run(run) and self._agent.queued:
-                self._run = run = self._agent.proceed()
+                self._run = run = self._agent.resume()
         finally:
+            ticks.cancel()
+            self._activity.stop()
+            self._status.update()
             self._run = None
+            self._forms.decline_all()
             self._resumed.set()
+
+    async def _tick(self) -> None:
+        """Redraw the spinner."""
+        while True:
+            await asyncio.sleep(FRAME_SECONDS)
+            self._terminal.refresh()
 
     async def _show_run(self, run: AgentRun) -> bool:
         """Render *run* to its end; return whether it succeeded."""
         succeeded = False
         async for event in run:
+            # While paused, events wait in the queue of the run, which never slows the agent down.
             await self._resumed.wait()
             self._show_event(event)
             succeeded = isinstance(event, AgentEnded) and event.error is None
@@ -406,12 +518,32 @@ class TerminalChat:
 
     def _show_event(self, event: AgentEvent) -> None:
         self.renderer.render(event)
+        self._activity.follow(event)
+        if isinstance(event, MessageEnded):
+            self._status.update()
         if isinstance(event, ApprovalRequested):
             self._questions.mark_shown(event.id)
             self._update_prompt()
         elif isinstance(event, ToolEnded):
             self._questions.mark_ended(event.id)
         self._terminal.refresh()
+
+    def _draw_activity(self) -> list[StyledText]:
+        """Return the activity, unless the chat waits for the user."""
+        waits = self._questions.current is not None or not self._resumed.is_set()
+        return [] if waits else self._activity.render()
+
+    def _preview_call(self, call: ToolCall) -> str:
+        """Return the diff of a call that edits a file; empty if it cannot be made."""
+        with suppress(ToolError, TypeError, OSError):
+            if call.name == "edit_file":
+                return self._files.preview_edit(**call.arguments)
+            if call.name == "apply_patch":
+                return self._patches.preview_patch(**call.arguments)
+        return ""
+
+    async def _list_models(self) -> Sequence[str]:
+        return await list_names(self._agent.model)
 
     def _handle_task_end(self) -> None:
         if self._tasks.error is not None:
@@ -424,22 +556,41 @@ class TerminalChat:
         terminal.question = ""
         if not self._resumed.is_set():
             terminal.lead, terminal.hint = PAUSED
+        elif (form := self._forms.current) is not None:
+            terminal.lead = StyledText(f"{escape_text(form.field) or '?'} > ", "yellow")
+            terminal.hint = form.hint
+            terminal.question = form.title
         elif question is not None and question.edited:
             edited = "arguments" if question.edited == ALL_ARGUMENTS else question.edited
             terminal.lead = StyledText(f"{edited} > ", "yellow")
             terminal.hint = "Enter runs it, Ctrl-C cancels the edit"
         elif question is not None:
             terminal.lead, terminal.hint = APPROVAL
-            terminal.question = f"Run {escape_controls(question.call.name)}?"
+            terminal.question = f"Run {escape_text(question.call.name)}?"
         elif self._tasks.is_busy:
             terminal.lead, terminal.hint = BUSY
         elif (call := self._interrupted_call()) is not None:
             terminal.lead, terminal.hint = INTERRUPTED
-            terminal.question = f"{escape_controls(call.name)} may have run. What is its outcome?"
+            terminal.question = f"{escape_text(call.name)} may have run. What is its outcome?"
         else:
             terminal.lead, terminal.hint = QUITTING if self._quits_next else IDLE
         terminal.refresh()
 
 
+async def _list_formats() -> Sequence[str]:
+    return [AUTO, NATIVE, *formats.names()]
+
+
+async def _list_efforts() -> Sequence[str]:
+    return EFFORTS
+
+
+def _shorten_path(path: Path) -> str:
+    """Return *path* with ``~`` for the home folder."""
+    with suppress(ValueError, RuntimeError):
+        return str(Path("~", path.relative_to(Path.home())))
+    return str(path)
+
+
 def _shorten_text(text: str) -> str:
-    return "\n".join(shorten(text.split("\n"), MAX_RESULT))
+    return "\n".join(shorten_lines(text.split("\n"), MAX_RESULT))

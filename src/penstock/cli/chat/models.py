@@ -7,6 +7,7 @@ the scripted model responds; it writes its calls as text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
@@ -15,25 +16,29 @@ from typing import Final
 from msgspec import Struct, structs
 
 from penstock import formats
+from penstock.cli import describe_install
+from penstock.cli.admin import load_upstream
+from penstock.config.routes import ModelOptions
+from penstock.config.settings import DemoSettings, UpstreamSettings
 from penstock.errors import PenstockError, UsageError
 from penstock.gateway import tool_adapter
-from penstock.gateway.config.flags import UPSTREAM_KEY
-from penstock.gateway.config.load import load
-from penstock.gateway.config.routes import ModelOptions
-from penstock.gateway.config.settings import DemoSettings, UpstreamSettings
+from penstock.gateway.advice import advise, ask_whether_it_runs
+from penstock.messages import ErrorInfo
 from penstock.models import DemoModel
 from penstock.models.base import Batches, Model, Tap, ensure_end, iter_events
 from penstock.models.demo import NAME
-from penstock.request import Request
+from penstock.models.http.list_models import LIST_SECONDS
+from penstock.models.http.transport import ConnectError
+from penstock.request import ReasoningOptions, Request
 from penstock.streams import EventStream
 
 AUTO: Final = "auto"
 NATIVE: Final = "native"
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How much a model reasons; which of them it knows depends on the model."""
+
 DEMO_FORMAT: Final = "hermes"
 """The format in which the scripted model writes its calls by default."""
-
-LIST_SECONDS: Final = 10.0
-"""The time that a server has to list its models."""
 
 
 class ModelChoice(Struct, frozen=True):
@@ -45,35 +50,26 @@ class ModelChoice(Struct, frozen=True):
     key_env: str = ""
     format: str = AUTO
     pace: float | None = None
-
-    def load_settings(self, environ: Mapping[str, str]) -> UpstreamSettings:
-        """Return the settings of the upstream, read as ``penstock serve`` reads them.
-
-        Raises `UsageError` for an invalid flag. Of the variables ``PENSTOCK_*`` only the one with
-        the key is used: the others configure a gateway.
-        """
-        known = {
-            name: value
-            for name, value in environ.items()
-            if not name.startswith("PENSTOCK_") or name == UPSTREAM_KEY
-        }
-        found = load(
-            None,
-            known,
-            upstream=self.upstream or None,
-            api=self.api or None,
-            model=self.model or None,
-            key_env=self.key_env or None,
-        )
-        return found.upstreams[found.default_upstream]
+    effort: str = ""
 
 
 class ToolAdapterModel(Model):
-    """*inner*, with its tools offered and its calls parsed as *options* say."""
+    """*inner*, with its tools offered and its calls parsed as *options* say.
 
-    def __init__(self, inner: Model, options: ModelOptions) -> None:
+    *effort* is how much it reasons, if it is not empty. *settings* are those of its server.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        options: ModelOptions,
+        effort: str = "",
+        settings: UpstreamSettings | None = None,
+    ) -> None:
         self.inner = inner
+        self._settings = settings
         self._options = options
+        self._effort = effort
 
     @property
     def name(self) -> str:
@@ -82,6 +78,8 @@ class ToolAdapterModel(Model):
 
     def batches(self, request: Request, tap: Tap | None = None) -> Batches:
         """Return the events of the response as they arrive."""
+        if self._effort:
+            request = structs.replace(request, reasoning=ReasoningOptions(self._effort))
         return ensure_end(
             tool_adapter.stream(self._options, self.inner, request, tap or Tap(), lambda *_: None)
         )
@@ -89,6 +87,10 @@ class ToolAdapterModel(Model):
     def stream(self, request: Request) -> EventStream:
         """Send *request*; never raises, failures are events of the stream."""
         return EventStream(iter_events(self.batches(request)), interval=0)
+
+    def advise(self, error: ErrorInfo) -> str:
+        """Return what to do about an *error* of its server, or an empty string."""
+        return "" if self._settings is None else advise(error, self._settings, self.name)
 
     async def names(self, seconds: float = LIST_SECONDS) -> list[str]:
         """Return the names of the server's models; waits at most *seconds*."""
@@ -107,22 +109,57 @@ class ToolAdapterModel(Model):
 
 def make_model(choice: ModelChoice, environ: Mapping[str, str]) -> Model:
     """Return the model; raise `UsageError` for an invalid flag or an unknown format."""
-    settings = choice.load_settings(environ)
+    settings = _load_settings(choice, environ)
+    if choice.effort and choice.effort not in EFFORTS:
+        raise UsageError(f"the effort is {choice.effort!r}; expected one of {', '.join(EFFORTS)}")
+    # An unknown format is an error before the chat starts, not at the first response.
     if choice.format not in (AUTO, NATIVE):
         formats.get(choice.format)
+    # The scripted model writes calls as text, so they are parsed like those of any other model.
     if settings.api == "demo":
         written = DEMO_FORMAT if choice.format == AUTO else choice.format
         pace = DemoSettings().pace if choice.pace is None else choice.pace
         demo = DemoModel(written, pace=pace, name=settings.model or NAME)
-        return ToolAdapterModel(demo, _make_options(written))
-    return ToolAdapterModel(_make_upstream_model(settings), _make_options(choice.format))
+        return ToolAdapterModel(demo, _make_options(written), choice.effort)
+    options = _make_options(choice.format)
+    return ToolAdapterModel(_make_upstream_model(settings), options, choice.effort, settings)
+
+
+def advise_on(model: Model, error: ErrorInfo) -> str:
+    """Return what to do about an *error* of *model*, or an empty string."""
+    return model.advise(error) if isinstance(model, ToolAdapterModel) else ""
+
+
+def is_scripted(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
+    """Return whether *choice* is the scripted model."""
+    return _load_settings(choice, environ).api == "demo"
+
+
+def _load_settings(choice: ModelChoice, environ: Mapping[str, str]) -> UpstreamSettings:
+    flags = {"upstream": choice.upstream, "api": choice.api, "model": choice.model}
+    return load_upstream({**flags, "key_env": choice.key_env}, environ)
+
+
+def writes_patches(name: str) -> bool:
+    """Return whether the model *name* was trained to write patches for `apply_patch`."""
+    return re.search(r"\b(?:gpt-(?:4\.1|5)|codex|o[34])\b", name.lower()) is not None
 
 
 async def choose_name(choice: ModelChoice, model: Model) -> ModelChoice:
-    """Return *choice* with a model's name: by default the first that the server lists."""
+    """Return *choice* with a model's name: by default the first that the server lists.
+
+    Raises `UsageError` if there is no server: a chat would only retry for a while.
+    """
     if choice.model or model.name:
         return choice
-    names = await list_names(model)
+    names = []
+    try:
+        names = await model.names(LIST_SECONDS)
+    except ConnectError as exc:
+        await model.close()
+        raise UsageError(f"{exc}. {ask_whether_it_runs(choice.upstream)}") from exc
+    except PenstockError:
+        pass  # It lists no models; the first request says whether it needs a name.
     return structs.replace(choice, model=names[0]) if names else choice
 
 
@@ -144,11 +181,11 @@ def _make_options(name: str) -> ModelOptions:
 def _make_upstream_model(settings: UpstreamSettings) -> Model:
     if settings.api in ("qwen", "local"):
         try:
-            from penstock.gateway.factory import model_of  # noqa: PLC0415 - it needs the extra
+            from penstock.gateway.factory import make_model  # noqa: PLC0415 - it needs the extra
         except ModuleNotFoundError as exc:
-            message = f"The API {settings.api} is not installed: pip install 'penstock[server]'"
+            message = f"The API {settings.api} is not installed: {describe_install('server')}"
             raise UsageError(message) from exc
-        return model_of("chat", settings, None)
+        return make_model("chat", settings, None)
     from penstock.models import HTTPModel  # noqa: PLC0415 - the scripted model needs no client
 
     return HTTPModel(

@@ -1,25 +1,27 @@
 """Render the events of an agent as lines of text.
 
 Nothing in this file knows a terminal. `EventRenderer` writes to a `LineBuffer`; the terminal shows
-the buffer above its prompt, and `print_response` prints it without one.
+the buffer above its prompt, and `script` prints it without one.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 
 from penstock import _json
 from penstock.agent import events as agent_events
 from penstock.agent.events import AgentEvent
-from penstock.apis.history import text_of
-from penstock.cli.chat.sessions import ChatSessions
-from penstock.errors import UsageError
+from penstock.apis.history import content_text
+from penstock.cli.chat.mentions import describe_files, prompt_text
+from penstock.debug import escape_controls
+from penstock.errors import UsageError, shorten
 from penstock.events import (
+    BLOCK_ENDS,
+    CALL_EVENTS,
     Done,
     Event,
     Failed,
@@ -45,27 +47,13 @@ from penstock.values.incremental_state import Change
 TAB: Final = "    "
 """The replacement of a tab: where a tab stops depends on the terminal."""
 
-_PASSED: Final = frozenset("\u00a0\u3000\u200c\u200d")
-"""Spaces and joiners that `str.isprintable` rejects although they control nothing."""
+
+def escape_text(text: str) -> str:
+    """Return *text* with tabs as spaces, and control characters as visible escapes."""
+    return escape_controls(text.replace("\t", TAB))
 
 
-def escape_controls(text: str) -> str:
-    """Return *text* with every character that could control a terminal as a visible escape.
-
-    Models and tools are not trusted: their text may contain escape sequences, or characters that
-    change the direction of writing.
-    """
-    return text if text.isprintable() else "".join(map(escape_character, text))
-
-
-def escape_character(character: str) -> str:
-    """Return one character as `escape_controls` does."""
-    if character.isprintable() or character in _PASSED:
-        return character
-    return TAB if character == "\t" else repr(character)[1:-1]
-
-
-def shorten(lines: list[str], limit: int) -> list[str]:
+def shorten_lines(lines: list[str], limit: int) -> list[str]:
     """Return at most *limit* lines: the first and the last, and how many are missing."""
     if len(lines) <= limit:
         return lines
@@ -76,7 +64,7 @@ def shorten(lines: list[str], limit: int) -> list[str]:
 
 def shorten_value(text: str) -> str:
     """Return the first `MAX_VALUE` characters of *text*."""
-    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
+    return shorten(text, MAX_VALUE)
 
 
 # --- lines ---
@@ -124,6 +112,8 @@ class LineBuffer:
         """Lines that do not change any more and have not been taken."""
         self.open: OutputLine | None = None
         """The line that is being written."""
+        self.draft: list[OutputLine] = []
+        """Lines after it that may still change; the first continues the open line, if any."""
         self.preview: list[OutputLine] = []
         """Temporary lines: the end of the reasoning, or of the output of a running tool."""
         self._lead = StyledText("")
@@ -140,6 +130,7 @@ class LineBuffer:
     def add(self, text: str, style: str = "") -> None:
         """Append *text* to the block."""
         text = self._return + text
+        # The line feed of a CRLF may be in the next delta.
         self._return = "\r" if text.endswith("\r") else ""
         first, *rest = text.removesuffix("\r").replace("\r\n", "\n").split("\n")
         self._append(first, style)
@@ -166,7 +157,7 @@ class LineBuffer:
         """Add *text* as an auxiliary block before the open line, which stays open."""
         start = StyledText(lead, style)
         for each in text.replace("\r\n", "\n").split("\n"):
-            line = OutputLine(start, [StyledText(escape_controls(each), style)], auxiliary=True)
+            line = OutputLine(start, [StyledText(escape_text(each), style)], auxiliary=True)
             self.finished.append(line)
             start = line.continuation
 
@@ -177,7 +168,7 @@ class LineBuffer:
     def show_preview(self, lines: Iterable[str], style: str = "dim", lead: str = "  ┆ ") -> None:
         """Replace the preview with *lines*."""
         self.preview = [
-            OutputLine(StyledText(lead, style), [StyledText(escape_controls(line), style)])
+            OutputLine(StyledText(lead, style), [StyledText(escape_text(line), style)])
             for line in lines
         ]
 
@@ -192,7 +183,7 @@ class LineBuffer:
             if self._length >= MAX_LINE:
                 self._finish_line()
             piece = text[at : at + MAX_LINE]
-            self._open_line().spans.append(StyledText(escape_controls(piece), style))
+            self._open_line().spans.append(StyledText(escape_text(piece), style))
             self._length += len(piece)
 
     def _open_line(self) -> OutputLine:
@@ -236,14 +227,27 @@ BLOCKS: Final = {
 _DEFAULT_BLOCK: Final = BlockStyle("  │ ")
 
 
+PREVIEWED: Final = ("edit_file", "apply_patch")
+"""Tools whose arguments are shown as a diff with context, once the call is complete."""
+
+PREVIEW_ROWS: Final = 12
+"""The lines of their arguments that are shown while they arrive."""
+
+PreviewCall = Callable[[ToolCall], str]
+"""Returns what a call would change as a diff; empty if that is unknown."""
+
+
 class CallRenderer:
     """Renders one tool call while the model writes it, from its name to its last argument.
 
-    Strings are shown decoded: a file that is being written appears line by line, not as JSON.
+    Strings are shown decoded: a file that is being written appears line by line, not as JSON. With
+    *preview*, the arguments of tools that edit files are replaced by the diff that it returns.
     """
 
-    def __init__(self, lines: LineBuffer, name: str) -> None:
-        self._lines = lines
+    def __init__(self, lines: LineBuffer, name: str, preview: PreviewCall | None = None) -> None:
+        self._shown = lines
+        self._preview = preview if name in PREVIEWED else None
+        self._lines = lines = lines if self._preview is None else LineBuffer()
         self._reader = IncrementalJSON(recover=True)
         self._held: list[str] = []  # a string that may turn out to be short
         self._held_length = 0
@@ -260,9 +264,15 @@ class CallRenderer:
             match change.path:
                 case (str() as name,):  # deeper changes are shown when the argument is complete
                     self._render_change(name, change)
+        if self._preview is not None:
+            rows = [*self._lines.finished, self._lines.open]
+            self._shown.preview = [row for row in rows[-PREVIEW_ROWS:] if row is not None]
 
-    def close(self, call: ToolCall) -> None:
-        """End the call; add a line if it was cut off, or repaired into other arguments."""
+    def close(self, call: ToolCall) -> str:
+        """End the call; add a line if it was cut off, or repaired into other arguments.
+
+        Returns the diff that was shown.
+        """
         if not self._has_arguments and call.arguments:  # they came whole, without deltas
             self.add(_json.encode(call.arguments).decode())
         self._close_block()
@@ -272,6 +282,14 @@ class CallRenderer:
         elif call.arguments and self._reader.value != call.arguments:
             repaired = shorten_value(_json.encode(call.arguments).decode())
             self._lines.write(f"read as {repaired}", "dim", "  ")
+        if self._preview is None:
+            return ""
+        self._shown.preview = []
+        diff = self._preview(call) if call.complete else ""
+        lines = self._lines.take_finished()
+        self._shown.finished.extend(lines[:1] if diff else lines)
+        write_diff(self._shown, diff)
+        return diff
 
     def _render_change(self, name: str, change: Change) -> None:
         if change.kind == "string":
@@ -321,6 +339,14 @@ class CallRenderer:
             self._lines.write(labelled, "dim", "  ")
 
 
+def write_diff(lines: LineBuffer, diff: str) -> None:
+    """Write a unified diff without the two lines that name the file."""
+    rows = diff.split("\n")
+    rows = [row for at, row in enumerate(rows) if not (at < 2 and row.startswith(("---", "+++")))]  # noqa: PLR2004 - the two lines
+    for row in shorten_lines(rows, MAX_DIFF) if diff else ():
+        lines.write(shorten(row, MAX_RESULT_LINE), _DIFF_STYLES.get(row[:1], "dim"), "    ")
+
+
 # --- events ---
 
 REASONING_ROWS: Final = 5
@@ -344,25 +370,53 @@ MAX_DIFF: Final = 60
 MAX_RESULT_LINE: Final = 500
 """The characters of a line of a result that are shown: some programs print no line ends."""
 
+
+class TextWriter(Protocol):
+    """Writes the text of a response to the lines, as it arrives."""
+
+    def add(self, text: str) -> None:
+        """Write one more piece."""
+
+    def end(self) -> None:
+        """Write the rest; the text has ended."""
+
+
+def write_plain(lines: LineBuffer) -> TextWriter:
+    """Return a writer that writes text as it is."""
+    lines.begin()
+    return lines
+
+
 _TEXT: Final = (TextStart, TextDelta, TextEnd)
 _REASONING: Final = (ThinkingStart, ThinkingDelta, ThinkingEnd)
-_CALLS: Final = (ToolCallStart, ToolCallDelta, ToolCallEnd)
 _STARTS: Final = (TextStart, ThinkingStart, ToolCallStart)
-_ENDS: Final = (TextEnd, ThinkingEnd, ToolCallEnd)
 _TOOLS: Final = (agent_events.ToolStarted, agent_events.ToolUpdated, agent_events.ToolEnded)
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class EventRenderer:
-    """Renders the events of runs to *lines*.
+    """Renders the events of runs to *lines*: text with *write_text*, edits with *preview*.
+
+    *advise* returns what to do about the error of a run.
 
     Blocks of a response may arrive interleaved (parallel calls), and results of eager tools may
     arrive between them. They are shown one after the other: while one block is open, events of
     other blocks and of tools are deferred.
     """
 
-    def __init__(self, lines: LineBuffer) -> None:
+    def __init__(
+        self,
+        lines: LineBuffer,
+        write_text: Callable[[LineBuffer], TextWriter] = write_plain,
+        preview: PreviewCall | None = None,
+        advise: Callable[[ErrorInfo], str] = lambda _: "",
+    ) -> None:
         self.lines = lines
+        self._advise = advise
+        self._preview = preview
+        self._diffs: dict[str, str] = {}  # those that were shown with their calls
+        self._write_text = write_text
+        self._text: TextWriter | None = None
         self.reasoning: list[str] = []
         """All reasoning of the conversation in full; `lines` has only its number of words."""
         self._open_index: int | None = None
@@ -400,14 +454,12 @@ class EventRenderer:
             case agent_events.MessageUpdated(event=inner):
                 self._render_block(inner)
             case agent_events.MessageStarted(message=UserMessage(source="") as prompt):
-                if self._has_prompt:
-                    self.lines.write("")
-                self._has_prompt = True
-                self.lines.write(prompt.text, "bold", "> ")
+                self._render_prompt(prompt)
             case agent_events.MessageEnded(message=message, kept=kept):
                 self._render_message_end(message, kept=kept)
             case agent_events.ToolUpdated(partial=partial):
-                self.lines.show_preview(map(_cut_line, _split_lines(partial)[-OUTPUT_ROWS:]))
+                rows = _split_lines(partial)[-OUTPUT_ROWS:]
+                self.lines.show_preview(shorten(row, MAX_RESULT_LINE) for row in rows)
             case agent_events.ToolEnded(result=result, details=details):
                 self._render_result(result, details)
             case agent_events.AgentEnded(error=error):
@@ -417,8 +469,18 @@ class EventRenderer:
                     self.lines.write("stopped", "yellow", "■ ")
                 elif error is not None:
                     self.lines.write(error.message, "red", "! ")
+                    if advice := self._advise(error):
+                        self.lines.write(advice, "dim", "  ")
             case _:
                 self._render_notice(event)
+
+    def _render_prompt(self, prompt: UserMessage) -> None:
+        if self._has_prompt:
+            self.lines.write("")
+        self._has_prompt = True
+        self.lines.write(prompt_text(prompt), "bold", "> ")
+        for file in describe_files(prompt):
+            self.lines.write(file, "dim", "  + ")
 
     def _render_block(self, event: Event) -> None:
         if isinstance(event, _STARTS):
@@ -427,20 +489,23 @@ class EventRenderer:
             self._render_text(event)
         elif isinstance(event, _REASONING):
             self._render_reasoning(event)
-        elif isinstance(event, _CALLS):
+        elif isinstance(event, CALL_EVENTS):
             self._render_call(event)
         elif isinstance(event, Part):
             self.lines.write(f"({event.part.provider} sent provider-specific data)", "dim", "  ")
-        if isinstance(event, _ENDS):
+        if isinstance(event, BLOCK_ENDS):
             self._open_index = None
 
     def _render_text(self, event: TextStart | TextDelta | TextEnd) -> None:
         if isinstance(event, TextStart):
-            self.lines.begin()
+            self._text = self._write_text(self.lines)
+        elif self._text is None:
+            return
         elif isinstance(event, TextDelta):
-            self.lines.add(event.text)
+            self._text.add(event.text)
         else:
-            self.lines.end()
+            self._text.end()
+            self._text = None
 
     def _render_reasoning(self, event: ThinkingStart | ThinkingDelta | ThinkingEnd) -> None:
         if isinstance(event, ThinkingDelta):
@@ -458,13 +523,13 @@ class EventRenderer:
 
     def _render_call(self, event: ToolCallStart | ToolCallDelta | ToolCallEnd) -> None:
         if isinstance(event, ToolCallStart):
-            self._call = CallRenderer(self.lines, event.name)
+            self._call = CallRenderer(self.lines, event.name, self._preview)
         elif self._call is None:
             return
         elif isinstance(event, ToolCallDelta):
             self._call.add(event.arguments)
         else:
-            self._call.close(event.call)
+            self._diffs[event.call.id] = self._call.close(event.call)
             self._call = None
 
     def _render_message_end(self, message: Message, *, kept: bool) -> None:
@@ -478,23 +543,29 @@ class EventRenderer:
 
     def _settle(self) -> None:
         """Close the blocks that a response left open, and render the deferred events."""
-        self.lines.end()
-        self._open_index = self._call = None
+        self._close_block()
         self._deltas.clear()
         deferred, self._deferred = self._deferred, []
         for each in deferred:
             self._render(each)
+        self._close_block()
+
+    def _close_block(self) -> None:
+        if self._text is not None:
+            self._text.end()
         self.lines.end()
-        self._open_index = self._call = None
+        self._open_index = self._call = self._text = None
 
     def _render_result(self, result: ToolResult, details: Any) -> None:
         self.lines.preview = []
         style = "red" if result.is_error else "dim"
-        for number, line in enumerate(shorten(_split_lines(result.content), MAX_RESULT)):
-            self.lines.write(_cut_line(line), style, "  → " if not number else "    ")
-        if isinstance(details, str):  # a diff, whose first two lines name the file
-            for line in shorten(_split_lines(details)[2:], MAX_DIFF):
-                self.lines.write(_cut_line(line), _DIFF_STYLES.get(line[:1], "dim"), "    ")
+        for number, line in enumerate(shorten_lines(_split_lines(result.content), MAX_RESULT)):
+            self.lines.write(
+                shorten(line, MAX_RESULT_LINE), style, "  → " if not number else "    "
+            )
+        shown = self._diffs.pop(result.id, "")
+        if isinstance(details, str) and details != shown:  # a diff
+            write_diff(self.lines, details)
 
     def _render_notice(self, event: AgentEvent) -> None:
         warning = notice = ""
@@ -517,43 +588,14 @@ class EventRenderer:
                 return  # the beginnings of runs, turns and tools can be seen without a line
         self.lines.write(warning or notice, *(("yellow", "! ") if warning else ("dim", "  ")))
         if isinstance(event, agent_events.FindingMade):
-            for line in shorten(_split_lines(event.text), MAX_RESULT):
+            for line in shorten_lines(_split_lines(event.text), MAX_RESULT):
                 self.lines.write(line, "dim", "    ")
 
 
 def _split_lines(value: object) -> list[str]:
     """Return the output of a tool, which may be any object, as lines."""
     try:
-        text = text_of(value)
+        text = content_text(value)
     except UsageError:
         text = str(value)
     return text.removesuffix("\n").split("\n")
-
-
-def _cut_line(line: str) -> str:
-    return line if len(line) <= MAX_RESULT_LINE else f"{line[:MAX_RESULT_LINE]}…"
-
-
-# --- without a terminal ---
-
-
-async def print_response(sessions: ChatSessions, prompt: str) -> bool:
-    """Run *prompt*: print the response to stdout and all other lines to stderr.
-
-    Returns whether the run succeeded.
-    """
-    lines = LineBuffer()
-    renderer = EventRenderer(lines)
-    succeeded = True
-    async with sessions.current.run(prompt) as run:
-        async for event in run:
-            renderer.render(event)
-            for line in lines.take_finished():
-                file = sys.stderr if line.auxiliary else sys.stdout
-                encoding = file.encoding or "utf-8"
-                text = line.text.encode(encoding, "replace").decode(encoding)
-                file.write(f"{text.rstrip()}\n")
-                file.flush()
-            if isinstance(event, agent_events.AgentEnded):
-                succeeded = event.error is None
-    return succeeded

@@ -8,19 +8,14 @@ from pathlib import Path
 
 from penstock.agent import Agent
 from penstock.agent.session import Session, SessionFolder, SessionInfo
-from penstock.agent.session.storage import new_id
+from penstock.agent.session.storage import new_session_id
+from penstock.config import state_folder
 from penstock.errors import PenstockError, UsageError
 
 
 def default_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder for sessions, below ``$XDG_STATE_HOME`` or ``~/.local/state``.
-
-    The XDG base directory specification requires relative paths to be ignored.
-    """
-    known = os.environ if environ is None else environ
-    state = known.get("XDG_STATE_HOME", "")
-    home = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return home / "penstock" / "sessions"
+    """Return the folder for sessions, below ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    return state_folder(os.environ if environ is None else environ) / "sessions"
 
 
 class ChatSessions:
@@ -46,7 +41,7 @@ class ChatSessions:
         """Begin a new, empty session."""
         await self.close()
         self.agent.messages = []
-        path = None if self.folder is None else self.folder / f"{new_id()}.jsonl"
+        path = None if self.folder is None else self.folder / f"{new_session_id()}.jsonl"
         await self._open(path)
 
     async def open(self, path: Path) -> None:
@@ -54,6 +49,7 @@ class ChatSessions:
 
         Raises `SessionError` if the file cannot be used; the previous session is then open again.
         """
+        # An agent has one session at a time, so the old one is closed before the file is tried.
         before, messages = self._session, self.agent.messages
         await self.close()
         self.agent.messages = []
@@ -67,6 +63,7 @@ class ChatSessions:
 
     async def resume(self) -> bool:
         """Continue the last session of this folder, or begin one; return whether one was found."""
+        # The list is sorted by time, newest first.
         for info in await self.list():
             if info.cwd == self.cwd and info.path is not None:
                 await self.open(info.path)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
-from penstock.agent.rules import RuleWatch
+from penstock.agent.rules import RuleGuard
 from penstock.agent.session import SessionInfo, to_html, to_markdown
 from penstock.cli.chat.models import ModelChoice, list_names
 from penstock.cli.chat.render import EventRenderer, LineBuffer
@@ -76,7 +76,8 @@ async def _help(chat: ChatControls, _: str) -> None:
     for line in (
         "During a response: Enter sends a message at once, + before it sends it at the end.",
         "Ctrl-C pauses the response, twice stops it; Ctrl-D quits.",
-        "Alt-Enter, or \\ before Enter, starts a new line; Tab completes a command.",
+        "Alt-Enter, or \\ before Enter, starts a new line; Tab completes commands and files.",
+        "@FILE in a prompt sends the file, or the image, with it.",
     ):
         chat.lines.note(line, "dim", "  ")
 
@@ -86,6 +87,7 @@ async def _model(chat: ChatControls, name: str) -> None:
         chat.change_model(structs.replace(chat.choice, model=name))
         chat.lines.note(f"the model is {name}", "dim", "  ")
         return
+    # This waits for the server, up to `LIST_SECONDS`; Ctrl-C cancels it.
     model = chat.sessions.agent.model
     for each in (await list_names(model))[:MAX_LISTED]:
         mark = "●" if each == model.name else " "
@@ -96,6 +98,12 @@ async def _format(chat: ChatControls, name: str) -> None:
     if name:
         chat.change_model(structs.replace(chat.choice, format=name))
     chat.lines.note(f"the format is {chat.choice.format}", "dim", "  ")
+
+
+async def _effort(chat: ChatControls, level: str) -> None:
+    if level:
+        chat.change_model(structs.replace(chat.choice, effort=level))
+    chat.lines.note(f"the effort is {chat.choice.effort or 'the default'}", "dim", "  ")
 
 
 async def _sessions(chat: ChatControls, chosen: str) -> None:
@@ -138,12 +146,12 @@ async def _tools(chat: ChatControls, _: str) -> None:
 
 
 async def _rules(chat: ChatControls, _: str) -> None:
-    watches = [watch for watch in chat.sessions.agent.guards if isinstance(watch, RuleWatch)]
-    if not any(watch.rules for watch in watches):
+    guards = [guard for guard in chat.sessions.agent.guards if isinstance(guard, RuleGuard)]
+    if not any(guard.rules for guard in guards):
         chat.lines.note("there are no rules; --rules names a folder with rules", "dim", "  ")
-    for watch in watches:
-        for rule in watch.rules:
-            used = " (has been applied)" if rule.name in watch.spoken else ""
+    for guard in guards:
+        for rule in guard.rules:
+            used = " (has been applied)" if rule.name in guard.fired_rules else ""
             chat.lines.note(f"{rule.name}{used}: {', '.join(rule.conditions)}", lead="  ")
 
 
@@ -169,6 +177,7 @@ async def _usage(chat: ChatControls, _: str) -> None:
 async def _export(chat: ChatControls, file: str) -> None:
     if not file:
         raise UsageError("/export needs a file name that ends in .md or .html.")
+    # Relative to the folder of the chat, like the paths that the model uses.
     path = Path(chat.sessions.cwd, file)
     export = to_html if path.suffix in (".html", ".htm") else to_markdown
     session = chat.sessions.current
@@ -180,7 +189,7 @@ async def _export(chat: ChatControls, file: str) -> None:
     chat.lines.note(f"wrote {path}", "dim", "  ")
 
 
-async def _thoughts(chat: ChatControls, _: str) -> None:
+async def _reasoning(chat: ChatControls, _: str) -> None:
     reasoning = chat.renderer.reasoning
     chat.lines.note(reasoning[-1] if reasoning else "no reasoning so far", "dim italic", "┆ ")
 
@@ -198,11 +207,12 @@ COMMANDS: Final = {
     "help": SlashCommand("", "list the commands", _help, while_busy=True),
     "model": SlashCommand("[NAME]", "use another model, or list the models", _model, can_stop=True),
     "format": SlashCommand("[NAME]", "how calls are parsed: auto, native, hermes …", _format),
+    "effort": SlashCommand("[LEVEL]", "how much the model reasons: low, medium, high …", _effort),
     "sessions": SlashCommand("[NUMBER]", "list the sessions, or continue one", _sessions),
     "fork": SlashCommand("", "continue in a copy of this session", _fork),
     "tools": SlashCommand("", "list the tools of the model", _tools, while_busy=True),
     "rules": SlashCommand("", "list the rules", _rules, while_busy=True),
-    "thoughts": SlashCommand("", "show the last reasoning in full", _thoughts, while_busy=True),
+    "reasoning": SlashCommand("", "show the last reasoning in full", _reasoning, while_busy=True),
     "compact": SlashCommand("", "summarize the conversation", _compact, can_stop=True),
     "usage": SlashCommand("", "count the tokens", _usage, while_busy=True),
     "export": SlashCommand("FILE", "write the conversation to a .md or .html file", _export),

@@ -5,7 +5,8 @@ imports it, and it is imported when a chat starts at a terminal: that takes 0.1 
 commands do not spend.
 
 Finished lines are printed above the prompt and scroll away; they are never drawn again. The open
-line, the preview and the question are drawn together with the prompt. All drawing happens in
+line, the draft, the preview, the activity and the question are drawn together with the prompt, and
+the status line below it. All drawing happens in
 prompt_toolkit's own redraw (`Terminal._print_finished` runs before each), not in its
 `run_in_terminal` or `patch_stdout`: those switch the terminal to its line mode for a moment, in
 which keys are echoed and Ctrl-C kills the process, and a model that streams would cause that fifty
@@ -22,7 +23,7 @@ import signal
 import sys
 from bisect import bisect_right
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
@@ -62,12 +63,8 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
-from penstock.cli.chat.render import (
-    LineBuffer,
-    OutputLine,
-    StyledText,
-    escape_character,
-)
+from penstock.cli.chat.completion import InputCompleter
+from penstock.cli.chat.render import LineBuffer, OutputLine, StyledText, escape_text
 
 REDRAW_SECONDS: Final = 0.02
 """The shortest time between two redraws, however fast a model writes."""
@@ -90,11 +87,25 @@ MENU_ROWS: Final = 8
 MIN_COLUMNS: Final = 10
 """The smallest width that lines are wrapped to."""
 
+RULE_ROWS: Final = 12
+"""The rows of a terminal that has room for a rule above the input."""
+
+STATUS_ROWS: Final = 6
+"""The rows of a terminal that has room for the status line."""
+
 _STYLES: Final = {
     "red": "ansired",
     "green": "ansigreen",
     "yellow": "ansiyellow",
     "cyan": "ansicyan",
+    "blue": "ansiblue",
+    "magenta": "ansimagenta",
+    "brightred": "ansibrightred",
+    "brightgreen": "ansibrightgreen",
+    "brightyellow": "ansibrightyellow",
+    "brightblue": "ansibrightblue",
+    "brightmagenta": "ansibrightmagenta",
+    "brightcyan": "ansibrightcyan",
 }
 """The terminal's own colours: prompt_toolkit's ``red`` is a fixed RGB value."""
 
@@ -104,16 +115,21 @@ ANSI_SEQUENCES["\x1b[13;2u"] = (Keys.Escape, Keys.ControlM)
 
 
 class Terminal:
-    """Shows *lines* above a prompt, and passes what the user enters to the callbacks."""
+    """Shows *lines* above a prompt, and passes what the user enters to the callbacks.
 
-    def __init__(
+    *status* returns the line below the input for a number of columns, *activity* the line above it.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a callback of the chat
         self,
         lines: LineBuffer,
         *,
         on_input: Callable[[str], None],
         on_interrupt: Callable[[], None],
         on_quit: Callable[[], None],
-        completions: Mapping[str, str],
+        completer: InputCompleter,
+        status: Callable[[int], list[StyledText]],
+        activity: Callable[[], list[StyledText]],
         colours: bool = True,
     ) -> None:
         self.lead = StyledText("> ", "bold")
@@ -129,7 +145,10 @@ class Terminal:
         self._colours = colours
         self._history: list[str] = []
         self._above: list[Row] = []  # the rows that are drawn above the input
-        self._buffer = Buffer(multiline=True, completer=_CommandCompleter(completions))
+        self._completer = completer
+        self._status = status
+        self._activity = activity
+        self._buffer = Buffer(multiline=True, completer=_TabCompleter(completer))
         self._keyboard = Vt100Input(sys.stdin)
         self._keyboard.stdin_reader = _KeyboardReader()
         self._output = _Output()
@@ -169,6 +188,11 @@ class Terminal:
         """Clear the screen."""
         self._app.renderer.clear()
         self.refresh()
+
+    @property
+    def columns(self) -> int:
+        """The width of the terminal."""
+        return self._output.get_size().columns
 
     @property
     def text(self) -> str:
@@ -220,7 +244,7 @@ class Terminal:
             self._on_input(self.take_text())
 
     def _press_tab(self, event: KeyPressEvent) -> None:
-        if self._buffer.document.text_before_cursor.startswith("/"):
+        if self._completer.is_possible(self._buffer.document.text_before_cursor):
             generate_completions(event)
         else:
             self._buffer.insert_text("\t")
@@ -256,6 +280,10 @@ class Terminal:
                 ConditionalContainer(above, Condition(lambda: bool(self._above))),
                 self._input,
                 CompletionsMenu(max_height=MENU_ROWS),
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._draw_status), height=1),
+                    Condition(lambda: self._output.get_size().rows >= STATUS_ROWS),
+                ),
             ]
         )
         application: Application[None] = Application(
@@ -276,11 +304,16 @@ class Terminal:
         """Print the finished lines, and prepare the rows above the input."""
         size = self._output.get_size()
         finished, self._above = take_rows(self._lines, size.columns)
+        if activity := self._activity():
+            self._above += wrap(OutputLine(StyledText(""), activity), size.columns)
         if self.question:
             question = [StyledText(self.question, "yellow")]
             self._above += wrap(OutputLine(StyledText(""), question), size.columns)
         below = self._input.preferred_height(size.columns, size.rows).preferred
         below += MENU_ROWS if self._buffer.complete_state else 0
+        below += size.rows >= STATUS_ROWS
+        if size.rows >= RULE_ROWS:
+            self._above.append([StyledText("─" * (size.columns - 1), "dim")])
         room = size.rows - 1 - below
         self._above = self._above[-room:] if room > 0 else []
         # prompt_toolkit does not make a prompt smaller: the rows below it would stay blank.
@@ -308,8 +341,11 @@ class Terminal:
             return [("", " " * indent)]
         return [self._draw(self.lead)]
 
+    def _draw_status(self) -> StyleAndTextTuples:
+        return [self._draw(span) for span in self._status(self.columns - 1)]
+
     def _draw_hint(self) -> StyleAndTextTuples:
-        room = self._output.get_size().columns - len(self.lead.text) - 1
+        room = self.columns - len(self.lead.text) - 1
         fits = len(self.hint) <= room
         hint = self.hint if fits else f"{self.hint[: max(0, room - 1)]}…"
         return [self._draw(StyledText(hint, "dim"))]
@@ -322,7 +358,7 @@ Row = list[StyledText]
 def take_rows(lines: LineBuffer, columns: int) -> tuple[list[Row], list[Row]]:
     """Take the rows that cannot change any more; return them, and the rows that can.
 
-    The rows of the open line cannot change, except for the last.
+    The rows of the open line cannot change, except for the last, which the draft may continue.
     """
     finished = [row for line in lines.take_finished() for row in wrap(line, columns)]
     unfinished: list[Row] = []
@@ -331,8 +367,12 @@ def take_rows(lines: LineBuffer, columns: int) -> tuple[list[Row], list[Row]]:
         if full:
             finished += full
             lines.open = OutputLine(last[0], last[1:], lines.open.auxiliary)
-        unfinished.append(last)
-    return finished, unfinished + [row for line in lines.preview for row in wrap(line, columns)]
+        drafted = lines.draft[0].spans if lines.draft else []
+        unfinished += wrap(OutputLine(last[0], [*last[1:], *drafted]), columns)
+    rest = lines.draft if lines.open is None else lines.draft[1:]
+    return finished, unfinished + [
+        row for line in (*rest, *lines.preview) for row in wrap(line, columns)
+    ]
 
 
 def wrap(line: OutputLine, columns: int) -> list[Row]:
@@ -443,21 +483,24 @@ def _get_size() -> Size:
     return Size(rows=size.lines or 24, columns=max(MIN_COLUMNS, size.columns or 80))
 
 
-class _CommandCompleter(Completer):
-    """Completes the names of *commands*, which are shown with their help texts."""
+class _TabCompleter(Completer):
+    """Completes with *completer*, for prompt_toolkit."""
 
-    def __init__(self, commands: Mapping[str, str]) -> None:
-        self._commands = commands
+    def __init__(self, completer: InputCompleter) -> None:
+        self._completer = completer
 
-    def get_completions(self, document: Document, _event: CompleteEvent) -> Iterator[Completion]:
-        typed = document.text_before_cursor
-        for name, about in self._commands.items():
-            if name.startswith(typed):
-                yield Completion(name, -len(typed), display_meta=about)
+    def get_completions(self, _document: Document, _event: CompleteEvent) -> Iterator[Completion]:
+        yield from ()  # a running application uses the other method
+
+    async def get_completions_async(
+        self, document: Document, _event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        for one in await self._completer.complete(document.text_before_cursor):
+            yield Completion(one.text, -one.length, display_meta=one.about)
 
 
 class _EscapeControls(Processor):
-    """Shows control characters in the input as `escape_controls` does.
+    """Shows control characters in the input as `escape_text` does.
 
     The input may hold text of a model: the arguments of a call that is edited before it runs.
     """
@@ -469,7 +512,7 @@ class _EscapeControls(Processor):
         shown: StyleAndTextTuples = []
         starts = [0]
         for style, text, *_ in explode_text_fragments(fragments):
-            shown.append((style, escape_character(text)))
+            shown.append((style, escape_text(text)))
             starts.append(starts[-1] + len(shown[-1][1]))
         return Transformation(
             shown,

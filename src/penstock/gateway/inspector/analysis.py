@@ -15,21 +15,16 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, field, structs
 
-from penstock import apis
-from penstock.errors import PenstockError, UsageError
-from penstock.events import Done, Event, Failed
+from penstock import _json, apis
+from penstock.config.routes import ModelOptions
+from penstock.errors import JSONParseError, PenstockError, UsageError
+from penstock.events import ENDS, Event
 from penstock.formats import Parser
-from penstock.formats.base import message_of
+from penstock.formats.base import build_message
 from penstock.gateway import http_exchange
-from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.inspector import truncate
-from penstock.gateway.inspector.client_view import (
-    DISCONNECTED,
-    ClientView,
-    encode_for,
-    reconstruct,
-)
+from penstock.gateway.inspector.client_view import DISCONNECTED, ClientView, encode_for, reconstruct
 from penstock.gateway.inspector.recording import (
     Upstream,
     align,
@@ -41,13 +36,16 @@ from penstock.gateway.inspector.recording import (
 from penstock.gateway.inspector.remarks import (
     MAX_REMARKS,
     Remark,
+    explains,
     find_complaints,
     make_remarks,
     remarks_for_complaints,
     remarks_for_notes,
+    remarks_for_unread,
 )
 from penstock.gateway.inspector.spans import Attribution, Reread, attribute
 from penstock.gateway.inspector.truncate import Truncation
+from penstock.gateway.inspector.unread import explain_unread
 from penstock.gateway.replay import (
     Replay,
     ReplayOptions,
@@ -62,13 +60,17 @@ from penstock.gateway.replay import (
     request_for,
 )
 from penstock.messages import AssistantMessage
-from penstock.store import RequestDetail
+from penstock.request import Request
+from penstock.store import RequestDetail, RequestRow
 
 MAX_REREAD: Final = 200_000
 """Up to how many characters of a call are parsed again to attribute them; others are searched."""
 
 MAX_REREAD_SECONDS: Final = 2.0
 """How many seconds calls are parsed again; the ones after that are searched."""
+
+MAX_TURN_TEXT: Final = 2_000
+"""How many characters of one text are shown in a conversation; its stream shows all of them."""
 
 MAX_DIFF: Final = 20_000
 """Up to how many characters a difference is shown by line: the worst case is quadratic."""
@@ -95,7 +97,7 @@ class StreamReading(Struct, dict=True):
         if self.aligned is None or not self.upstream.is_timed:
             return None
         times = event_times(self.attribution.sizes, self.aligned)
-        if times and isinstance(self.events[-1], Done | Failed):
+        if times and isinstance(self.events[-1], ENDS):
             times[-1] = max(times[-1], self.upstream.end)  # the end comes with the last byte
         return times
 
@@ -136,7 +138,7 @@ def show_reading(
     """Return a reading as the page receives it."""
     spans = reading.attribution.spans
     pieces, spans = truncation.cut_spans("upstream.text", reading.pieces, spans)
-    events = truncation.cut_items("events", reading.events, truncate.MAX_EVENTS)
+    events = truncation.cut_events(reading.events)
     stamps = reading.times or range(len(reading.events))
     shown = [(ms, truncation.cut_strings(one)) for ms, one in zip(stamps, events, strict=False)]
     return {
@@ -153,7 +155,7 @@ def show_client(view: ClientView, truncation: Truncation) -> dict[str, Any]:
     """Return what the client received as the page receives it."""
     text = truncation.cut_text("client.body", view.body)
     if len(text) < len(view.body):
-        pieces = [piece for piece in view.pieces if piece[2] <= truncate.MAX_TEXT]
+        pieces = [piece for piece in view.pieces if piece[2] <= truncate.MAX_FIRST_TEXT]
         view = structs.replace(view, body=text, pieces=pieces)
     return structs.asdict(view)
 
@@ -161,7 +163,7 @@ def show_client(view: ClientView, truncation: Truncation) -> dict[str, Any]:
 def read_body(data: bytes, kind: type[_Body], max_depth: int) -> _Body:
     """Read a request body as *kind*; raise `HTTPError` if it is not one."""
     try:
-        return msgspec.convert(http_exchange.read_object(data, max_depth), kind)
+        return msgspec.convert(http_exchange.parse_object(data, max_depth), kind)
     except msgspec.ValidationError as exc:
         raise HTTPError(400, str(exc)) from None
     except UnicodeEncodeError:  # in the name of a field, or in a value that is one of a few words
@@ -229,7 +231,7 @@ def _replay_text(detail: RequestDetail, options: ModelOptions) -> Replay:
     texts = [text for _, text in read_upstream(detail).pieces]
     reading = read_text(texts, options, request_for(detail).tools)
     then, is_whole = message_for(detail)
-    now = message_of(reading.events)
+    now = build_message(reading.events)
     found = find_differences(then, now, is_whole=is_whole)
     return Replay(make_response(reading), then, now, found, reading.reasons)
 
@@ -251,26 +253,36 @@ def _analyse(
         reread = make_rereader(options.format, request.tools, repair=options.repair)
     reading = make_reading(events, read_upstream(detail), reread)
     text, upstream = reading.attribution.text, reading.upstream
+    unread = []
+    if request.tools:
+        unread = explain_unread(
+            reading.message, events, reading.attribution, options, request.tools
+        )
+    complaints = [] if explains(unread) else complaints[:MAX_REMARKS]
     found = find_complaints(text, options, request) if complaints else []
     remarks = [
         *make_remarks(events, reading.attribution.spans),
-        *remarks_for_complaints(complaints[:MAX_REMARKS], found, text),
+        *remarks_for_unread(unread),
+        *remarks_for_complaints(complaints, found, text),
         *remarks,
         *_remark_on_request(detail, reading),
     ]
     truncation = Truncation(full=full)
     shown = show_reading(reading, remarks, truncation)
-    raw = truncation.cut_items("upstream.raw", detail.raw, truncate.MAX_TEXT)
+    raw = truncation.cut_items("upstream.raw", detail.raw, truncate.MAX_FIRST_TEXT)
     timeline = truncation.cut_items("upstream.timeline", upstream.timeline, truncate.MAX_EVENTS)
     shown["upstream"] |= {
         "raw": raw.decode("utf-8", "replace"),
         "timeline": timeline,
-        "answers": upstream.responses,
+        "responses": upstream.responses,
     }
     return {
         "row": msgspec.to_builtins(detail.row),
         "notes": detail.notes,
         "replayable": _why_not_replayable(detail),
+        "unread": unread,
+        "conversation": show_messages(request, truncation),
+        "upstream_conversation": _show_upstream_request(detail, truncation),
         **shown,
         "client": show_client(view, truncation),
         "request": truncation.cut_body("request", detail.request),
@@ -278,6 +290,47 @@ def _analyse(
         "response": truncation.cut_body("response", detail.response),
         "truncated": truncation.cut,
     }
+
+
+MAX_MESSAGES: Final = 500
+"""How many messages of a request are shown, the newest ones: no reader wants more."""
+
+
+def show_messages(request: Request, truncation: Truncation) -> dict[str, Any]:
+    """Return the messages and tools of *request*, of any API, as the page receives them."""
+    number = len(request.messages)
+    first = 0 if truncation.full else max(0, number - MAX_MESSAGES)
+    if first:
+        truncation.cut["messages"] = (MAX_MESSAGES, number)
+    return {
+        "system": truncation.cut_value(request.system),
+        "messages": truncation.cut_value(msgspec.to_builtins(request.messages[first:])),
+        "first": first,
+        "tools": truncation.cut_value(msgspec.to_builtins(request.tools)),
+    }
+
+
+def _show_upstream_request(detail: RequestDetail, truncation: Truncation) -> dict[str, Any] | None:
+    """Return the messages that the upstream received; None if they cannot be read."""
+    if not detail.upstream_request or detail.row.upstream_api not in apis.names():
+        return None
+    try:
+        body = _json.decode(detail.upstream_request)
+        request = apis.get(detail.row.upstream_api).read_request(body)
+    except (JSONParseError, UsageError):
+        return None
+    return show_messages(request, truncation)
+
+
+def show_conversation(rows: list[RequestRow], detail: RequestDetail | None) -> dict[str, Any]:
+    """Return the requests of one conversation, and the messages of *detail*, the longest."""
+    truncation = Truncation(limit=MAX_TURN_TEXT)
+    shown: dict[str, Any] = {"rows": [msgspec.to_builtins(row) for row in rows]}
+    if detail is not None:
+        request = request_for(detail)
+        request.messages.append(message_for(detail)[0])
+        shown |= show_messages(request, truncation) | {"of": detail.row.id}
+    return shown | {"truncated": truncation.cut}
 
 
 def make_rereader(format_: str, tools: object, *, repair: bool) -> Reread:
@@ -322,7 +375,7 @@ def _why_not_replayable(detail: RequestDetail) -> str:
 
 def _remark_on_request(detail: RequestDetail, reading: StreamReading) -> list[Remark]:
     found, responses = list[Remark](), reading.upstream.responses
-    if detail.row.status == DISCONNECTED:
+    if detail.row.status == DISCONNECTED and detail.row.state != "done":
         spans = reading.attribution.spans
         at = spans[-1].end if spans else None
         found.append(Remark(at, "cut", "The client disconnected here"))

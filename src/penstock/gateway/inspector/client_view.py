@@ -15,13 +15,13 @@ from msgspec import Struct, field, structs
 
 from penstock import _json
 from penstock.errors import PenstockError
-from penstock.events import Done, Event, Failed
+from penstock.events import ENDS, Event, Failed
 from penstock.gateway import errors, http_exchange, response
-from penstock.gateway.completion_handler import TELLS_USAGE
+from penstock.gateway.completion_handler import ALWAYS_WITH_USAGE
 from penstock.gateway.inspector.spans import utf16_length
-from penstock.gateway.legacy_completions import CompletionDialect
+from penstock.gateway.legacy_completions import LegacyCompletionFormat
 from penstock.gateway.replay import request_for
-from penstock.gateway.response import EndpointFormat, make_fit
+from penstock.gateway.response import EndpointFormat
 from penstock.gateway.stored_responses import PREVIOUS
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.store import RequestDetail
@@ -67,16 +67,20 @@ def encode_for(detail: RequestDetail, events: Sequence[Event]) -> ClientView:
     if not row.stream or row.client_api not in response.PREFIXES:
         return ClientView(row.client_api, detail.response.decode("utf-8", "replace"))
     try:
-        view = encode_stream(_make_dialect(detail), row.client_api, [*map(_redact, events)])
+        view = encode_stream(
+            _make_endpoint_format(detail),
+            row.client_api,
+            [_redact(event, detail) for event in events],
+        )
     except PenstockError as exc:
         note = f"cannot be reconstructed: {exc}"
         return ClientView(row.client_api, "", [], stream=True, note=note)
     return view if "." not in row.id else _add_note(view, ONE_CHOICE)
 
 
-def encode_stream(dialect: EndpointFormat, api: str, events: Sequence[Event]) -> ClientView:
-    """Encode *events* as *dialect* does, with the end of the stream if they have an end."""
-    encoder = dialect.encoder()
+def encode_stream(endpoint: EndpointFormat, api: str, events: Sequence[Event]) -> ClientView:
+    """Encode *events* as *endpoint* does, with the end of the stream if they have an end."""
+    encoder = endpoint.encoder()
     texts: list[str] = []
     pieces: list[tuple[int, int, int]] = []
     at = 0
@@ -85,7 +89,7 @@ def encode_stream(dialect: EndpointFormat, api: str, events: Sequence[Event]) ->
             pieces.append((number, at, at + utf16_length(text)))
             texts.append(text)
             at = pieces[-1][2]
-    if events and isinstance(events[-1], Done | Failed):
+    if events and isinstance(events[-1], ENDS):
         texts.append(encoder.finish().decode("utf-8", "replace"))
     return ClientView(api, "".join(texts), pieces, stream=True, note=RECONSTRUCTED)
 
@@ -104,9 +108,9 @@ _NO_END: Final[tuple[tuple[Callable[[RequestDetail], object], str], ...]] = (
 def _reconstruct_refusal(detail: RequestDetail, events: Sequence[Event]) -> ClientView:
     """Return the error that the client received instead of a response."""
     id_, _, _ = detail.row.id.partition(".")
-    failed = _redact(events[-1]) if events else None
+    failed = _redact(events[-1], detail) if events else None
     error = failed.error if isinstance(failed, Failed) else _logged_error(detail)
-    status, value = errors.write(error, detail.row.client_api, id_)
+    status, value = errors.write_error(error, detail.row.client_api, id_)
     note = f"the request was refused with status {detail.row.status or status}"
     return ClientView(detail.row.client_api, _json.encode_wire(value).decode(), note=note)
 
@@ -114,7 +118,7 @@ def _reconstruct_refusal(detail: RequestDetail, events: Sequence[Event]) -> Clie
 def _add_end(detail: RequestDetail, events: Sequence[Event]) -> Sequence[Event]:
     """Return *events* with the failure that the gateway itself ended them with, if it did."""
     row = detail.row
-    has_end = bool(events) and isinstance(events[-1], Done | Failed)
+    has_end = bool(events) and isinstance(events[-1], ENDS)
     if has_end or not events or not row.error_kind or any(is_so(detail) for is_so, _ in _NO_END):
         return events
     error = _logged_error(detail)
@@ -128,32 +132,36 @@ def _logged_error(detail: RequestDetail) -> ErrorInfo:
     return ErrorInfo(row.error_message, kind, row.error_type, row.status)
 
 
-def _redact(event: Event) -> Event:
-    """Return *event* as clients receive it: a failure without what is for the operator only."""
+def _redact(event: Event, detail: RequestDetail) -> Event:
+    """Return *event* as clients receive it: a failure without what is for the operator only.
+
+    The log has the message with the advice that the gateway added.
+    """
     if not isinstance(event, Failed):
         return event
     error, inner = structs.replace(event.error), event.message.error
-    make_fit(error)
-    if inner is not None:
-        inner = structs.replace(inner)
-        make_fit(inner)
+    inner = None if inner is None else structs.replace(inner)
+    for one in filter(None, (error, inner)):
+        errors.adapt_upstream_error(one)
+        if detail.row.error_message.startswith(one.message.rstrip(". ")):
+            one.message = detail.row.error_message
     return structs.replace(event, error=error, message=structs.replace(event.message, error=inner))
 
 
-def _make_dialect(detail: RequestDetail) -> EndpointFormat:
-    """Return the dialect that the gateway answered the request of *detail* with."""
+def _make_endpoint_format(detail: RequestDetail) -> EndpointFormat:
+    """Return the format in which the gateway responded to the request of *detail*."""
     row, request = detail.row, request_for(detail)
     id_, _, _ = row.id.partition(".")
     request.model = row.model
     if row.path.endswith(_COMPLETIONS) and not row.path.endswith(_CHAT):
-        return CompletionDialect(f"cmpl-{id_}", row.model, int(row.created))
+        return LegacyCompletionFormat(f"cmpl-{id_}", row.model, int(row.created))
     raw = request.raw or {}
-    made = response.dialect_of(
+    made = response.make_endpoint_format(
         row.client_api,
         request,
         id_,
-        tokens=http_exchange.tokens_in(detail.request),
-        always=row.upstream_api in TELLS_USAGE,
+        tokens=http_exchange.estimate_tokens(detail.request),
+        always_usage=row.upstream_api in ALWAYS_WITH_USAGE,
         fields={"store": raw.get("store") is not False, PREVIOUS: raw.get(PREVIOUS) or None},
     )
     return structs.replace(made, created=int(row.created))

@@ -14,13 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from penstock import _json
+from penstock.config.routes import ModelOptions
 from penstock.errors import JSONParseError, PenstockError, UsageError
 from penstock.formats import parse
-from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector.recording import read_events
-from penstock.gateway.redaction import LogRedactor
 from penstock.gateway.replay import message_for, options_for, request_for
-from penstock.models.http.redaction import HIDDEN
+from penstock.redaction import HIDDEN, Redactor
 from penstock.store import RequestDetail
 
 MAX_VECTOR: Final = 1_000_000
@@ -40,13 +39,13 @@ _KEYS: Final = re.compile(
 _NOT_PRINTABLE: Final = re.compile(r"[^\x20-\x7e]")
 
 
-def make_vector(detail: RequestDetail, secrets: LogRedactor) -> dict[str, Any]:
+def make_vector(detail: RequestDetail, redactor: Redactor) -> dict[str, Any]:
     """Return the stream of *detail* in the shape of the library's test vectors.
 
     Its `expect` is what is parsed today, so that the vector passes as it is; the author of a bug
     report writes there what should have been parsed. Raises `UsageError` for a stream without text.
     """
-    options, redact = options_for(detail), _make_redactor(secrets)
+    options, redact = options_for(detail), _redact_with(redactor)
     text = redact(_text_for(detail))
     if not text:
         raise UsageError(
@@ -79,13 +78,20 @@ def _text_for(detail: RequestDetail) -> str:
 
 
 def _parser_options(options: ModelOptions) -> dict[str, Any]:
-    kept = {name: getattr(options, name) for name in ("arguments", "repair", "trim")}
-    for name in ("reasoning", "prompt_suffix"):
-        if value := getattr(options, name):
-            kept[name] = value
-    if options.fenced != "text":
-        kept["fenced"] = options.fenced
-    return kept
+    """Return the options of `Parser`, without those that have their default."""
+    found = options.parser_options()
+    defaults = {
+        "reasoning": None,
+        "prompt_suffix": "",
+        "fenced": "text",
+        "reasoning_only": "text" if options.repair else "reasoning",
+        "stray_reasoning": "split" if options.repair else "text",
+    }
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in defaults or value != defaults[name]
+    }
 
 
 def _make_expectation(text: str, options: ModelOptions, tools: Any) -> dict[str, Any]:
@@ -104,7 +110,7 @@ def _make_expectation(text: str, options: ModelOptions, tools: Any) -> dict[str,
 # --- curl ---
 
 
-def make_curl(detail: RequestDetail, base: str, secrets: LogRedactor, needs_key: bool) -> str:  # noqa: FBT001 - sent to the worker
+def make_curl(detail: RequestDetail, base: str, redactor: Redactor, needs_key: bool) -> str:  # noqa: FBT001 - sent to the worker
     """Return the request of *detail* as a shell command.
 
     The key is a variable, and no character of the body has a meaning for a terminal. Raises
@@ -112,7 +118,7 @@ def make_curl(detail: RequestDetail, base: str, secrets: LogRedactor, needs_key:
     """
     if not detail.request:
         raise UsageError(f"the body of request {detail.row.id} was not stored")
-    body = _encode_ascii(detail.request, _make_redactor(secrets))
+    body = _encode_ascii(detail.request, _redact_with(redactor))
     head = ["curl -N", shlex.quote(base + detail.row.path), "-H 'content-type: application/json'"]
     if needs_key:
         head.append('-H "authorization: Bearer $PENSTOCK_API_KEY"')
@@ -121,9 +127,9 @@ def make_curl(detail: RequestDetail, base: str, secrets: LogRedactor, needs_key:
     return " ".join([*head, "--data-binary @- <<'EOF'"]) + f"\n{body}\nEOF\n"
 
 
-def encode_curl(detail: RequestDetail, base: str, secrets: LogRedactor, needs_key: bool) -> bytes:  # noqa: FBT001 - sent to the worker
+def encode_curl(detail: RequestDetail, base: str, redactor: Redactor, needs_key: bool) -> bytes:  # noqa: FBT001 - sent to the worker
     """Return the command of `make_curl` as bytes, which the worker pool does not encode as JSON."""
-    return make_curl(detail, base, secrets, needs_key).encode()
+    return make_curl(detail, base, redactor, needs_key).encode()
 
 
 def _encode_ascii(data: bytes, redact: Callable[[str], str]) -> str:
@@ -147,8 +153,8 @@ def _escape(character: str) -> str:
 # --- secrets ---
 
 
-def _make_redactor(secrets: LogRedactor) -> Callable[[str], str]:
-    return lambda text: _KEYS.sub(HIDDEN, secrets.text(text))
+def _redact_with(redactor: Redactor) -> Callable[[str], str]:
+    return lambda text: _KEYS.sub(HIDDEN, redactor.text(text))
 
 
 def _redact_json(value: Any, redact: Callable[[str], str]) -> Any:

@@ -17,7 +17,15 @@ from msgspec import Struct, field, structs
 from penstock import _json
 from penstock.builder import MessageBuilder
 from penstock.errors import JSONParseError, UsageError
-from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd
+from penstock.events import (
+    ENDS,
+    Event,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
 
 MAX_CHECKED: Final = 20_000
 """Up to how many characters a text is parsed one character at a time."""
@@ -95,5 +103,5 @@ def _merge(events: Iterable[Event]) -> list[Any]:
 
 
 def _block_index(event: Event) -> int:
-    index: int = getattr(event, "index", -1)  # not all events belong to a block
-    return index
+    """Return the index of the block that *event* belongs to, if it belongs to one."""
+    return -1 if isinstance(event, (MessageStart, *ENDS)) else event.index

@@ -1,12 +1,12 @@
-"""Report what happens in the gateway now: responses in progress, and what they cost.
+"""Report the responses in progress.
 
-`LiveFeed` notifies the pages that watch. The responses of this process are known by their journals
+`LiveFeed` notifies the pages that watch. The responses of this process are known by their logs
 from start to end; a timer reads them, so a response in progress does no work for the feed. Those of
 other worker processes, and the end of each response, are in the store. One task reads both twice a
 second for all watchers, and only while there are any. Each watcher has a bounded queue; one that
 does not read misses rows and is notified of the gap.
 
-`CpuSamples` keeps what a chunk of a response has cost this process, over time.
+`StreamTail` reads what one response in progress has logged so far, for the page that shows it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
 from penstock import _json
-from penstock.gateway.errors import HTTPError
+from penstock.gateway.errors import RETRY_LATER, HTTPError
 from penstock.store import MAX_PAGE, RequestQuery, RequestRow, Store, StoreError
 
 if TYPE_CHECKING:
@@ -31,6 +30,12 @@ if TYPE_CHECKING:
 INTERVAL: Final = 0.5
 """How many seconds are between two updates."""
 
+TAIL_INTERVAL: Final = 0.2
+"""How many seconds are between two updates of one response: text appears to flow."""
+
+MAX_TAIL: Final = 262_144
+"""How many bytes of events one update has: to decompress them takes about a millisecond."""
+
 MAX_WATCHERS: Final = 64
 """How many pages may watch at a time."""
 
@@ -38,7 +43,7 @@ MAX_PER_KEY: Final = 8
 """How many of them may use the same key."""
 
 MAX_QUEUED: Final = 64
-"""How many updates a watcher may be behind."""
+"""How many updates may wait for a watcher."""
 
 MAX_PROGRESS: Final = 200
 """The progress of how many responses one update holds: no screen shows more."""
@@ -46,15 +51,24 @@ MAX_PROGRESS: Final = 200
 MAX_PAGES: Final = 5
 """How many pages of new rows are read for one update; more of them are a gap."""
 
+MAX_ENDED: Final = 1_000
+"""How many responses that have ended are known before their rows are stored."""
+
 MAX_RUNNING: Final = 10_000
 """How many responses are followed to their end."""
 
 OVERLAP: Final = 5.0
 """How many seconds late a row may be stored, after rows that began later."""
 
+LATE: Final = 60.0
+"""How many seconds late a row of this process may be stored: its database may be busy."""
+
 GAP: Final = b"event: gap\ndata: {}\n\n"
 
-_EMPTY: Final = ("finish", "error_kind", "error_type", "error_message")
+_EMPTY: Final = (
+    *("finish", "error_kind", "error_type", "error_message"),
+    *("summary", "found", "unread_reason", "conversation"),
+)
 _NONE: Final = ("status", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _UNKNOWN: Final[dict[str, Any]] = {**dict.fromkeys(_EMPTY, ""), **dict.fromkeys(_NONE)}
 """The fields of a row that are not known before the end of the response."""
@@ -92,32 +106,45 @@ class LiveFeed:
 
     def __init__(self) -> None:
         self.open: dict[str, RequestLog] = {}
-        """The journals of this process's responses in progress, by request id."""
+        """The logs of this process's responses in progress, by request id."""
+        self.ended: deque[str] = deque(maxlen=MAX_ENDED)
+        """The ids of this process's responses that ended lately."""
         self._watchers: set[Watcher] = set()
+        self._listening = 0  # how many of them watch all responses
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
     def watch(self, store: Store, scope: str | None) -> Iterator[Watcher]:
         """Watch until the end of the block; raise `HTTPError` if there are too many watchers."""
+        with self.admit(scope) as watcher:
+            watcher.push(make_update(make_row(one)) for one in list(self.open.values())[-MAX_PAGE:])
+            if self._task is None:
+                updating = self._update(_Follower(store, self.open, self.ended))
+                self._task = asyncio.create_task(updating, name="penstock: live feed")
+            self._listening += 1
+            try:
+                yield watcher
+            finally:
+                self._listening -= 1
+                if not self._listening and self._task is not None:
+                    self._task.cancel()
+                    self._task = None
+
+    @contextmanager
+    def admit(self, scope: str | None) -> Iterator[Watcher]:
+        """Count a page as watching; raise `HTTPError` if there are too many."""
         if len(self._watchers) >= MAX_WATCHERS:
             reason = f"{MAX_WATCHERS} pages are watching already; close one and try again"
-            raise HTTPError(503, reason, retry_after=5.0)
+            raise HTTPError(503, reason, retry_after=RETRY_LATER)
         if scope is not None and sum(one.scope == scope for one in self._watchers) >= MAX_PER_KEY:
             reason = f"{MAX_PER_KEY} pages are watching with this key already; close one of them"
-            raise HTTPError(429, reason, retry_after=5.0)
+            raise HTTPError(429, reason, retry_after=RETRY_LATER)
         watcher = Watcher(scope)
         self._watchers.add(watcher)
-        watcher.push(make_update(make_row(one)) for one in list(self.open.values())[-MAX_PAGE:])
-        if self._task is None:
-            updating = self._update(_Follower(store, self.open))
-            self._task = asyncio.create_task(updating, name="penstock: live feed")
         try:
             yield watcher
         finally:
             self._watchers.discard(watcher)
-            if not self._watchers and self._task is not None:
-                self._task.cancel()
-                self._task = None
 
     async def _update(self, follower: _Follower) -> None:
         while True:
@@ -128,19 +155,22 @@ class LiveFeed:
 
 
 class _Follower:
-    """Reads the journals and the store, and remembers what was reported."""
+    """Reads the logs and the store, and remembers what was reported."""
 
-    def __init__(self, store: Store, open_: dict[str, RequestLog]) -> None:
+    def __init__(self, store: Store, open_: dict[str, RequestLog], ended: Collection[str]) -> None:
         self._store = store
         self._open = open_
-        self._began = time.time()
+        self._ended = ended
         self._has_begun = False  # whether the open responses of other processes are known
         self._running: dict[str, None] = dict.fromkeys(open_)  # reported, and not ended
         self._seen: dict[str, None] = dict.fromkeys(open_)  # reported lately
 
     async def read_updates(self) -> list[Update]:
         """Return what is new since the last time."""
-        updates = [*self._read_journals()]
+        updates = [*self._read_open()]
+        recent = _id_at(time.time() - LATE)
+        for id_ in [one for one in self._ended if one > recent and one not in self._seen]:
+            self._remember(id_)  # reported when its row is stored
         with suppress(StoreError):  # The store is down: its rows are reported later.
             if not self._has_begun:
                 query = RequestQuery(state="started", limit=MAX_PAGE)
@@ -149,6 +179,8 @@ class _Follower:
             updates += await self._read_new_rows()
             # Those that this process has not got open may have ended.
             waiting = [id_ for id_ in self._running if id_ not in self._open][:MAX_PAGE]
+            for id_ in waiting:  # Those that are never stored must not keep out the others.
+                self._running[id_] = self._running.pop(id_)
             for row in await self._store.named(waiting):
                 if row.state != "started":
                     self._running.pop(row.id, None)
@@ -157,27 +189,27 @@ class _Follower:
             del self._running[next(iter(self._running))]
         return updates
 
-    def _read_journals(self) -> Iterator[Update]:
-        fresh = [journal for id_, journal in self._open.items() if id_ not in self._seen]
-        known = [journal for id_, journal in self._open.items() if id_ in self._seen]
-        for journal in known[-MAX_PROGRESS:]:
+    def _read_open(self) -> Iterator[Update]:
+        fresh = [log for id_, log in self._open.items() if id_ not in self._seen]
+        known = [log for id_, log in self._open.items() if id_ in self._seen]
+        for log in known[-MAX_PROGRESS:]:
             progress = {
-                "id": journal.started.id,
-                "chunks": journal.chunks,
-                "first_byte": journal.first_byte,
-                "first_token": journal.first_token,
-                "duration": journal.passed(),
+                "id": log.started.id,
+                "chunks": log.chunks,
+                "first_byte": log.first_byte,
+                "first_token": log.first_token,
+                "duration": log.elapsed(),
             }
-            yield journal.started.scope, _encode_frame("progress", progress)
-        for journal in fresh[-MAX_PAGE:]:
-            self._remember(journal.started.id)
-            yield make_update(make_row(journal))
+            yield log.started.scope, _encode_frame("progress", progress)
+        for log in fresh[-MAX_PAGE:]:
+            self._remember(log.started.id)
+            yield make_update(make_row(log))
 
     async def _read_new_rows(self) -> list[Update]:
         """Return the rows that are new in the store, with a gap if there are more."""
         updates: list[Update] = []
-        # Ids begin with their time, so this one is older than any that is new.
-        after = f"{int(max(self._began, time.time() - OVERLAP) * 1000):012x}"
+        # Rows that began before the first watcher came may be stored after it has read its list.
+        after = _id_at(time.time() - OVERLAP)
         for _ in range(MAX_PAGES):
             rows = await self._store.follow(after, MAX_PAGE)
             updates += self._report_new(rows)
@@ -201,24 +233,31 @@ class _Follower:
             del self._seen[next(iter(self._seen))]
 
 
+def _id_at(seconds: float) -> str:
+    """Return what is smaller than every id made after *seconds*: ids begin with their time."""
+    return f"{int(seconds * 1000):012x}"
+
+
 def make_update(row: RequestRow) -> Update:
     """Return the update that reports *row*."""
     return row.scope, _encode_frame("row", row)
 
 
-def make_row(journal: RequestLog) -> RequestRow:
+def make_row(log: RequestLog) -> RequestRow:
     """Return the row of a response in progress."""
-    started = structs.asdict(journal.started)
+    started = structs.asdict(log.started)
     known = {name: started[name] for name in RequestRow.__struct_fields__ if name in started}
     return RequestRow(
         **known,
         **_UNKNOWN,
         state="started",
-        first_byte=journal.first_byte,
-        first_token=journal.first_token,
-        duration=journal.passed(),
-        chunks=journal.chunks,
+        first_byte=log.first_byte,
+        first_token=log.first_token,
+        duration=log.elapsed(),
+        chunks=log.chunks,
         calls=0,
+        incomplete=0,
+        unread=0,
         repairs=[],
         size=0,
     )
@@ -228,59 +267,26 @@ def _encode_frame(name: str, value: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), _json.encode_wire(value))
 
 
-# --- processor time ---
+class StreamTail:
+    """Reads the events and chunks of one response in progress from its *log*."""
 
-SAMPLE_INTERVAL: Final = 10.0
-"""How many seconds are between two samples."""
+    def __init__(self, log: RequestLog) -> None:
+        self._log = log
+        self._events = 0  # bytes that were read
+        self._chunks = 0
 
-MAX_SAMPLES: Final = 10_000
-"""How many samples are kept: those of a bit more than a day."""
-
-MIN_CHUNKS: Final = 100
-"""From how many chunks on the cost of one is shown: with fewer, other work dominates."""
-
-
-class CpuSample(NamedTuple):
-    """The processor time of the process, and how many chunks it had sent, at a moment."""
-
-    at: float
-    seconds: float
-    chunks: int
-
-
-class CpuSamples:
-    """Samples of the processor time of one process, one at most every `SAMPLE_INTERVAL`.
-
-    The time between two samples is that of the chunks between them, and of everything else that the
-    process did meanwhile. The inspector's worker process is not part of it.
-    """
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.time,
-        cpu_time: Callable[[], float] = time.process_time,
-    ) -> None:
-        self._clock = clock
-        self._cpu_time = cpu_time
-        self._samples = deque([CpuSample(clock(), cpu_time(), 0)], MAX_SAMPLES)
-        self.chunks = 0
-
-    def note(self, chunks: int) -> None:
-        """Count the chunks of a response that has ended."""
-        self.chunks += chunks
-        now = self._clock()
-        if now - self._samples[-1].at >= SAMPLE_INTERVAL:
-            self._samples.append(CpuSample(now, self._cpu_time(), self.chunks))
-
-    def per_bucket(self, since: float, width: float, number: int) -> list[float | None]:
-        """Return the microseconds of one chunk in each of *number* buckets of *width* seconds."""
-        seconds, chunks = [0.0] * number, [0] * number
-        for before, sample in pairwise(self._samples):
-            place = int((sample.at - since) // width)
-            if 0 <= place < number:
-                seconds[place] += sample.seconds - before.seconds
-                chunks[place] += sample.chunks - before.chunks
-        return [
-            cost / many * 1e6 if many >= MIN_CHUNKS else None
-            for cost, many in zip(seconds, chunks, strict=True)
-        ]
+    def read(self) -> tuple[bytes, bool]:
+        """Return the frames for what is new, and whether there is more already."""
+        data = self._log.read_events(self._events, MAX_TAIL)
+        is_more = len(data) >= MAX_TAIL
+        data = data[: data.rfind(b"\n") + 1]
+        self._events += len(data)
+        chunks = self._log.read_chunks(self._chunks)
+        self._chunks += len(chunks)
+        if not data and not chunks:
+            return b"", is_more
+        lines = b",".join(data.splitlines())
+        ms = int(self._log.elapsed() * 1000)
+        listed = _json.encode_wire(chunks)
+        frame = b'event: more\ndata: {"ms":%d,"chunks":%s,"events":[%s]}\n\n'
+        return frame % (ms, listed, lines), is_more

@@ -13,15 +13,22 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from penstock import _json, formats
+from penstock.config.routes import ModelOptions
 from penstock.errors import JSONParseError, PenstockError, UsageError
+from penstock.formats import Format
 from penstock.formats.reasoning import NONE, STYLES
-from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector import analysis
 from penstock.gateway.inspector.client_view import encode_stream
 from penstock.gateway.inspector.laws import check_laws
 from penstock.gateway.inspector.recording import Upstream, make_response
-from penstock.gateway.inspector.remarks import make_remarks, remarks_for_complaints
+from penstock.gateway.inspector.remarks import (
+    explains,
+    make_remarks,
+    remarks_for_complaints,
+    remarks_for_unread,
+)
 from penstock.gateway.inspector.truncate import Truncation
+from penstock.gateway.inspector.unread import explain_unread
 from penstock.gateway.replay import fold_events, read_text
 from penstock.gateway.response import ApiEndpointFormat
 from penstock.messages import ToolCall
@@ -39,7 +46,7 @@ MAX_CHUNKS: Final = 200_000
 MAX_COMPARED: Final = 50_000
 """How many characters are parsed in every format."""
 
-MAX_SHOWN: Final = 2_000
+MAX_SHOWN_TEXT: Final = 2_000
 """How many characters of its text each format shows: sixty of them are in one table."""
 
 _CHAT: Final = "openai-chat"
@@ -56,6 +63,8 @@ class PlaygroundRequest(Struct, frozen=True):
     repair: bool = False
     trim: bool = False
     fenced: Literal["text", "calls"] = "text"
+    reasoning_only: Literal["reasoning", "text"] = "reasoning"
+    stray_reasoning: Literal["text", "split"] = "text"
     chunk: int = 0
 
     def options(self, format_: str = "") -> ModelOptions:
@@ -67,6 +76,8 @@ class PlaygroundRequest(Struct, frozen=True):
             repair=self.repair,
             trim=self.trim,
             fenced=self.fenced,
+            reasoning_only=self.reasoning_only,
+            stray_reasoning=self.stray_reasoning,
         )
 
     def read_tools(self) -> list[Tool]:
@@ -102,9 +113,12 @@ def parse(data: bytes, max_depth: int) -> dict[str, Any]:
     events = make_response(reading, "playground")
     reread = analysis.make_rereader(options.format, tools, repair=options.repair)
     shown = analysis.make_reading(events, Upstream([*enumerate(pieces)]), reread)
+    unread = explain_unread(shown.message, events, shown.attribution, options, tools)
+    reasons = [] if explains(unread) else reading.reasons
     remarks = [
         *make_remarks(events, shown.attribution.spans),
-        *remarks_for_complaints(reading.reasons, reading.complaints, request.text),
+        *remarks_for_unread(unread, with_advice=True),
+        *remarks_for_complaints(reasons, reading.complaints, request.text),
     ]
     dialect = ApiEndpointFormat(_CHAT, "chatcmpl-playground", "playground", 0, {})
     truncation = Truncation()
@@ -118,6 +132,7 @@ def parse(data: bytes, max_depth: int) -> dict[str, Any]:
             lambda chunk: read_text(split_chunks(request.text, chunk), options, tools).events,
         ),
         "complaints": reading.reasons,
+        "unread": unread,
         "truncated": truncation.cut,
     }
 
@@ -144,8 +159,8 @@ def _read_as(request: PlaygroundRequest, format_: str, tools: Sequence[Tool]) ->
     return {
         "format": format_,
         "calls": message.tool_calls,
-        "text": message.text[:MAX_SHOWN],
-        "thinking": message.thinking[:MAX_SHOWN],
+        "text": message.text[:MAX_SHOWN_TEXT],
+        "thinking": message.thinking[:MAX_SHOWN_TEXT],
         "complaints": reading.reasons,
     }
 
@@ -192,8 +207,8 @@ def describe_formats() -> list[dict[str, Any]]:
     return [
         {
             "name": found.name,
-            "family": type(getattr(found, "calls", found)).__name__,
-            "models": list(getattr(found, "models", ())),
+            "family": type(found.calls if isinstance(found, Format) else found).__name__,
+            "models": list(found.models) if isinstance(found, Format) else [],
             "sample": make_sample(found),
         }
         for found in map(formats.get, formats.names())

@@ -27,11 +27,12 @@ import msgspec
 from msgspec import Struct, field
 
 from penstock import _json, apis
+from penstock.config.routes import ModelOptions
 from penstock.errors import JSONParseError, UsageError
-from penstock.events import Done, Event, Failed, MessageStart
-from penstock.formats import EventParser
-from penstock.formats.base import end_of, message_of
-from penstock.gateway.config.routes import ModelOptions
+from penstock.events import ENDS, Done, Event, Failed, MessageStart
+from penstock.formats import find_unread, make_event_parser
+from penstock.formats.base import build_message, stop_reason_for
+from penstock.gateway.conversation import summarize_response
 from penstock.gateway.inspector.spans import spoken_text
 from penstock.gateway.replay import (
     TextReading,
@@ -42,7 +43,7 @@ from penstock.gateway.replay import (
 )
 from penstock.gateway.request_log import MAX_KEPT
 from penstock.messages import AssistantMessage
-from penstock.store import MAX_TEXT, RequestDetail, RequestEnded, RequestStarted
+from penstock.store import MAX_SEARCHED_TEXT, RequestDetail, RequestEnded, RequestStarted
 from penstock.tools import Tool
 
 UNTIMED: Final = "untimed"
@@ -115,7 +116,7 @@ def _decode_pieces(decoder: Any, pieces: Iterator[tuple[int, bytes]]) -> Iterato
         events = decoder.feed(data)
         if text := "".join(map(spoken_text, events)):
             yield ms, text
-        if events and isinstance(events[-1], Done | Failed):
+        if events and isinstance(events[-1], ENDS):
             return
     if text := "".join(map(spoken_text, decoder.finish())):
         yield ms, text
@@ -173,11 +174,11 @@ def event_times(sizes: Sequence[int], pieces: Sequence[tuple[int, str]]) -> list
 def make_response(reading: TextReading, name: str = "") -> list[Event]:
     """Return the events of *reading* as those of a whole response, with a start and an end."""
     try:
-        message = message_of(reading.events)
+        message = build_message(reading.events)
     except UsageError:  # The parser broke the contract of events.
         message = AssistantMessage()
     message.id = message.model = name
-    end = Done(end_of(message, "stop"), message, reading.rest)
+    end = Done(stop_reason_for(message, "stop"), message, reading.rest)
     return [MessageStart(name, name), *reading.events, end]
 
 
@@ -242,6 +243,11 @@ class Recording(Struct, frozen=True):
         for number, piece in enumerate(pieces):
             timeline.extend((number, len(piece)))
         notes = {"options": msgspec.to_builtins(self.options), UNTIMED: True}
+        unread = find_unread(message, self.options.format, self.tools) if self.options.parse else []
+        if unread:
+            notes["unread"] = [
+                msgspec.to_builtins(one) | {"description": one.description} for one in unread
+            ]
         return RequestEnded(
             id=id_,
             state="done" if error is None else "failed",
@@ -252,8 +258,12 @@ class Recording(Struct, frozen=True):
             output_tokens=message.usage.output,
             chunks=len(pieces),
             calls=len(calls),
+            incomplete=sum(not call.complete for call in calls),
+            unread=len(unread),
+            unread_reason=unread[0].description if unread else "",
+            summary=summarize_response(message),
             repairs=[repair for call in calls for repair in call.repairs],
-            text=message.text[:MAX_TEXT],
+            text=message.text[:MAX_SEARCHED_TEXT],
             raw=[zlib.compress(self.data)],
             timeline=timeline.tobytes(),
             events=[zlib.compress(b"".join(_json.encode(event) + b"\n" for event in events))],
@@ -271,14 +281,11 @@ class Recording(Struct, frozen=True):
             reading = read_text([self.data.decode("utf-8", "replace")], options, self.tools)
             complaints += reading.reasons
             return make_response(reading, self.name)
-        parser = EventParser(
+        parser = make_event_parser(
             options.format,
             self.tools,
-            arguments=options.arguments,
-            reasoning=options.reasoning,
-            repair=options.repair,
-            trim=options.trim,
-            fenced=options.fenced,
+            **options.parser_options(),
+            heal=options.heal,
             on_error=lambda why, _: complaints.append(why),
         )
         decoder = apis.get(self.api).decoder()
@@ -320,7 +327,7 @@ def detect_api(data: bytes) -> str:
 
 
 def _detect_error_api(data: bytes) -> str:
-    """Return the API whose frames hold an error and nothing else; `TEXT` if there is none."""
+    """Return the API whose frames hold an error and nothing else; `TEXT` if no API fits."""
     if b"data:" not in data:
         return TEXT
     names = _NAMED_FRAMES if b"event:" in data else [one for one in apis.names() if one != _QWEN]

@@ -7,17 +7,18 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from penstock.config.routes import ModelOptions
 from penstock.errors import PenstockError
-from penstock.events import Done, Event, Failed, ToolCallEnd
+from penstock.events import ENDS, Done, Event, Failed, MessageStart, ToolCallEnd
 from penstock.formats import Parser
-from penstock.gateway.config.routes import ModelOptions
 from penstock.gateway.inspector.spans import TextSpan, utf16_length
+from penstock.gateway.inspector.unread import ShownUnread
 from penstock.gateway.replay import Complaint
 from penstock.messages import ErrorInfo, ToolCall
 from penstock.models.untrusted import untrusted_in
 from penstock.request import Request
 
-RemarkKind = Literal["repair", "error", "cut", "dropped"]
+RemarkKind = Literal["repair", "error", "cut", "dropped", "unread"]
 
 MAX_REMARKS: Final = 200
 """How many remarks the page receives."""
@@ -37,7 +38,7 @@ _ERROR_KINDS: Final = {
 }
 _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("failures", "error", "The request was sent to the upstream again after: {}"),
-    ("left_out", "dropped", "`{}` was dropped: the upstream's API has no such option"),
+    ("omitted_fields", "dropped", "`{}` was dropped: the upstream's API has no such option"),
     ("skipped", "dropped", "{} frames of the upstream's stream could not be read"),
     ("adapted", "repair", "The request was changed for the upstream: {}"),
     ("cut", "cut", "The stream was too long to be stored completely: this is its beginning"),
@@ -62,7 +63,7 @@ def make_remarks(events: Sequence[Event], spans: Sequence[TextSpan]) -> list[Rem
             break
         if isinstance(event, ToolCallEnd):
             found += _remark_on_call(event.call, places.get(event.index, {}))
-        elif isinstance(event, Done | Failed):
+        elif isinstance(event, ENDS):
             found += _remark_on_end(event, spans[-1].end if spans else None)
     return found[:MAX_REMARKS]
 
@@ -78,13 +79,17 @@ def remarks_for_notes(notes: dict[str, Any]) -> list[Remark]:
 
 
 def _find_places(events: Sequence[Event], spans: Sequence[TextSpan]) -> dict[int, dict[str, int]]:
-    """Return where each block starts, and where it has its first text of each kind."""
+    """Return where each block starts, and where it has its first text of each kind.
+
+    Of repaired text it is the last: a remark follows its text, and would split a word otherwise.
+    """
     places: dict[int, dict[str, int]] = {}
     for span in spans:
-        # not all events belong to a block
-        index = getattr(events[span.event], "index", None) if span.event >= 0 else None
-        if index is not None:
-            block = places.setdefault(index, {_START: span.start})
+        event = events[span.event] if span.event >= 0 else None
+        if event is not None and not isinstance(event, (MessageStart, *ENDS)):
+            block = places.setdefault(event.index, {_START: span.start})
+            if span.kind == "repaired":
+                block[span.kind] = span.start
             block.setdefault(span.kind, span.start)
     return places
 
@@ -133,6 +138,7 @@ def find_complaints(text: str, options: ModelOptions, request: Request) -> list[
             reasoning=options.reasoning or None,
             repair=options.repair,
             fenced=options.fenced,
+            stray_reasoning=options.stray_reasoning,
             untrusted=untrusted_in(request, options.quoted, options.quoted_tools),
             on_error=lambda why, segment: found.append(Complaint(why, segment.text)),
         )
@@ -141,6 +147,25 @@ def find_complaints(text: str, options: ModelOptions, request: Request) -> list[
     except PenstockError:
         return []
     return found
+
+
+def remarks_for_unread(unread: Iterable[ShownUnread], *, with_advice: bool = False) -> list[Remark]:
+    """Return a remark for each text that is not a call, where it begins.
+
+    An incomplete call has a remark of its own.
+    """
+    return [
+        Remark(
+            one.at, "unread", f"This {one.description}. {one.advice if with_advice else ''}".strip()
+        )
+        for one in unread
+        if one.format
+    ][:MAX_REMARKS]
+
+
+def explains(unread: Iterable[ShownUnread]) -> bool:
+    """Return whether *unread* says the same as the complaints of the parser, and more."""
+    return any(one.reason in ("in_code", "broken", "cut") for one in unread)
 
 
 def remarks_for_complaints(

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import pairwise
 from json import JSONDecoder
 from typing import Any, Final, Literal
 
@@ -25,7 +26,10 @@ from msgspec import Struct, structs
 from penstock import _json
 from penstock.errors import JSONParseError
 from penstock.events import (
+    CALL_EVENTS,
+    ENDS,
     Event,
+    MessageStart,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -48,7 +52,6 @@ NO_EVENT: Final = -1
 MAX_OBJECTS: Final = 16
 """At how many braces of a text a JSON object is looked for."""
 
-_CALL_EVENTS: Final = (ToolCallStart, ToolCallDelta, ToolCallEnd)
 _LAST_OF_ONE_UNIT: Final = "\uffff"
 _Part = tuple[str, SpanKind, str]  # some text, what it is, and a note
 
@@ -134,13 +137,46 @@ class _Attributor:
         self._head_arguments = _collect_head_arguments(events)
         self._readers: dict[int, ArgumentSplitter] = {}
         self._noted: set[int] = set()  # the blocks that have their note
+        self._parts = self._split_late_calls(events)  # what is left of them, by block
+
+    def _split_late_calls(self, events: Sequence[Event]) -> dict[int, list[_Part]]:
+        """Split the calls whose values come in a later event than their text, as in YAML."""
+        behind = _find_behind(events)
+        late = {
+            event.index: event
+            for event in events
+            if isinstance(event, ToolCallStart)
+            and event.index in self._live
+            and (
+                event.index in behind
+                or self._is_late(event, self._head_arguments.get(event.index, ""))
+            )
+        }
+        texts: dict[int, list[str]] = {index: [] for index in late}
+        for event in events:
+            if isinstance(event, CALL_EVENTS) and event.index in late:
+                texts[event.index].append(event.raw)
+        return {
+            index: [*self._split_by_search(structs.replace(start, raw="".join(texts[index])), call)]
+            for index, start in late.items()
+            if (call := self._calls.get(index)) is not None
+        }
+
+    def _is_late(self, start: ToolCallStart, arguments: str) -> bool:
+        """Return whether the text of *start* has a value that is not in its *arguments*."""
+        call = self._calls.get(start.index)
+        values = list_values(call.arguments) if call is not None and not arguments else []
+        _, end = _find_names(start.raw, start.name)[0]
+        return bool(values) and _find_value(start.raw, values[0], end)[0] >= 0
 
     def split(self, event: Event) -> Iterator[_Part]:
         """Yield the parts of the text that *event* brought; none of them is empty."""
         is_native = _block_index(event) not in self._consuming
-        if isinstance(event, TextDelta | ThinkingDelta):
+        if isinstance(event, CALL_EVENTS) and event.index in self._parts:
+            yield from _take_parts(self._parts[event.index], len(event.raw))
+        elif isinstance(event, TextDelta | ThinkingDelta):
             yield from self._split_delta(event, is_native=is_native)
-        elif isinstance(event, _CALL_EVENTS):
+        elif isinstance(event, CALL_EVENTS):
             yield from self._split_call(event, is_native=is_native)
         else:
             yield from _split_marker(event.raw)
@@ -224,8 +260,12 @@ class _Attributor:
         joined = "".join(one.raw for one in events)
         if [one.name for one in starts] != [event.name] or not event.raw.startswith(joined):
             return None
+        if _find_behind(events):
+            return None
         reader, parts = ArgumentSplitter(), list[_Part]()
         arguments = _collect_head_arguments(events).get(starts[0].index, "")
+        if self._is_late(structs.replace(starts[0], index=event.index), arguments):
+            return None
         for one in events:
             if isinstance(one, ToolCallStart):
                 head = structs.replace(one, index=event.index)
@@ -262,8 +302,18 @@ class _Attributor:
 
 
 def _block_index(event: Event) -> int:
-    index: int = getattr(event, "index", NO_EVENT)  # not all events belong to a block
-    return index
+    """Return the index of the block that *event* belongs to, if it belongs to one."""
+    return NO_EVENT if isinstance(event, (MessageStart, *ENDS)) else event.index
+
+
+def _take_parts(parts: list[_Part], size: int) -> Iterator[_Part]:
+    """Remove and yield the first *size* characters of *parts*."""
+    while size > 0 and parts:
+        text, kind, note = parts.pop(0)
+        if len(text) > size:
+            parts.insert(0, (text[size:], kind, ""))
+        yield text[:size], kind, note
+        size -= len(text)
 
 
 def _split_marker(text: str) -> Iterator[_Part]:
@@ -286,6 +336,22 @@ def _collect_head_arguments(events: Iterable[Event]) -> dict[int, str]:
             else:
                 heads.setdefault(event.index, []).append(event.arguments)
     return {index: "".join(pieces) for index, pieces in heads.items()}
+
+
+def _find_behind(events: Iterable[Event]) -> set[int]:
+    """Return the calls with a delta whose text has a tag in a value that the next delta brings.
+
+    In YAML a value is known when its line is over, so its JSON comes with the text after it.
+    """
+    found: set[int] = set()
+    deltas = (event for event in events if isinstance(event, ToolCallDelta))
+    for before, delta in pairwise(deltas):
+        if "<" in before.raw and "<" in delta.arguments and before.index == delta.index:
+            values = ArgumentSplitter(is_inside=not delta.arguments.startswith((",", "{")))
+            first = next((one for one in values.read_values(delta.arguments) if "<" in one), "")
+            if first in before.raw and first not in before.arguments and first not in delta.raw:
+                found.add(delta.index)
+    return found
 
 
 def _find_names(raw: str, name: str) -> list[tuple[int, int]]:
@@ -338,12 +404,13 @@ _COLON: Final = re.compile(r"\s*:")
 class ArgumentSplitter:
     """Reads the deltas of one call, in order."""
 
-    __slots__ = ("_escape", "_has_begun", "_is_in_string")
+    __slots__ = ("_escape", "_has_begun", "_is_in_string", "_late")
 
-    def __init__(self) -> None:
-        self._is_in_string = False
+    def __init__(self, *, is_inside: bool = False) -> None:
+        self._is_in_string = is_inside
         self._has_begun = False  # some text has been read
         self._escape = ""  # a backslash whose character is in the next delta
+        self._late: list[str] = []  # values of a delta without text
 
     def split(self, arguments: str, raw: str) -> list[Piece]:
         """Split *raw*, which a delta with the JSON text *arguments* consumed.
@@ -356,12 +423,15 @@ class ArgumentSplitter:
                 return [(brace, False), *self.split(arguments, raw[len(brace) :])]
         is_plain = '"' not in arguments and "\\" not in arguments
         if self._is_in_string and is_plain and not self._escape:
+            self._late = [] if raw else [arguments]
             return [(raw, True)] if raw else []
         was_in_string = self._is_in_string
         values = self.read_values(self._escape + arguments)
+        # In some formats (cohere_command5) the text of a value is in the delta after its JSON.
+        late, self._late = self._late, [] if raw else values
         if was_in_string and self._is_in_string and len(values) <= 1:
             return [(raw, True)] if raw else []  # All of it is part of one value, escaped or not.
-        return split_at_values(raw, values) if raw else []
+        return split_at_values(raw, values or late) if raw else []
 
     def read_values(self, arguments: str) -> list[str]:
         """Return the values in a piece of JSON text, each whole or as far as it goes; no keys."""
@@ -492,12 +562,16 @@ def _find_value(raw: str, value: str, at: int) -> tuple[int, int]:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """Yield how *value*, a piece of JSON, may be written: unescaped, as it is, or ``True``."""
+    """Yield how *value*, a piece of JSON, may be written: unescaped, as it is, or ``True``.
+
+    The lines of a YAML block are indented by two spaces (the format ``yaml_xml``).
+    """
     plain: Any = value
     if "\\" in value:
         with suppress(JSONParseError):
             plain = _json.decode(f'"{value}"')
-    forms = (plain if isinstance(plain, str) else value, value, value.capitalize())
+    plain = plain if isinstance(plain, str) else value
+    forms = (plain, value, value.capitalize(), plain.replace("\n", "\n  "))
     yield from filter(None, dict.fromkeys(forms))
 
 

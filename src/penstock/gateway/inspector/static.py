@@ -73,27 +73,27 @@ def _read_file(path: Path) -> StaticFile:
     return StaticFile(data, _CONTENT_TYPES[path.suffix], etag)
 
 
-def wants_page(caller: HTTPExchange) -> bool:
-    """Return whether *caller* is a browser that requests a page."""
-    return HTML in caller.header("accept").lower() and INDEX in read_files()
+def wants_page(exchange: HTTPExchange) -> bool:
+    """Return whether *exchange* is a browser that requests a page."""
+    return HTML in exchange.header("accept").lower() and INDEX in read_files()
 
 
-async def file(gateway: Gateway, caller: HTTPExchange) -> None:
+async def file(gateway: Gateway, exchange: HTTPExchange) -> None:
     """Serve a file of the inspector's page."""
     del gateway
-    await send_file(caller, caller.path.removeprefix(PREFIX))
+    await send_file(exchange, exchange.path.removeprefix(PREFIX))
 
 
-async def send_file(caller: HTTPExchange, name: str) -> None:
-    """Send the file called *name*; raise `HTTPError` if there is none."""
+async def send_file(exchange: HTTPExchange, name: str) -> None:
+    """Send the file called *name*; raise `HTTPError` if it does not exist."""
     found = read_files().get(name)
     if found is None:
         raise HTTPError(404, f"the inspector has no file {name!r}")
     headers = [(b"etag", found.etag), (b"cache-control", b"no-cache"), *SECURITY_HEADERS]
-    known = caller.header("if-none-match").encode("latin-1")
+    known = exchange.header("if-none-match").encode("latin-1")
     etags = [etag.strip().removeprefix(b"W/") for etag in known.split(b",")]
     if found.etag in etags or etags == [b"*"]:
-        await caller.answer(304, b"", *headers, is_json=False)
+        await exchange.respond(304, b"", *headers, is_json=False)
         return
     content_type = (b"content-type", found.content_type)
-    await caller.answer(200, found.data, content_type, *headers, is_json=False)
+    await exchange.respond(200, found.data, content_type, *headers, is_json=False)

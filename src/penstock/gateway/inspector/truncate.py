@@ -13,16 +13,19 @@ import msgspec
 from msgspec import structs
 
 from penstock import _json
-from penstock.errors import JSONParseError
-from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from penstock.errors import JSONParseError, shorten
+from penstock.events import DELTAS, Event
 from penstock.gateway.inspector.spans import TextSpan, spoken_text, utf16_length
 from penstock.messages import AssistantMessage
 
-MAX_TEXT: Final = 500_000
+MAX_FIRST_TEXT: Final = 500_000
 """How many UTF-16 units of a text, or bytes of a body, are shown at first: the size of a book."""
 
 MAX_EVENTS: Final = 20_000
 """How many events, chunks and spans are shown at first."""
+
+MAX_EVENT_TEXT: Final = 1_000_000
+"""How many characters the deltas among these events have: the text has them once more."""
 
 MAX_STRING: Final = 20_000
 """How many characters of one string within an event or a message are shown at first."""
@@ -30,15 +33,15 @@ MAX_STRING: Final = 20_000
 MAX_DEPTH: Final = 100
 """How deep strings are looked for in arguments; deeper ones are not cut."""
 
-_DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
 _Items = TypeVar("_Items", bytes, Sequence[Any])
 
 
 class Truncation:
     """Cuts what is too long, unless *full*; `cut` is what was cut: shown and whole size by name."""
 
-    def __init__(self, *, full: bool = False) -> None:
+    def __init__(self, *, full: bool = False, limit: int = 0) -> None:
         self.full = full
+        self._limit = limit or MAX_STRING  # of one string
         self.cut: dict[str, tuple[int, int]] = {}
 
     def cut_items(self, name: str, items: _Items, limit: int) -> _Items:
@@ -48,17 +51,27 @@ class Truncation:
         self.cut[name] = (limit, len(items))
         return items[:limit]
 
+    def cut_events(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Return the first events, up to `MAX_EVENTS` or `MAX_EVENT_TEXT`."""
+        size = 0
+        for number, one in enumerate(events[:MAX_EVENTS], 1):
+            if isinstance(one, DELTAS):
+                size += len(one.raw) + len(spoken_text(one))
+            if size > MAX_EVENT_TEXT:
+                return self.cut_items("events", events, number)
+        return self.cut_items("events", events, MAX_EVENTS)
+
     def cut_text(self, name: str, text: str) -> str:
-        """Return the first `MAX_TEXT` UTF-16 units of *text*."""
+        """Return the first `MAX_FIRST_TEXT` UTF-16 units of *text*."""
         size = utf16_length(text)
-        if self.full or size <= MAX_TEXT:
+        if self.full or size <= MAX_FIRST_TEXT:
             return text
-        self.cut[name] = (MAX_TEXT, size)
-        return clip(text, MAX_TEXT)
+        self.cut[name] = (MAX_FIRST_TEXT, size)
+        return clip(text, MAX_FIRST_TEXT)
 
     def cut_body(self, name: str, data: bytes) -> Any:
         """Return a body as JSON, or as text if it is not JSON or is cut."""
-        shown = self.cut_items(name, data, MAX_TEXT)
+        shown = self.cut_items(name, data, MAX_FIRST_TEXT)
         if len(shown) == len(data):
             try:
                 return _json.decode(data) if data else None
@@ -71,7 +84,7 @@ class Truncation:
     ) -> tuple[list[tuple[int, str]], list[TextSpan]]:
         """Return the chunks and the spans of a model's text, both cut at the same place."""
         whole = spans[-1].end if spans else 0
-        limit = min(MAX_TEXT, spans[MAX_EVENTS].start if len(spans) > MAX_EVENTS else whole)
+        limit = min(MAX_FIRST_TEXT, spans[MAX_EVENTS].start if len(spans) > MAX_EVENTS else whole)
         if self.full or limit >= whole:
             return pieces, spans
         kept: list[tuple[int, str]] = []
@@ -90,18 +103,22 @@ class Truncation:
         """Return *value* with each long string in it cut."""
         if self.full:
             return value
-        if isinstance(value, _DELTAS) and len(value.raw) + len(spoken_text(value)) <= MAX_STRING:
+        if isinstance(value, DELTAS) and len(value.raw) + len(spoken_text(value)) <= MAX_STRING:
             return value
-        return self._cut_strings(msgspec.to_builtins(value), 0)
+        return self.cut_value(msgspec.to_builtins(value))
+
+    def cut_value(self, value: Any) -> Any:
+        """Return a JSON value with each long string in it cut."""
+        return value if self.full else self._cut_strings(value, 0)
 
     def _cut_strings(self, value: Any, depth: int) -> Any:
         match value:
             case list() | dict() if depth >= MAX_DEPTH:
                 return value
-            case str() if len(value) > MAX_STRING:
+            case str() if len(value) > self._limit:
                 _, longest = self.cut.get("strings", (0, 0))
-                self.cut["strings"] = (MAX_STRING, max(longest, len(value)))
-                return value[:MAX_STRING] + "…"
+                self.cut["strings"] = (self._limit, max(longest, len(value)))
+                return shorten(value, self._limit)
             case list():
                 return [self._cut_strings(one, depth + 1) for one in value]
             case dict():

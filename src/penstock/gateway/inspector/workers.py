@@ -7,7 +7,7 @@ be stopped from outside. So it runs in a worker process (a `ProcessPoolExecutor`
 * The process starts with the first work, or with `warm_up`. It ends after `MAX_IDLE` seconds
   without work and after `MAX_JOBS` pieces of work, which returns its memory; the next work starts
   another.
-* The process is killed when work takes more than `MAX_SECONDS`, which is answered with an error;
+* The process is killed when work takes more than `MAX_SECONDS` (its client gets an error);
   when work continues for `MAX_ABANDONED` seconds after its client has disconnected; and when the
   gateway shuts down.
 * One piece of work runs at a time. Clients with different keys take turns. A key has at most
@@ -32,8 +32,8 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.errors import UsageError
-from penstock.gateway.errors import HTTPError
-from penstock.gateway.server import signals
+from penstock.gateway.errors import RETRY_SOON, HTTPError
+from penstock.gateway.process import blocked_signals
 
 MAX_SECONDS: Final = 20.0
 """How many seconds a piece of work may run, by the clock. The full analysis of 100,000 events takes
@@ -105,7 +105,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """The id of the worker process; empty while there is none."""
+        """The id of the worker process; empty while it does not run."""
         return [] if self._executor is None else [*_processes(self._executor)]
 
     async def run(self, function: Work, *arguments: Any, key: str | None = None) -> bytes:
@@ -126,7 +126,7 @@ class WorkerPool:
                 self._waiting.remove(job)
 
     def warm_up(self) -> None:
-        """Start the process if there is none, without waiting for it.
+        """Start the process if it does not run, without waiting for it.
 
         The page calls ``/about`` first: its first analysis need not wait for the imports then.
         """
@@ -151,11 +151,11 @@ class WorkerPool:
             raise _closing()
         if len(self._waiting) >= MAX_WAITING:
             reason = f"The inspector is busy: {MAX_WAITING} requests are waiting. Try again later."
-            raise HTTPError(503, reason, retry_after=1.0)
+            raise HTTPError(503, reason, retry_after=RETRY_SOON)
         jobs = [job for job in (*self._waiting, self._running) if job is not None]
         if key is not None and sum(job.key == key for job in jobs) >= MAX_PER_KEY:
             reason = f"This key has {MAX_PER_KEY} inspector requests in progress. Try again later."
-            raise HTTPError(429, reason, retry_after=1.0)
+            raise HTTPError(429, reason, retry_after=RETRY_SOON)
 
     # --- the queue ---
 
@@ -165,7 +165,7 @@ class WorkerPool:
             self._task = asyncio.create_task(self._run_all(), name="penstock: inspector work")
 
     async def _run_all(self) -> None:
-        """Run all work that waits, until there is none."""
+        """Run the waiting work until the queue is empty."""
         if self._idle is not None:
             self._idle.cancel()
         try:
@@ -267,7 +267,7 @@ class WorkerPool:
             process.kill()
 
     def _retire(self) -> None:
-        """Let the process end, which does nothing at the moment."""
+        """End the process, which is idle."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(wait=False)
@@ -287,7 +287,7 @@ def _launch(executor: ProcessPoolExecutor) -> Future[None]:
     when it starts, so it is started first.
     """
     resource_tracker.ensure_running()
-    with signals.held():
+    with blocked_signals():
         return executor.submit(_noop)
 
 
@@ -298,12 +298,12 @@ def _discard(future: asyncio.Future[Any]) -> None:
 
 
 def _closing() -> HTTPError:
-    return HTTPError(503, "The gateway is shutting down.", retry_after=1.0)
+    return HTTPError(503, "The gateway is shutting down.", retry_after=RETRY_SOON)
 
 
 def _ended() -> HTTPError:
     reason = "The inspector's worker process ended unexpectedly: it may have run out of memory."
-    return HTTPError(503, reason, retry_after=1.0)
+    return HTTPError(503, reason, retry_after=RETRY_SOON)
 
 
 # --- in the worker ---

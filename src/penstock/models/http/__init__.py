@@ -2,13 +2,12 @@
 
 Start with `model.HTTPModel`. `attempt` sends one request, with retries, over a `transport` and
 decodes the response. The parts that need no socket are separate: URLs and proxies (`endpoints`),
-API keys (`redaction`), the retry policy (`retry`), deadlines (`timeouts`).
+timeouts and the retry policy (`policy`).
 """
 
 from penstock.models.http.attempt import HTTPStream, Report
 from penstock.models.http.model import HTTPModel
-from penstock.models.http.retry import NO_RETRY, RetryPolicy
-from penstock.models.http.timeouts import Timeouts
+from penstock.models.http.policy import NO_RETRY, RetryPolicy, Timeouts
 from penstock.models.http.transport import HTTPCall, HTTPResponse, Transport, TransportError
 
 __all__ = [

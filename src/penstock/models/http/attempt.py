@@ -24,8 +24,11 @@ from msgspec.structs import replace
 
 from penstock.apis import Api
 from penstock.apis.decoder import StreamDecoder
+from penstock.apis.errors import error_from_exception
 from penstock.errors import PenstockError
 from penstock.events import (
+    DELTAS,
+    ENDS,
     Done,
     Event,
     Failed,
@@ -36,9 +39,7 @@ from penstock.events import (
 )
 from penstock.messages import AssistantMessage, ErrorInfo, Usage
 from penstock.models.base import Tap
-from penstock.models.http.redaction import Redactor
-from penstock.models.http.retry import RetryPolicy
-from penstock.models.http.timeouts import Deadlines, Timeouts
+from penstock.models.http.policy import Deadlines, RetryPolicy, Timeouts
 from penstock.models.http.transport import (
     FirstByteTimeoutError,
     HTTPCall,
@@ -46,16 +47,17 @@ from penstock.models.http.transport import (
     IdleTimeoutError,
     Transport,
     TransportError,
+    describe_call,
 )
+from penstock.redaction import Redactor
 from penstock.streams import INTERVAL, EventStream
-from penstock.streams.errors import error_of
 from penstock.streams.pump import Events
 
 MAX_ERROR_BODY: Final = 65_536
 """How many bytes of an error response are read: enough for its reason."""
 
 MAX_RESPONSE: Final = 128 * 1024 * 1024
-"""How many bytes a response may have, decompressed: a hundred times a long one, and no bomb."""
+"""How many bytes a response may have, decompressed: a hundred times as many as a long one."""
 
 MAX_REMAINDER: Final = 65_536
 """How many bytes after the terminal event are read so that the connection can be reused."""
@@ -63,25 +65,35 @@ MAX_REMAINDER: Final = 65_536
 MAX_TURN: Final = 16_384
 """How many bytes are read before other tasks of the loop get a turn.
 
-A server that sends faster than it is read would otherwise starve all others. So many bytes of the
-shortest lines and frames take about 5 ms."""
+A server that sends faster than it is read would otherwise starve all others."""
 
-MAX_PART: Final = 4_096
-"""How many characters of one delta are passed on before other tasks of the loop get a turn.
+MAX_LINES: Final = 512
+"""How many lines of one read are decoded before other tasks of the loop get a turn.
 
-A parser that looks for calls may need 20 µs for each character if they are all markers."""
+A frame without content takes about 18 µs, and 16 kB can hold 1,800 of them. A read of ordinary
+frames has about 200 lines."""
 
-GRACE: Final = 0.05
+DENSE_PART: Final = 1_024
+"""How many bytes of a read with more than `MAX_LINES` lines are decoded in one turn."""
+
+MAX_PART: Final = 512
+"""How many characters of deltas are passed on before other tasks of the loop get a turn.
+
+A parser that looks for calls takes about 10 µs for each character of start markers in a row."""
+
+REMAINDER_SECONDS: Final = 0.05
 """How many seconds after the terminal event the end of the body may arrive."""
+
+HTML_RESPONSE: Final = "html_response"
+"""The error type of a page that a server sent in place of a response."""
 
 _REPORTED_BY_SERVER: Final = ("provider", "refusal", "filter")
 """Kinds of failures that the server itself reported."""
 
-# Tuples: a union in `isinstance` is built again on every call, and these are per read.
-_DELTAS: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
-_ENDS: Final = (Done, Failed)
+# A tuple: a union in `isinstance` is built again on every call, and this is per read.
+_TEXTS: Final = (TextDelta, ThinkingDelta)
 _LOG: Final = getLogger("penstock.models")
-# Of OpenAI, Anthropic, Google and, for servers behind it, Cloudflare.
+# Of OpenAI, Anthropic, Google and Cloudflare, in that order.
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-goog-request-id", "cf-ray")
 
 Send = Callable[[HTTPCall], Awaitable[bytes]]
@@ -105,8 +117,8 @@ class UpstreamError(PenstockError):
 class Report(Struct):
     """Statistics of one response; complete when its stream has ended.
 
-    *left_out* lists the request fields that the API cannot express, *failures* the attempts that
-    failed. Times are seconds since the first read of the stream: *first_byte* of the body,
+    *omitted_fields* lists the request fields that the API cannot express, *failures* the attempts
+    that failed. Times are seconds since the first read of the stream: *first_byte* of the body,
     *first_token* (the first delta of any block), *duration* of the whole response. *request_id* is
     the provider's. *skipped* is how many frames of the stream were not readable, in all attempts.
     *session* has the server's ids of the conversation, if the server keeps it.
@@ -114,7 +126,7 @@ class Report(Struct):
 
     api: str = ""
     model: str = ""
-    left_out: list[str] = field(default_factory=list)
+    omitted_fields: list[str] = field(default_factory=list)
     attempts: int = 0
     failures: list[ErrorInfo] = field(default_factory=list)
     status: int | None = None
@@ -152,9 +164,10 @@ class Attempt:
     every chunk, and generators between the network and the reader cost measurable time.
     """
 
-    __slots__ = ("_api", "_deadlines", "_decoder", "_first_until", "_is_complete", "_is_over",
-                 "_late", "_prepare", "_receive", "_redactor", "_report", "_response", "_size",
-                 "_tap", "_transport", "_turn", "_unread", "_waiting")  # fmt: skip
+    __slots__ = ("_api", "_deadlines", "_decoded", "_decoder", "_first_until", "_is_complete",
+                 "_is_over", "_is_page", "_late", "_prepare", "_receive", "_redactor", "_report",
+                 "_response", "_size", "_tap", "_target", "_transport", "_turn", "_undecoded",
+                 "_waiting")  # fmt: skip
 
     def __init__(
         self,
@@ -176,51 +189,66 @@ class Attempt:
         self._response: HTTPResponse | None = None
         self._receive: Receive = _receive_nothing
         self._first_until = 0.0  # the deadline of the first byte
-        self._late: type[TransportError] = FirstByteTimeoutError
+        self._late: type[TransportError] = FirstByteTimeoutError  # if the next read is late
+        self._target = ""  # method and URL of the last call
         self._size = 0
         self._turn = 0  # bytes that were read in this turn of the loop
-        self._unread = 0  # bytes that were read since the last event
-        self._waiting: Iterator[list[Event]] = iter(())  # events of one read, split into turns
+        self._decoded = 0  # bytes that were decoded since the last event
+        self._undecoded: Iterator[bytes] | None = None  # the rest of a read with too many lines
+        self._waiting: Iterator[list[Event]] | None = None  # the rest of the events of a long read
+        self._is_page = False  # the server says that it sends HTML
         self._is_over = False  # nothing more will be returned
         self._is_complete = False  # the server has sent the terminal event
 
-    async def read(self) -> list[Event]:
+    async def read(self) -> list[Event]:  # noqa: C901, PLR0912 - see the comment in the loop
         """Return the events of the next read that has any; empty after the terminal event.
 
         Never raises: a failure is returned as the terminal event.
         """
-        deadlines = self._deadlines
-        if (held := next(self._waiting, None)) is not None:
+        if self._waiting is not None and (held := next(self._waiting, None)) is not None:
             await asyncio.sleep(0)
             return held
         try:
             if self._prepare is not None:
                 await self._start(self._prepare)
+            deadlines = self._deadlines
+            # The loop is one coroutine: parts of it in others would cost time for every chunk.
             while not self._is_over:
-                until, late = self._first_until, self._late
-                if self._size:
-                    until = deadlines.now() + deadlines.idle
-                with deadlines.until(until, late):
-                    data = await self._receive()
-                # A read of buffered data does not suspend, so other tasks need an explicit turn.
-                if self._turn >= MAX_TURN:
-                    self._turn = 0
-                    await asyncio.sleep(0)
-                if events := self._decode(data):
+                if self._undecoded is not None:
+                    data = await self._next_part(self._undecoded)
+                else:
+                    until = deadlines.now() + deadlines.idle if self._size else self._first_until
+                    with deadlines.until(until, self._late):
+                        data = await self._receive()
+                    # A read of buffered data does not suspend: other tasks need an explicit turn.
+                    if self._turn >= MAX_TURN:
+                        self._turn = 0
+                        await asyncio.sleep(0)
+                    if data:
+                        self._tap.received(data)
+                        if not self._size:
+                            await self._check_first(data)
+                        data = self._take_part(data)
+                if not data:
+                    continue
+                self._decoded += len(data)
+                if events := self._decoder.feed(data):
+                    if isinstance(events[-1], ENDS):
+                        self._is_over = self._is_complete = True
                     return self._limit_turn(events)
         except StopAsyncIteration:
             self._is_over = True
             return self._limit_turn(self._decoder.finish())
         except Exception as exc:  # noqa: BLE001 - every failure becomes an event
             self._is_over = True
-            rest = _fail(self._decoder, exc)
+            rest = _fail(self._decoder, exc, self._target)
             await self.aclose()
             return self._limit_turn(rest)
         return []
 
     async def aclose(self) -> None:
         """Release the connection; after the terminal event, read the short rest of the body."""
-        self._report.session = getattr(self._decoder, "session", {})
+        self._report.session = self._decoder.session
         response, self._response = self._response, None
         if response is None:
             return
@@ -244,33 +272,48 @@ class Attempt:
         self._receive = aiter(response).__anext__
 
     async def _send(self, call: HTTPCall, until: float) -> HTTPResponse:
+        self._target = describe_call(call)
         self._tap.sent(call.body)
         with self._deadlines.until(until, FirstByteTimeoutError):
             return await self._transport.send(call)
 
-    def _decode(self, data: bytes) -> list[Event]:
-        if not data:
-            return []
-        if not self._size:
-            self._report.first_byte = self._deadlines.elapsed()
-            self._late = IdleTimeoutError
-        self._tap.received(data)
+    async def _next_part(self, undecoded: Iterator[bytes]) -> bytes:
+        """Return the next part of a read with many lines; empty after the last."""
+        part = next(undecoded, None)
+        if part is None:
+            self._undecoded = None
+            return b""
+        await asyncio.sleep(0)
+        return part
+
+    async def _check_first(self, data: bytes) -> None:
+        """Record the first bytes of the body; raise `UpstreamError` if they are an HTML page."""
+        self._report.first_byte = self._deadlines.elapsed()
+        self._late = IdleTimeoutError
+        if self._is_page and data.lstrip().startswith(b"<"):
+            if self._response is not None:  # The log and a trace show the page.
+                await self._read_short_body(self._response)
+            message = "the server sent an HTML page in place of a response"
+            raise UpstreamError(ErrorInfo(message, "malformed", HTML_RESPONSE))
+
+    def _take_part(self, data: bytes) -> bytes:
+        """Count *data*; return what of it is decoded in this turn."""
         self._size += len(data)
         self._turn += len(data)
-        self._unread += len(data)
         if self._size > MAX_RESPONSE:
             raise UpstreamError(
                 ErrorInfo(f"the response is longer than {MAX_RESPONSE} bytes", "malformed")
             )
-        events = self._decoder.feed(data)
-        if events and isinstance(events[-1], _ENDS):
-            self._is_over = self._is_complete = True
-        return events
+        if len(data) <= DENSE_PART or data.count(b"\n") + data.count(b"\r") <= MAX_LINES:
+            return data
+        starts = range(0, len(data), DENSE_PART)
+        self._undecoded = iter([data[at : at + DENSE_PART] for at in starts])
+        return next(self._undecoded)
 
     def _limit_turn(self, events: list[Event]) -> list[Event]:
         """Return *events*, or the first part of them if they are too many for one turn."""
-        read, self._unread = self._unread, 0
-        if read <= MAX_TURN:
+        read, self._decoded = self._decoded, 0
+        if read <= MAX_PART or sum(map(_count_characters, events)) <= MAX_PART:
             return events
         self._waiting = split_events(events, MAX_PART)
         return next(self._waiting, [])
@@ -282,12 +325,17 @@ class Attempt:
         request_id = next((headers[name] for name in _REQUEST_IDS if name in headers), "")
         self._report.request_id = self._redactor.text(request_id)
         if 200 <= status < 300:  # noqa: PLR2004
+            # Servers that send events with this type exist, so the body decides. The decoder of
+            # chat.qwen.ai reads its page, which is a challenge of the bot protection.
+            is_page = headers.get("content-type", "").startswith("text/html")
+            self._is_page = is_page and self._api.name != "qwen"
             return
         body = self._redactor.body(await self._read_short_body(response))
         info = self._api.read_error(status, headers, body, now=time.time())
         if 300 <= status < 400:  # noqa: PLR2004
             where = headers.get("location", "another URL")
             info.message = f"the server redirects to {where}, and redirects are not followed"
+            info.message += f": check the base URL ({self._target})"
         advice = headers.get("x-should-retry")  # sent by the servers of OpenAI and Anthropic
         if advice in ("true", "false"):
             info.retryable = advice == "true"
@@ -323,19 +371,24 @@ async def _read_remainder(receive: Receive, tap: Tap) -> None:
     """Read the end of a body after its terminal event, so that the connection can be reused."""
     left = MAX_REMAINDER
     with suppress(Exception):
-        async with asyncio.timeout(GRACE):
+        async with asyncio.timeout(REMAINDER_SECONDS):
             while left > 0:
                 data = await receive()
                 tap.received(data)
                 left -= len(data)
 
 
-def _fail(decoder: StreamDecoder, exc: Exception) -> list[Event]:
+def _fail(decoder: StreamDecoder, exc: Exception, target: str) -> list[Event]:
     """Return the events that *decoder* held back when *exc* was raised, and the terminal event.
 
     A response that had its terminal event is over, whatever happened to the connection after it.
+    The error of a transport says what *target* was; a server's own message is not changed.
     """
-    info = exc.info if isinstance(exc, TransportError | UpstreamError) else error_of(exc)
+    info = (
+        exc.info if isinstance(exc, TransportError | UpstreamError) else error_from_exception(exc)
+    )
+    if target and isinstance(exc, TransportError | OSError):
+        info.message = f"{info.message} ({target})"
     events = decoder.finish()
     last = events[-1] if events else None
     if isinstance(last, Done):
@@ -367,7 +420,7 @@ def split_events(events: list[Event], size: int) -> Iterator[list[Event]]:
 
 
 def _count_characters(event: Event) -> int:
-    if isinstance(event, TextDelta | ThinkingDelta):
+    if isinstance(event, _TEXTS):
         return len(event.text)
     return len(event.arguments) if isinstance(event, ToolCallDelta) else 1
 
@@ -375,7 +428,7 @@ def _count_characters(event: Event) -> int:
 def _split_delta(event: Event, size: int) -> Iterator[Event]:
     if _count_characters(event) <= size or event.raw:  # API decoders leave `raw` empty.
         yield event
-    elif isinstance(event, TextDelta | ThinkingDelta):
+    elif isinstance(event, _TEXTS):
         for at in range(0, len(event.text), size):
             yield replace(event, text=event.text[at : at + size])
     elif isinstance(event, ToolCallDelta):
@@ -428,7 +481,7 @@ class RetryingRequest:
                 try:
                     while batch := await attempt.read():
                         # Between the first delta and the end there is nothing to record.
-                        if report.first_token is None or isinstance(batch[-1], _ENDS):
+                        if report.first_token is None or isinstance(batch[-1], ENDS):
                             self._redact_error(batch[-1])
                             if not has_output:
                                 delay = self._find_delay(batch, deadlines)
@@ -454,10 +507,14 @@ class RetryingRequest:
         failed = batch[-1]
         if not isinstance(failed, Failed):
             return None
+        # Content that came with the failure is passed on, so nothing may be sent again.
         if not all(isinstance(event, MessageStart) for event in batch[:-1]):
             return None
         tried, error = self._report.attempts, failed.error
+        if not self._context.tap.may_retry(error):
+            return None
         delay = self._retry.delay(tried, error, random.random())  # noqa: S311 - jitter
+        # A wait that the total timeout would end is not started: the error is passed on now.
         if delay is None or deadlines.now() + delay >= deadlines.ends:
             return None
         self._report.failures.append(error)
@@ -466,10 +523,10 @@ class RetryingRequest:
 
     def _record(self, batch: list[Event], deadlines: Deadlines) -> None:
         report = self._report
-        if report.first_token is None and any(isinstance(event, _DELTAS) for event in batch):
+        if report.first_token is None and any(isinstance(event, DELTAS) for event in batch):
             report.first_token = deadlines.elapsed()
         end = batch[-1]
-        if isinstance(end, _ENDS):
+        if isinstance(end, ENDS):
             report.usage = end.message.usage
 
     def _redact_error(self, end: Event) -> None:
@@ -477,8 +534,7 @@ class RetryingRequest:
         if isinstance(end, Failed):
             for error in (end.error, end.message.error):
                 if error is not None:
-                    error.message = self._context.redactor.text(error.message)
-                    error.type = self._context.redactor.text(error.type)
+                    self._context.redactor.redact_error(error)
 
 
 async def _already_sent(_send: Send) -> HTTPCall:

@@ -52,6 +52,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         "https://api.openai.com",
         _OPENAI_KEYS,
         _OPENAI_URLS,
+        # OpenAI routes requests with the same key to the same cache.
         session_field="prompt_cache_key",
         has_idempotency=True,
     ),
@@ -60,6 +61,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         "https://api.anthropic.com",
         ("ANTHROPIC_API_KEY",),
         ("ANTHROPIC_BASE_URL",),
+        # Anthropic accepts `Authorization: Bearer` only for OAuth tokens.
         key_header="x-api-key",
         key_prefix="",
         headers={"anthropic-version": "2023-06-01"},  # required by the API
@@ -68,6 +70,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
     "gemini": Endpoint(
         "/v1beta",
         "https://generativelanguage.googleapis.com",
+        # Google's SDK reads both; a key in the query (`?key=`) would be in the logs of proxies.
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         ("GOOGLE_GEMINI_BASE_URL",),
         key_header="x-goog-api-key",
@@ -78,8 +81,9 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
         "http://127.0.0.1:11434",
         ("OLLAMA_API_KEY",),
         ("OLLAMA_HOST",),
-        stream_type="application/x-ndjson",
+        stream_type="application/x-ndjson",  # one JSON object per line
     ),
+    # Not a documented API: what the web page of chat.qwen.ai calls.
     "qwen": Endpoint("/api/v2/chat/completions", "https://chat.qwen.ai", ("QWEN_API_KEY",)),
 }
 
@@ -99,7 +103,8 @@ def base_url_for(api: str, given: str, environ: Mapping[str, str]) -> str:
         url = _ollama_host(url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("the base URL must start with http:// or https:// and have a host")
+        hint = "" if "://" in url else ": is http:// missing?"
+        raise UsageError(f"the base URL must start with http:// or https:// and have a host{hint}")
     if parts.username is not None:
         raise UsageError("the base URL must not contain a password: pass `api_key` or `headers`")
     return url
@@ -112,12 +117,14 @@ def join(base_url: str, path: str, query: Mapping[str, str] | None = None) -> st
     wanted = path.strip("/").split("/")
     if base[-len(wanted) + 1 :] == wanted[1:] and len(wanted) > 1:
         wanted = []  # The base URL has the whole path, whatever its version.
+    # Base URLs are written with and without the version (`/v1`), and some hosts have another one,
+    # such as `/api/v3` (Volcengine) or `/v1beta/openai` (Gemini).
     elif _is_version(wanted[0]) and any(map(_is_version, base)):
         wanted = wanted[1:]
     overlap = next((n for n in range(len(wanted), 0, -1) if base[-n:] == wanted[:n]), 0)
     joined = "/" + "/".join([*base, *wanted[overlap:]])
-    asked = "&".join(part for part in (parts.query, urlencode(query or {})) if part)
-    return urlunsplit((parts.scheme, parts.netloc, joined, asked, ""))
+    joined_query = "&".join(part for part in (parts.query, urlencode(query or {})) if part)
+    return urlunsplit((parts.scheme, parts.netloc, joined, joined_query, ""))
 
 
 def url_for(api: str, base_url: str, model: str, *, stream: bool) -> str:
@@ -156,6 +163,7 @@ def _ollama_host(text: str) -> str:
     url = text if "://" in text else f"http://{text}"
     parts = urlsplit(url)
     host = parts.hostname or "127.0.0.1"
+    # `OLLAMA_HOST` configures both the server (where to listen) and its clients.
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - not a bind
     host = f"[{host}]" if ":" in host else host
     port = parts.port or (11434 if "://" not in text else None)
@@ -175,7 +183,7 @@ def check_proxy(proxy: str | None) -> str | None:
 def proxy_for(url: str, given: str | None, environ: Mapping[str, str]) -> str | None:
     """Return the proxy for *url*: *given* (empty means none), or else the one of *environ*.
 
-    A proxy of the environment is not used for this machine nor for hosts in ``NO_PROXY``.
+    A proxy of the environment is not used for this machine or for hosts in ``NO_PROXY``.
     """
     if given is not None:
         return given or None
@@ -191,6 +199,8 @@ def proxy_for(url: str, given: str | None, environ: Mapping[str, str]) -> str | 
 
 
 def _find_variable(environ: Mapping[str, str], name: str) -> str:
+    # curl ignores `HTTP_PROXY` in capitals, because CGI programs get the client's `Proxy` header in
+    # it; `requests`, httpx and aiohttp read both spellings, and so does this.
     return environ.get(name) or environ.get(name.upper()) or ""
 
 

@@ -13,13 +13,8 @@ from msgspec import Struct
 from penstock import _json, apis
 from penstock.errors import JSONParseError, ProviderError
 from penstock.models.http import endpoints
-from penstock.models.http.redaction import (
-    Redactor,
-    Secret,
-    find_header_secrets,
-    find_url_secrets,
-)
 from penstock.models.http.transport import HTTPCall, HTTPResponse, Transport, TransportError
+from penstock.redaction import Redactor, Secret, find_header_secrets, find_url_secrets
 
 LIST_SECONDS: Final = 10.0
 """How long to wait for a list: servers read it from memory."""
@@ -39,7 +34,7 @@ _OK: Final = 200
 class ListEndpoint(Struct, frozen=True):
     """How an API lists its models: *path* of the list, *key* of its entries, *names* of their name.
 
-    The first of *names* that an entry has counts. *cursor* is the field of a page that names the
+    The first of *names* that an entry has is used. *cursor* is the field of a page that names the
     next page, and *cursor_query* the query parameter that requests it.
     """
 

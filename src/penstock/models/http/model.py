@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import ssl
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from copy import copy
 from importlib.metadata import PackageNotFoundError, version
+from inspect import isawaitable
 from logging import getLogger
 from typing import Any, Final
-from uuid import uuid4
 
 from msgspec.structs import replace
 
 from penstock import _json, apis
 from penstock.apis import Api
+from penstock.apis.errors import error_from_exception
 from penstock.debug import Settings, Summary
 from penstock.errors import UsageError
 from penstock.events import Failed
 from penstock.messages import AssistantMessage, ErrorInfo
-from penstock.models.base import Batches, CallIds, Model, Tap, iter_events
+from penstock.models.base import Batches, Model, OutputMode, Tap, ids_for, iter_events, new_id
 from penstock.models.http import endpoints
 from penstock.models.http.attempt import (
     CallContext,
@@ -32,28 +33,25 @@ from penstock.models.http.attempt import (
     Send,
 )
 from penstock.models.http.list_models import LIST_SECONDS, list_models
+from penstock.models.http.policy import NO_RETRY, RetryPolicy, Timeouts
 from penstock.models.http.qwen_chats import prepare_chat
-from penstock.models.http.redaction import (
+from penstock.models.http.transport import TRANSPORT_HEADERS, HTTPCall, Transport
+from penstock.models.tracing import ResponseTrace, Tracer, Write
+from penstock.redaction import (
     Redactor,
+    Secret,
     StreamRedactor,
     find_header_secrets,
     find_secret,
     find_url_secrets,
 )
-from penstock.models.http.retry import NO_RETRY, RetryPolicy
-from penstock.models.http.timeouts import Timeouts
-from penstock.models.http.transport import HTTPCall, Transport
-from penstock.models.tracing import ResponseTrace, Tracer, Write
 from penstock.request import Request, RequestLike, make_request
 from penstock.streams import INTERVAL
-from penstock.streams.errors import error_of
+
+KeySource = Callable[[], str | Awaitable[str]]
+"""Returns the API key, or awaits it."""
 
 _LOG: Final = getLogger("penstock.models")
-_TRANSPORT_HEADERS: Final = frozenset(
-    {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"}
-)
-"""Headers that the transport sets; those of a caller are dropped."""
-
 MAX_LOGGED_FIELDS: Final = 256
 """How many omitted fields are logged: no API has more."""
 
@@ -68,10 +66,11 @@ class HTTPModel(Model):
 
     Without *base_url* the environment or the provider's own address is used. Without *api_key* the
     key is read from the environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` or
-    `GOOGLE_API_KEY`, `OLLAMA_API_KEY`, `QWEN_API_KEY`); an empty string sends none. *headers* are
-    sent with every request. With *streaming* off, whole responses are requested; they are still
-    returned as a stream. *interval* is the minimum time between two deltas of a stream. *on_report*
-    is called with the report of each stream that has ended.
+    `GOOGLE_API_KEY`, `OLLAMA_API_KEY`, `QWEN_API_KEY`); an empty string sends none. A function,
+    also an async one, is called for each request and returns the key, as for tokens that expire.
+    *headers* are sent with every request. With *streaming* off, whole responses are requested; they
+    are still returned as a stream. *interval* is the minimum time between two deltas of a stream.
+    *on_report* is called with the report of each stream that has ended.
 
     *debug* is a mode of `penstock.debug`, by default that of the environment: bytes and events are
     written to *write* or else to stderr, without keys, and the summary is passed to *on_summary* if
@@ -88,7 +87,7 @@ class HTTPModel(Model):
         api: str,
         base_url: str = "",
         model: str = "",
-        api_key: str | None = None,
+        api_key: str | KeySource | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
@@ -111,7 +110,9 @@ class HTTPModel(Model):
         self._endpoint = endpoints.ENDPOINTS[self._api.name]
         self._base_url = endpoints.base_url_for(self._api.name, base_url, environ)
         self._model = model
-        self._key = find_secret(api_key, self._endpoint.key_names, environ)
+        self._key_source = api_key if callable(api_key) else None
+        given = "" if callable(api_key) else api_key
+        self._key = find_secret(given, self._endpoint.key_names, environ)
         self._headers = dict(headers or {})
         self._timeouts = timeouts or Timeouts()
         self._retry = retry or RetryPolicy()
@@ -123,8 +124,8 @@ class HTTPModel(Model):
         self._logged: set[str] = set()  # omitted fields that were logged
         self._owns_transport = transport is None
         if transport is None:
-            through = endpoints.proxy_for(self._base_url, proxy, environ) or ""
-            self._redactor = self._redactor.with_secrets(find_url_secrets(through))
+            proxy_url = endpoints.proxy_for(self._base_url, proxy, environ) or ""
+            self._redactor = self._redactor.with_secrets(find_url_secrets(proxy_url))
             transport = _make_transport(self._timeouts.connect, proxy, ca, environ)
         self._transport = transport
 
@@ -182,6 +183,15 @@ class HTTPModel(Model):
         twin._retry, twin._owns_transport = NO_RETRY, False  # noqa: SLF001 - our own copy
         return twin
 
+    def output_modes(self, *, has_tools: bool) -> tuple[OutputMode, ...]:
+        """Return how the model can be made to write JSON, best first."""
+        if self._api.name == "qwen":
+            return ("prompt",)
+        # A response format keeps these from calling tools.
+        if has_tools and self._api.name in ("gemini", "ollama"):
+            return ("tool", "prompt")
+        return ("native", "tool", "prompt")
+
     async def names(self, seconds: float = LIST_SECONDS) -> list[str]:
         """Return the models that the server lists, within *seconds*.
 
@@ -189,10 +199,11 @@ class HTTPModel(Model):
         anything but a list, a `TransportError`, an `OSError` or a `TimeoutError` if it does not
         respond.
         """
+        keyed = await self._with_key()
         return await list_models(
             self._api.name,
             self._base_url,
-            self._key.reveal(),
+            keyed._key.reveal(),  # noqa: SLF001 - our own copy
             transport=self._transport,
             headers=self._headers,
             seconds=seconds,
@@ -203,14 +214,48 @@ class HTTPModel(Model):
         if self._owns_transport:
             await self._transport.close()
 
+    async def _with_key(self) -> HTTPModel:
+        """Return a copy with the key that `api_key` returns now; without a function, this model.
+
+        Raises `UsageError` if the function fails or returns anything but text.
+        """
+        if self._key_source is None:
+            return self
+        try:
+            returned = self._key_source()
+            key: object = await returned if isawaitable(returned) else returned
+        except Exception as exc:
+            reason = f"{type(exc).__name__}: {exc}"
+            raise UsageError(f"the function that was passed as `api_key` failed: {reason}") from exc
+        if not isinstance(key, str):
+            kind = type(key).__name__
+            raise UsageError(f"the function that was passed as `api_key` returned {kind}, not text")
+        twin = copy(self)
+        twin._key_source, twin._key = None, Secret(key)  # noqa: SLF001 - our own copy
+        twin._redactor = self._redactor.with_secrets([twin._key.reveal()])  # noqa: SLF001
+        return twin
+
     # --- one response ---
 
+    async def _start_with_key(self, request: Request, report: Report, tap: Tap | None) -> Batches:
+        try:
+            keyed = await self._with_key()
+        except UsageError as exc:
+            yield [Failed("error", error_from_exception(exc), AssistantMessage())]
+            return
+        async with aclosing(keyed._start(request, report, tap)) as batches:  # noqa: SLF001
+            async for batch in batches:
+                yield batch
+
     def _start(self, request: Request, report: Report, tap: Tap | None) -> Batches:
+        if self._key_source is not None:
+            copied = replace(request, messages=[*request.messages])
+            return self._start_with_key(copied, report, tap)
         headers = {**self._headers, **(request.headers or {})}
         redactor = self._redactor.with_secrets(find_header_secrets(headers))
         if tap is None:
             tap = Tap()
-        elif not tap.hides_keys:
+        elif not tap.is_redacting:
             tap = _RedactingTap(tap, redactor)
         tap.reported(report)
         if not self._tracer.is_on:
@@ -224,7 +269,7 @@ class HTTPModel(Model):
         try:
             batches = self._make_call(request, context).batches()
         except Exception as exc:  # noqa: BLE001 - every failure becomes an event
-            error = error_of(exc)
+            error = error_from_exception(exc)
             error.message = context.redactor.text(error.message)
             return _fail(error)
         # Another generator per event costs time, so there is one only if reports are wanted.
@@ -238,11 +283,11 @@ class HTTPModel(Model):
             stream=self._streaming,
             include_usage=self._streaming,
         )
-        omitted = self._api.left_out(request)
+        omitted = self._api.omitted_fields(request)
         if request.source == "anthropic":  # Of its system prompt only the cache marks are lost.
             omitted = ["system.cache_control" if name == "system" else name for name in omitted]
         context.report.model = request.model
-        context.report.left_out = omitted
+        context.report.omitted_fields = omitted
         self._log_omitted(omitted)
         return RetryingRequest(
             self._api,
@@ -251,7 +296,7 @@ class HTTPModel(Model):
             timeouts=self._timeouts,
             retry=self._retry,
             context=context,
-            ids=CallIds(request),
+            ids=ids_for(request),
         )
 
     def _prepare(self, request: Request) -> Prepare:
@@ -292,8 +337,8 @@ class HTTPModel(Model):
         for given in (self._headers, request.headers):
             headers |= {name.lower(): value for name, value in given.items()}
         if endpoint.has_idempotency:  # All attempts of a request have the same key.
-            headers.setdefault("idempotency-key", uuid4().hex)
-        return {name: value for name, value in headers.items() if name not in _TRANSPORT_HEADERS}
+            headers.setdefault("idempotency-key", new_id())
+        return {name: value for name, value in headers.items() if name not in TRANSPORT_HEADERS}
 
     def _log_omitted(self, names: list[str]) -> None:
         """Log each omitted field once, within limits: clients choose some of the names."""
@@ -369,6 +414,13 @@ class _RedactingTap(Tap):
         with suppress(Exception):
             self._tap.reported(report)
 
+    def may_retry(self, error: ErrorInfo) -> bool:
+        """Return the decision of the tap; it may, if that fails."""
+        try:
+            return self._tap.may_retry(error)
+        except Exception:  # noqa: BLE001 - an observer must not end the response
+            return True
+
 
 class _TracingTap(Tap):
     """Writes the received bytes to *trace*, and passes everything to *tap*."""
@@ -393,6 +445,10 @@ class _TracingTap(Tap):
     def reported(self, report: Any) -> None:
         """Pass *report* on."""
         self._tap.reported(report)
+
+    def may_retry(self, error: ErrorInfo) -> bool:
+        """Return the decision of the tap."""
+        return self._tap.may_retry(error)
 
     def finish(self) -> None:
         """Trace the text that was held back."""

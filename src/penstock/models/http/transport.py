@@ -8,12 +8,21 @@ all timeouts except the one for connecting belong to the model, so they apply to
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from msgspec import Struct, field
 
 from penstock.errors import PenstockError
 from penstock.messages import ErrorInfo, ErrorKind
+from penstock.redaction import mask_url
+
+# RFC 9110, section 7.6.1: these belong to one connection, so a sender must not copy them.
+# aiohttp adds `host`, `accept-encoding` and the framing of the body.
+TRANSPORT_HEADERS: Final = frozenset(
+    {"host", "connection", "keep-alive", "content-length", "transfer-encoding"}
+    | {"accept-encoding", "upgrade", "te", "trailer"}
+)
+"""Headers that the transport sets; those of a caller are dropped."""
 
 
 class HTTPCall(Struct, frozen=True):
@@ -26,7 +35,12 @@ class HTTPCall(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return the target without headers and query, which may contain keys."""
-        return f"HTTPCall({self.method} {self.url.partition('?')[0]}, {len(self.body)} bytes)"
+        return f"HTTPCall({describe_call(self)}, {len(self.body)} bytes)"
+
+
+def describe_call(call: HTTPCall) -> str:
+    """Return the method and the URL of *call*, without its query and credentials."""
+    return f"{call.method} {mask_url(call.url.partition('?')[0])}"
 
 
 class HTTPResponse(Protocol):
@@ -97,7 +111,7 @@ class ProxyError(TransportError):
 
 
 class ConnectionLostError(TransportError):
-    """The connection was lost before the response headers arrived."""
+    """The connection was lost before the response was complete."""
 
     type = "connection_lost"
 

@@ -1,21 +1,22 @@
-"""Robust JSON: `loads` what models and people write, `repair` what they break, `dumps` it strictly.
+"""Robust JSON: `loads` reads strict and relaxed JSON, `repair` broken JSON, `dumps` writes strict.
 
-Three readers, each slower and more forgiving than the one before, and the first that accepts the
-text gives the value:
+There are three readers, each slower and more tolerant than the one before; the first that accepts
+the text returns the value:
 
-1. the standard library's, with hooks (it has them, msgspec has not): strict JSON;
-2. `RelaxedReader`: what `loads` takes beyond that, such as comments and unquoted keys;
-3. the mender, for `repair` alone: what is structurally broken.
+1. the standard library's, with hooks (which msgspec does not have): strict JSON;
+2. `RelaxedReader`: what `loads` accepts beyond that, such as comments and unquoted keys;
+3. `BrokenJSONReader`, for `repair` only: text that is structurally broken.
 
-So strict text always means what it means everywhere else, and `repair` never changes a value that
-`loads` can read. All three are linear in the text, none recurses on its depth, and a nesting of
-more than `MAX_DEPTH` containers is refused by all.
+So strict text always has its usual meaning, and `repair` never changes a value that `loads` can
+read. All three are linear in the text, none recurses on its depth, and all refuse a nesting of more
+than `MAX_DEPTH` containers.
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -25,7 +26,7 @@ from penstock.errors import JSONParseError, UsageError
 from penstock.values.json_grammar import MAX_DEPTH
 from penstock.values.rjson.notes import Repair, Repairs, closes_text
 from penstock.values.rjson.relaxed import RelaxedReader
-from penstock.values.rjson.repair_values import holds_value, mend
+from penstock.values.rjson.repair_values import holds_value, read_broken
 from penstock.values.rjson.strict import NotStrictError, read_strict
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ __all__ = ["Repaired", "closes_text", "dumps", "loads", "repair"]
 Duplicates = Literal["error", "last"]
 
 _ENCODED_LEVELS: Final = 3
-"""How often `repair` decodes a string that holds JSON: two levels are seen, more hardly ever."""
+"""How often `repair` decodes a string that holds JSON: models rarely write more than two levels."""
 
 _SIGNS_OF_PROSE: Final = (
     Repair.TEXT_BEFORE,
@@ -47,11 +48,11 @@ _SIGNS_OF_PROSE: Final = (
     Repair.UNQUOTED_TEXT,
     Repair.JUNK,
 )
-"""What a string that holds JSON does not need; a sentence with brackets in it does."""
+"""Repairs that JSON in a string does not need, but a sentence with brackets in it does."""
 
 
 class Repaired(NamedTuple):
-    """A value that `repair` read, and what it did to read it, in words."""
+    """A value that `repair` read, and the repairs that it took, in words."""
 
     value: Any
     repairs: list[str]
@@ -61,7 +62,7 @@ def loads(text: str | bytes, *, duplicates: Duplicates = "error") -> Any:
     """Read one JSON value, strict or relaxed.
 
     Strict JSON gives what the standard library gives, big integers and floats exact. ``NaN`` and
-    ``Infinity`` are no JSON: as bare words they are strings. A repeated key is an error that names
+    ``Infinity`` are not JSON: as bare words they are strings. A repeated key is an error that names
     it; with ``duplicates="last"`` the last value counts, at the place of the first.
 
     Raises `JSONParseError`, with the position, for anything else.
@@ -76,17 +77,17 @@ def loads(text: str | bytes, *, duplicates: Duplicates = "error") -> Any:
 
 
 def repair(text: str | bytes, *, guess: bool = True, closes: bool = True) -> Repaired:
-    r"""Read the JSON value in *text*, repairing what is broken, and say what was repaired.
+    r"""Read the JSON value in *text*, repair what is broken, and return the repairs, too.
 
-    Text that `loads` can read gives the value that it gives there. Inside strings nothing is ever
-    lost: an unescaped quote, a raw newline and the backslash of ``\d`` are data. A string at the
-    root that holds an object or a list is decoded; strings elsewhere stay strings.
+    Text that `loads` can read has the same value here. Inside strings nothing is ever lost: an
+    unescaped quote, a raw newline and the backslash of ``\d`` are data. A string at the root that
+    holds an object or a list is decoded; strings elsewhere stay strings.
 
-    Without *guess* a value is refused of which a part was dropped or made up, or a string of which
-    may end elsewhere: what a tool is to be called with. Without *closes* that holds for a string,
-    too, that only the end of the text ends: something else stood there.
+    Without *guess*, for the arguments of a tool, a value is refused if a part of it was dropped or
+    made up, or if one of its strings may end elsewhere. Without *closes*, so is a string that only
+    the end of the text ends, because a marker followed it.
 
-    Raises `JSONParseError` where there is no JSON value at all, or one nested too deep.
+    Raises `JSONParseError` if the text has no JSON value, or one nested too deep.
     """
     notes = Repairs()
     text = _as_text(text)
@@ -95,24 +96,23 @@ def repair(text: str | bytes, *, guess: bool = True, closes: bool = True) -> Rep
         value = _decoded(value, notes, _ENCODED_LEVELS)
     is_cut = not closes and notes.has(Repair.UNCLOSED_STRING)
     if not guess and (is_cut or notes.is_guess):
-        why = next(iter(notes.doubts), "a part of it was dropped or made up")
-        raise JSONParseError(f"what was meant is not certain: {why}", text=text, position=0)
+        why = next(iter(notes.doubts), "a part of the value was dropped or made up")
+        raise JSONParseError(
+            f"the meaning of the broken JSON is not certain: {why}", text=text, position=0
+        )
     return Repaired(value, notes.lines())
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:
     """Write a JSON value as strict JSON text: compact, or over lines with *indent* spaces.
 
-    Characters beyond ASCII stay readable (but where the value holds a lone surrogate, which only
-    an escape can write). What `loads` would not read back equal is refused with `UsageError`: NaN,
+    Characters beyond ASCII stay readable, unless the value holds a lone surrogate, which only an
+    escape can express. Raises `UsageError` for a value that `loads` would not read back equal: NaN,
     infinity, a key that is not a string, other types, more than `MAX_DEPTH` nested containers.
     """
     data = _json.encode_strict(value)
     _check_writable(value)
     return data.decode() if indent is None else _indented(data, max(indent, 0))
-
-
-# --- parts of the public three -----------------------------------------------------------------
 
 
 def _as_text(text: str | bytes) -> str:
@@ -133,7 +133,7 @@ def _repaired(text: str, notes: Repairs) -> Any:
         value = RelaxedReader(text, last_wins=True, notes=found).read()
         notes.add(found)
         return value
-    return mend(text, notes)
+    return read_broken(text, notes)
 
 
 def _decoded(content: str, notes: Repairs, levels: int) -> Any:
@@ -165,19 +165,15 @@ def _indented(data: bytes, indent: int) -> str:
 
 
 def _check_writable(value: object) -> None:
-    """Refuse what msgspec writes in a form of its own. It was written, so it has no cycle."""
+    """Raise `UsageError` for types that only msgspec writes; the value has no cycle."""
     level = [value]
     depth = 0
     while level:
-        containers = [item for item in level if not _is_scalar(item)]
+        containers = [item for item in level if not isinstance(item, (str, int, float, NoneType))]
         depth += 1
         if containers and depth > MAX_DEPTH:
             raise UsageError(f"nested deeper than {MAX_DEPTH} containers")
         level = [inner for outer in containers for inner in _contents(outer)]
-
-
-def _is_scalar(item: object) -> bool:
-    return item is None or isinstance(item, (str, int, float))
 
 
 def _contents(item: object) -> Iterable[object]:
@@ -186,5 +182,5 @@ def _contents(item: object) -> Iterable[object]:
     if not isinstance(item, dict):
         raise UsageError(f"not a JSON value: {type(item).__name__}")
     if not all(isinstance(key, str) for key in item):
-        raise UsageError("a key of a JSON object is a string")
+        raise UsageError("the keys of a JSON object must be strings")
     return item.values()

@@ -1,14 +1,14 @@
 r"""The escapes inside JSON strings: decoded, refused, or kept as they are.
 
-`decode_escapes` is for a reader that refuses (it says where), `mend_escapes` for one that repairs.
-Both join the two halves of an escaped surrogate pair and leave a lone half as it is, as the
+`decode_escapes` is for a reader that refuses bad ones (`find_bad_escape`), `repair_escapes` for one
+that repairs. Both join the two halves of an escaped surrogate pair and keep a lone half, as the
 standard library does.
 
-The repairing law is that **no backslash is lost**: what is not an escape is data, so ``\d+`` stays
-``\d+``. Who writes such a bad escape does not escape backslashes, so in that string ``\b``, ``\f``
+Repair **never loses a backslash**: one that is not an escape is data, so ``\d+`` stays ``\d+``. A
+model that writes such a bad escape does not escape backslashes, so in that string ``\b``, ``\f``
 and ``\/`` are data as well: a word border, ``\frac``, a slash in a pattern; a backspace or a form
-feed was never meant. If the string also begins like a Windows path, every single backslash is
-data, also that of ``\new`` or ``\temp``.
+feed is never meant. If the string also begins like a Windows path, every single backslash is data,
+also that of ``\new`` or ``\temp``.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ _HIGH = rf"\\u[dD][89abAB]{_HEX}{{2}}"
 _LOW = rf"\\u[dD][c-fC-F]{_HEX}{{2}}"
 _SIMPLE = "[" + re.escape("".join(RELAXED_ESCAPES)) + "]"
 
-_LAWFUL: Final = re.compile(rf"(?:[^\\]++|\\(?:{_SIMPLE}|u{_HEX}{{4}}))*")
+_VALID: Final = re.compile(rf"(?:[^\\]++|\\(?:{_SIMPLE}|u{_HEX}{{4}}))*")
 _CODES = rf"{_HIGH}{_LOW}|\\u{_HEX}{{4}}"
 _ESCAPE: Final = re.compile(rf"{_CODES}|\\{_SIMPLE}")
 _SURE_ESCAPE: Final = re.compile(rf"{_CODES}|\\(?![bf/]){_SIMPLE}")
 _CUT: Final = rf"\\(?:u{_HEX}{{0,3}})?\Z"
 _WHOLE: Final = re.compile(
-    # Everything before a cut escape. The branches eat whole escapes, so that a backslash is seen
-    # only where one begins; a high surrogate at the end waits for its other half: cut as well.
+    # Everything before a cut escape. The branches match whole escapes, so that a backslash is only
+    # matched where one begins. A high surrogate at the end lacks its other half: cut as well.
     rf"(?:[^\\]++|{_HIGH}{_LOW}|(?!{_CUT}|{_HIGH}(?:\Z|{_CUT}))\\.)*",
     re.DOTALL,
 )
 _FOREIGN_QUOTE: Final = re.compile(r"(?:[^\\]++|\\[^'`])*\\['`]", re.DOTALL)
 
 _decoder: Final = json.JSONDecoder(strict=False)
-"""Python's own reader, which takes raw control characters: far quicker where it agrees."""
+"""Python's own reader with raw control characters: much faster where it accepts the string."""
 
 _PATH: Final = re.compile(r"[A-Za-z]:\\(?!\\)|\\\\(?=[^\\\s]+\\[^\\])")
 _DOUBLED: Final = re.compile(r'\\([\\"])')
 
 
 def find_bad_escape(body: str) -> int:
-    """Return where the first escape stands that JSON does not know, or -1."""
-    lawful = _LAWFUL.match(body)
-    end = lawful.end() if lawful else 0
+    """Return where the first unknown escape is, or -1."""
+    valid = _VALID.match(body)
+    end = valid.end() if valid else 0
     return -1 if end == len(body) else end
 
 
 def decode_escapes(body: str) -> str:
-    """Decode every escape of *body*; what is not an escape stays, with its backslash."""
+    """Decode every escape of *body*; any other backslash stays."""
     with suppress(ValueError):  # an unescaped quote, or an escape that only we know
         return str(_decoder.decode(f'"{body}"'))
     return _ESCAPE.sub(_decoded, body)
 
 
-def mend_escapes(body: str, notes: Repairs) -> str:
-    """Decode the valid escapes of *body* and keep every other backslash as data."""
+def repair_escapes(body: str, notes: Repairs) -> str:
+    """Decode the valid escapes of *body* and keep all other backslashes as data."""
     bad = find_bad_escape(body)
     if bad < 0:
         note_foreign_quotes(body, notes)
@@ -69,17 +69,17 @@ def mend_escapes(body: str, notes: Repairs) -> str:
     path = _PATH.match(body)
     if path:
         notes.note(Repair.WINDOWS_PATH, body)
-        # The two backslashes that begin `\\server\share` are two; elsewhere a doubled one is one.
+        # The first two backslashes of `\\server\share` are two; elsewhere a doubled one is one.
         return path.group() + _DOUBLED.sub(r"\1", body[path.end() :])
     notes.note(Repair.BAD_ESCAPE, body[bad : bad + 2])
-    # `\\` must be eaten as one escape, or its second half would begin another.
+    # `\\` must be matched as one escape, or its second half would begin another.
     return _SURE_ESCAPE.sub(_decoded, body)
 
 
 def drop_cut_escape(body: str) -> str:
     r"""Return *body* without the escape that the end of the text cut (``\``, ``\u12``).
 
-    Its character is not known. Half of a surrogate pair goes too: its other half was to come.
+    Its character is not known. Half of a surrogate pair is dropped, too: its other half is missing.
     """
     whole = _WHOLE.match(body)
     return whole.group() if whole else body

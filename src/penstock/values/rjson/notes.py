@@ -1,8 +1,8 @@
-"""What `repair` may say it did: one kind for each rule, counted and told in words.
+"""The notes of `repair`: one kind for each rule, counted, and described in words.
 
-A text of 100 KB can need 100,000 commas, so repairs are counted by kind: the list that the caller
-gets has at most one line a kind, in the order in which the kinds were first met, and the first
-thing that a kind met is in its line as the example.
+A text of 100 KB can need 100,000 commas, so repairs are counted by kind: the list for the caller
+has at most one line per kind, in the order of their first use, with the first occurrence as the
+example.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import re
 from enum import Enum
 from typing import Final
 
+from penstock.errors import shorten
+
 EXAMPLE_LENGTH: Final = 40
-"""How much of a key or a word is quoted in a line: enough to find it, never the whole text."""
+"""How much of a key or a word is quoted in a line: enough to find it in the text."""
 
 
 class Repair(Enum):
-    """One kind of repair: what is said of one, and what is said of many."""
+    """One kind of repair, with its description for one and for many."""
 
-    # What `loads` reads as well.
+    # Also read by `loads`.
     BYTE_ORDER_MARK = ("skipped a byte order mark", "skipped {count} byte order marks")
     ODD_SPACE = ("skipped unusual white space", "skipped unusual white space in {count} places")
     COMMENT = ("dropped a comment", "dropped {count} comments")
@@ -126,7 +128,7 @@ class Repair(Enum):
     BACKTICKS = ("read a string in backticks", "read {count} strings in backticks")
     TRIPLE_QUOTES = ("read a string in triple quotes", "read {count} strings in triple quotes")
     BAD_ESCAPE = (
-        "kept the backslash of `{example}`, which is no escape",
+        "kept the backslash of `{example}`, which is not an escape",
         "kept the backslashes of {count} strings with bad escapes, `{example}` first",
     )
     WINDOWS_PATH = (
@@ -156,20 +158,20 @@ GUESSES: Final = (
     Repair.CUT_NUMBER,
     Repair.CUT_ESCAPE,
 )
-"""Repairs that drop a part of the value, or make one up: what was meant is not certain."""
+"""Repairs that drop a part of the value or make one up, so that its meaning is not certain."""
 
 
 class Repairs:
-    """Counts repairs by kind; `lines` tells them in words."""
+    """Counts repairs by kind; `lines` describes them."""
 
     def __init__(self) -> None:
         self.doubts: list[str] = []
-        """Why what was read may not be what was meant; see `doubt`."""
+        """Why the value may not be what was meant."""
         self._counts: dict[Repair, int] = {}
         self._examples: dict[Repair, str] = {}
 
     def note(self, kind: Repair, example: str = "", *, count: int = 1) -> None:
-        """Count *kind*; the first *example* of a kind is the one that is told."""
+        """Count *kind*; the first *example* of a kind is kept."""
         if kind not in self._counts:
             self._examples[kind] = _shortened(example)
         self._counts[kind] = self._counts.get(kind, 0) + count
@@ -181,12 +183,12 @@ class Repairs:
         self.doubts += other.doubts
 
     def doubt(self, why: str) -> None:
-        """Note that a string or a container may be misread, and *why*."""
+        """Note *why* a string or a container may be misread."""
         self.doubts.append(why)
 
     @property
     def is_guess(self) -> bool:
-        """Whether the value was guessed in part: then no tool may run with it."""
+        """Whether a part of the value is a guess: then no tool may run with it."""
         return bool(self.doubts) or self.has(*GUESSES)
 
     def has(self, *kinds: Repair) -> bool:
@@ -194,7 +196,7 @@ class Repairs:
         return any(kind in self._counts for kind in kinds)
 
     def lines(self) -> list[str]:
-        """Return one line a kind, in the order in which the kinds were first met."""
+        """Return one line per kind, in the order of their first use."""
         return [
             kind.value[count > 1].format(count=count, example=self._examples[kind])
             for kind, count in self._counts.items()
@@ -212,10 +214,10 @@ _CLOSING: Final = re.compile(
 
 
 def closes_text(repairs: list[str]) -> bool:
-    """Return whether one of *repairs*, as `lines` tells them, closed what the text left open."""
+    """Return whether one of *repairs*, as `lines` returns them, closed something left open."""
     return any(map(_CLOSING.fullmatch, repairs))
 
 
 def _shortened(example: str) -> str:
     line = " ".join(example[: 2 * EXAMPLE_LENGTH].split())
-    return line if len(line) <= EXAMPLE_LENGTH else line[: EXAMPLE_LENGTH - 1] + "…"
+    return shorten(line, EXAMPLE_LENGTH)

@@ -1,7 +1,7 @@
-r"""Tells a quote that ends a string from one that the model forgot to escape.
+r"""Strings of broken JSON: which quote ends a string, and which one the model forgot to escape.
 
-What follows decides, white space and comments aside. A quote ends a string where the grammar can go
-on after it:
+The text after the quote decides, apart from white space and comments. A quote ends a string if the
+grammar can continue after it:
 
 * a key: before a colon, or before anything that is not glued to the quote;
 * a member's value: before a comma with a key and its colon after it (before a semicolon the key
@@ -12,11 +12,11 @@ on after it:
 * anything: before the end of the text, a code fence, or a closing tag that ends the text.
 
 After closing brackets the text must continue in the same way. If they close the root, a word or
-quote glued to them speaks against it: ``log("}")`` is code. So does, in a string that had inner
-quotes already, more text after them whose own end is a quote and closing brackets.
+quote glued to them shows that they do not: ``log("}")`` is code. So does, in a string that had
+inner quotes already, more text after them that ends with a quote and closing brackets.
 
-A question looks at most `LOOK_AHEAD` characters ahead, so a text of nothing but quotes still costs
-linear time. Where the window ends before the answer, the quote is structural: strict JSON, cut
+Each check looks at most `LOOK_AHEAD` characters ahead, so a text of nothing but quotes still takes
+linear time. If the window ends before the decision, the quote ends the string: strict JSON, cut
 anywhere, is never misread.
 """
 
@@ -26,20 +26,17 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-from penstock.values.rjson.escapes import drop_cut_escape, looks_like_path, mend_escapes
+from penstock.values.control_tokens import CONTROL_TOKEN
+from penstock.values.rjson.escapes import drop_cut_escape, looks_like_path, repair_escapes
 from penstock.values.rjson.notes import Repair, Repairs
 
-# Steps over what may stand between two tokens of broken JSON.
-
-
-CONTROL_TOKEN: Final = r"<(?:\|[\w\-]{1,40}+\||\uff5c[\w\u2581\-]{1,40}+\uff5c)>"  # noqa: S105 - no password
-"""A special token of a model, such as the one that ends its turn: never a part of JSON."""
+# --- between two tokens -------------------------------------------------------------------------
 
 SENTENCE: Final = r"[^\W\d_][\w'\u2019\-]*+(?:,?[ \t]++[\w'\u2019\-]++){1,64}[.!?\u2026]"
-"""Words that a model says between two tokens: two or more, and the mark that ends a sentence."""
+"""Words that a model writes between two tokens: at least two, and the end of a sentence."""
 
 MAX_SENTENCE: Final = 1024
-"""How long a sentence between two tokens may be."""
+"""The maximum length of a sentence between two tokens."""
 
 _COMMENT: Final = r"//[^\n]*+|\#[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*(?:\*/|\Z)"
 _BLANK: Final = re.compile(rf"(?:[\s\ufeff\u200b]++|{_COMMENT})*")
@@ -50,9 +47,9 @@ _TOKEN: Final = re.compile(CONTROL_TOKEN)
 
 
 def skip_blank(text: str, at: int, end: int, notes: Repairs) -> int:
-    """Return where the white space (of any alphabet), comments and control tokens at *at* end.
+    """Return where the white space (of any script), comments and control tokens at *at* end.
 
-    A block comment that is never closed ends with the text.
+    A block comment that is not closed ends with the text.
     """
     stop = _skip_space(text, at, end, notes)
     while token := _TOKEN.match(text, stop, end):
@@ -62,7 +59,7 @@ def skip_blank(text: str, at: int, end: int, notes: Repairs) -> int:
 
 
 def find_sentence_end(text: str, at: int, end: int) -> int:
-    """Return where the sentence at *at* ends, or -1 where there is not one."""
+    """Return where the sentence at *at* ends, or -1 if it is not a sentence."""
     found = _SENTENCE.match(text, at, min(end, at + MAX_SENTENCE))
     return found.end() if found else -1
 
@@ -76,16 +73,17 @@ def _skip_space(text: str, at: int, end: int, notes: Repairs) -> int:
     return stop
 
 
-# Follows the unescaped quotes inside one string, and the brackets of the code between them.
+# --- unescaped quotes inside a string -----------------------------------------------------------
 #
-# Code in a string has strings of its own, and what follows one of those often looks like JSON:
-# in ``{"code": "d = {"a": "b"}; f(d)"}`` the quote after ``b`` could end everything. It does
-# not, because a bracket of the code is still open there and, counting in pairs, the quote
-# closes a string of the code. An opening one in that place is believed: code may well be cut in
-# its brackets.
-
+# Code in a string has strings of its own, and the text after one of those often looks like JSON: in
+# ``{"code": "d = {"a": "b"}; f(d)"}`` the quote after ``b`` could end everything. It does not,
+# because a bracket of the code is still open there and, counting in pairs, the quote closes a
+# string of the code. An opening quote in that place does end the string: code may be cut inside its
+# brackets.
 
 _QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
+_HAS_WORD: Final = re.compile(r"\w")
+_IS_NEXT: Final = re.compile(r"[\s,:].*\w", re.DOTALL)
 _BEFORE_QUOTATION: Final = re.compile(
     r"(?:\A|[\s(\[{<=:,;+\-*/|&>!?@%~^`'\\]|\b[fFrRbBuULN]{1,2})\Z"
 )
@@ -95,24 +93,31 @@ def are_quotations(text: str, start: int, end: int) -> bool:
     """Return whether the quotes between *start* and *end* come in pairs, as quotations do.
 
     A quotation begins after a space, a bracket or an operator, never glued to a word: in ``alpha",
-    "b`` the first quote ended a string, and what comes after it was meant to be JSON.
+    "b`` the first quote ended a string, and the text after it was meant as JSON.
     """
     quotes = [found.start() for found in _QUOTE.finditer(text, start, end) if found[0] == '"']
     if len(quotes) % 2:
         return False
+    if quotes and quotes[0] == start and not _HAS_WORD.search(text, start, quotes[1]):
+        return False  # `"a": "": "b"`: the quotes are those of JSON.
+    if quotes and quotes[-1] == end - 1 and not _HAS_WORD.search(text, quotes[-2], end):
+        return False
+    pairs = zip(quotes[::2], quotes[1::2], strict=True)
+    if any(_IS_NEXT.match(text, first + 1, last) for first, last in pairs):
+        return False  # `"a", and "b": "c"`: so does JSON, with words in it.
     befores = (text[max(start, at - 3) : at] for at in quotes[::2])
     return all(map(_BEFORE_QUOTATION.search, befores))
 
 
 class InnerQuotes:
-    """The quotes inside the string that begins at *start*, as far as it has been read."""
+    """The quotes so far inside the string that begins at *start*, and the brackets between them."""
 
     def __init__(self, text: str, start: int) -> None:
         self.count = 0
         self.last = -1
-        self.boundary = -1  # where a key with its colon begins that may be the next member's
-        self.fitting = -1  # the first quote that could end the string, but for the brackets
-        self.before_fitting = 0  # how many came before that one
+        self.boundary = -1  # where a key with its colon begins, perhaps the next member's
+        self.fitting = -1  # the first quote that could end the string, apart from the brackets
+        self.before_fitting = 0  # how many quotes came before that one
         self._last_fits = False
         self._text = text
         self._from = start
@@ -124,7 +129,7 @@ class InnerQuotes:
         return self.count % 2 == 1
 
     def is_code_cut(self, end: int) -> bool:
-        """Return whether the text, which has its end at *end*, breaks off in the middle of code."""
+        """Return whether the text, which ends at *end*, is cut in the middle of code."""
         is_closed = self._last_fits and self._text[self.last + 1 : end].strip() != ""
         return self._brackets > 0 and not is_closed
 
@@ -134,7 +139,7 @@ class InnerQuotes:
         return self.is_odd and self._brackets > 0
 
     def add(self, at: int, *, fits: bool) -> None:
-        """Count the quote at *at* as an inner one; *fits* says that it could have been the last."""
+        """Count the quote at *at* as an inner one; with *fits* it could have been the last."""
         if not self.is_odd:
             code = self._text[self._from : at]
             opened = sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
@@ -147,12 +152,14 @@ class InnerQuotes:
         self._from = at + 1
 
 
+# --- what follows a quote -----------------------------------------------------------------------
+
 LOOK_AHEAD: Final = 256
-"""How far one question looks: a key of any sane length with the white space around it."""
+"""How far one check looks: enough for a key with the white space around it."""
 
 
 class StringRole(Enum):
-    """What the string is that a quote may end."""
+    """The place of a string in the JSON."""
 
     KEY = "key"
     MEMBER = "member"
@@ -161,11 +168,11 @@ class StringRole(Enum):
 
 
 QUOTES: Final = "\"'`\u201c\u2018\u201e\u201a"
-"""What may open a string in broken JSON."""
+"""Characters that may open a string in broken JSON."""
 
 _PAIRS: Final = ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u201e\u201c", "\u201a\u2018")
 
-# A comment that nothing ends is one only if it holds no quote: that may be the string's own.
+# A comment that is not closed counts only without a quote, which may be the string's own.
 _GAP: Final = (
     r"(?:\s++|(?://|\#)(?:[^\n]*+\n|[^\n\"]*+\Z)|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
     rf"|{CONTROL_TOKEN})*"
@@ -182,7 +189,7 @@ _VALUE: Final = rf"(?:[{QUOTES}{{\[]|(?:{_NUMBER}|{_LITERAL}){_GAP}(?:[,;}}\]]|\
 
 _STOP: Final = r"(?:(?<=\s)```|</[\w:.\-]++>\s*+\Z)"
 
-# A sentence may stand between two tokens, see `words`.
+# A sentence may be between two tokens, see `SENTENCE`.
 _ASIDE: Final = rf"{_GAP}(?:{SENTENCE}{_GAP})?"
 
 _MEMBER_FOLLOWS: Final = re.compile(
@@ -207,7 +214,7 @@ _ELEMENT_FOLLOWS: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PROSE: Final = re.compile(SENTENCE)
-# Most inner quotes have a word after them, and need no look further.
+# Most inner quotes have a word glued to them, so no further check is needed.
 _GLUED: Final = re.compile(rf"[^\s,;:}}\]{{/\#<{QUOTES}]")
 _CLOSERS: Final = re.compile(r"[\s}\]]*+")
 _COMMA_AND_CLOSERS: Final = re.compile(r"\s*+,?[\s}\]]*+")
@@ -231,7 +238,7 @@ _KEY_AND_COLON: Final = re.compile(rf"{_QUOTED}{_GAP}:", re.DOTALL)
 
 
 class LookAhead:
-    """Answers, in bounded time, what follows a place in the text (which ends at *end*)."""
+    """Checks, in bounded time, what follows a place in the text, which ends at *end*."""
 
     def __init__(self, text: str, end: int) -> None:
         self._text = text
@@ -243,7 +250,8 @@ class LookAhead:
         """Return whether a quote before *at* ends a string of *role* inside *depth* brackets."""
         match role:
             case StringRole.KEY:
-                return self._closes_key(at)
+                # A quote with a word glued to it is inner only if another one can end the key.
+                return bool(self._match(_KEY_FOLLOWS, at)) or not self._match(_REST_OF_KEY, at)
             case StringRole.ROOT:
                 return at >= self._end_of_words()
             case StringRole.MEMBER | StringRole.ELEMENT:
@@ -273,31 +281,27 @@ class LookAhead:
         return ends_root and after <= self._last_quote() and not self._match(_NEXT_VALUE, after)
 
     def resumes(self, at: int, *, is_done: bool) -> bool:
-        """Return whether JSON continues at *at*, after words that are not of it.
+        """Return whether JSON continues at *at*, after words that do not belong to it.
 
         A value or a key begins, or, where the value *is_done*, a comma or a bracket follows.
         """
         return self._match(_COMMA_OR_MORE if is_done else _MORE, at) is not None
 
     def has_colon(self, at: int) -> bool:
-        """Return whether a colon and a value stand at *at*."""
+        """Return whether a colon and a value follow at *at*."""
         return self._match(_COLON_AND_VALUE, at) is not None
 
     def begins_member(self, at: int) -> bool:
-        """Return whether a quoted key and its colon stand at *at*."""
+        """Return whether a quoted key and its colon follow at *at*."""
         return self._match(_KEY_AND_COLON, at) is not None
 
     def ends_bare_key(self, at: int) -> bool:
-        """Return whether a quote and a colon stand at *at*: the key lacks its opening quote."""
+        """Return whether a quote and a colon follow at *at*: the key lacks its opening quote."""
         return self._match(_QUOTE_AND_COLON, at) is not None
 
-    def goes_on_with_member(self, at: int) -> bool:
-        """Return whether a comma, a key and its colon stand at *at*."""
+    def continues_with_member(self, at: int) -> bool:
+        """Return whether a comma, a key and its colon follow at *at*."""
         return self._match(_COMMA_AND_KEY, at) is not None
-
-    def _closes_key(self, at: int) -> bool:
-        # A quote with a word glued to it is inner only if another one can end the key.
-        return bool(self._match(_KEY_FOLLOWS, at)) or not self._match(_REST_OF_KEY, at)
 
     def _end_of_words(self) -> int:
         if self._last < 0:
@@ -305,7 +309,7 @@ class LookAhead:
         return self._last
 
     def _last_quote(self) -> int:
-        """Return where the quote is that ends the last string of the text, if it ends so."""
+        """Return the place of the quote that ends the last string of the text, or -1."""
         if self._quote is None:
             self._quote = self._text.rfind('"', 0, self._end)
             if not _CLOSED.match(self._text, self._quote + 1, self._end):
@@ -316,8 +320,10 @@ class LookAhead:
         return pattern.match(self._text, at, min(self._end, at + LOOK_AHEAD))
 
 
+# --- strings ------------------------------------------------------------------------------------
+
 MAX_SECOND_LOOKS: Final = 8
-"""How many guesses may turn out wrong: each may cost the rest of the text once."""
+"""How many wrong guesses are corrected: each may read the rest of the text once more."""
 
 CLOSING: Final = {
     '"': '"',
@@ -328,7 +334,7 @@ CLOSING: Final = {
     "\u201e": '\u201c\u201d"',
     "\u201a": "\u2018\u2019'",
 }
-"""What may end a string, by the quote that opened it; the first of each is the right one."""
+"""The quotes that may end a string, by the one that opened it; the first is the right one."""
 
 _BODIES: Final = {
     opening: re.compile(rf"[^{closing}\\]*+(?:\\.[^{closing}\\]*+)*", re.DOTALL)
@@ -338,8 +344,10 @@ _KINDS: Final = {'"': None, "'": Repair.SINGLE_QUOTES, "`": Repair.BACKTICKS}
 _CONTROL: Final = re.compile("[\x00-\x1f]")
 _LAST_CLOSERS: Final = re.compile(r"[\s}\]]++\Z")
 _MARKUP: Final = re.compile(rf"{CONTROL_TOKEN}|</[\w:.\-]++>\s*+\Z|\[/?[A-Z_]{{3,}}\]")
-"""What an open string does not hold: a special token anywhere, a closing tag at its end."""
+"""Text that an open string does not have: a special token, or a closing tag at its end."""
+_MEMBER: Final = re.compile(r"[{,]\s*+\"[\w\-]{1,64}+\"\s*+:")
 _LINE_END: Final = re.compile(r"[ \t]*+\n")
+_LAST_QUOTES: Final = frozenset("".join(CLOSING.values()))
 _PATH_END: Final = re.compile(r'\\"(?=[\s}\]]*+\Z)')
 
 
@@ -350,8 +358,8 @@ class Taken(NamedTuple):
     end: int
 
 
-class StringMender:
-    """Takes strings out of the text before *end*, noting what was repaired."""
+class BrokenStringReader:
+    """Reads strings of broken JSON in the text before *end*, and notes the repairs."""
 
     def __init__(self, text: str, end: int, ahead: LookAhead, notes: Repairs) -> None:
         self._text = text
@@ -361,8 +369,8 @@ class StringMender:
         self._second_looks = MAX_SECOND_LOOKS
         self._lonely_triples: set[str] = set()
 
-    def take(self, at: int, role: StringRole, depth: int) -> Taken:
-        """Take the string whose opening quote is at *at*, inside *depth* open brackets."""
+    def read(self, at: int, role: StringRole, depth: int) -> Taken:
+        """Read the string whose opening quote is at *at*, inside *depth* open brackets."""
         opening = self._text[at]
         triple = self._find_triple(at, opening, role, depth)
         if triple >= 0:
@@ -370,7 +378,12 @@ class StringMender:
             return Taken(self._content(at + 3, triple, cut=False), triple + 3)
         if opening != '"':
             self._notes.note(_KINDS.get(opening) or Repair.SMART_QUOTES)
-        return self._take_quoted(at + 1, opening, role, depth)
+        taken = self._take_quoted(at + 1, opening, role, depth)
+        content = self._text[at + 1 : taken.end]
+        # Some models escape quotes in backticks and some do not: `\"` may be one or two characters.
+        if opening == "`" and "\\" in content:
+            self._notes.doubt("a backslash in backticks")
+        return taken
 
     def _take_quoted(self, start: int, opening: str, role: StringRole, depth: int) -> Taken:
         body = _BODIES[opening]
@@ -392,23 +405,25 @@ class StringMender:
             return self._take_before_member(start, inner.boundary)
         if self._text[at] != CLOSING[opening][0]:
             self._notes.note(Repair.MIXED_QUOTES)
-        if inner.is_odd:
-            # One quote too many, beside the one that opens the string or the one that ends it.
-            if self._text[start] == opening:
-                return self._take_doubled(start + 1, at, inner.count - 1, at + 1)
-            if self._text[at - 1] == self._text[at]:
-                return self._take_doubled(start, at - 1, inner.count - 1, at + 1)
-        return self._take_closed(start, at, inner.count)
+        doubled = self._take_doubled(start, at, opening, inner) if inner.is_odd else None
+        return doubled or self._take_closed(start, at, inner.count)
 
-    def _take_doubled(self, start: int, at: int, inner: int, behind: int) -> Taken:
-        self._notes.note(Repair.DOUBLED_QUOTE)
-        return Taken(self._take_closed(start, at, inner).value, behind)
+    def _take_doubled(self, start: int, at: int, opening: str, inner: InnerQuotes) -> Taken | None:
+        """Read a string with one quote too many, next to its first or its last one."""
+        if inner.count > 1:
+            self._notes.doubt("a doubled quote that may be an inner one")
+        if self._text[start] == opening:
+            self._notes.note(Repair.DOUBLED_QUOTE)
+            if self._text[start + 1 : at].lstrip()[:1] in (":", ","):
+                self._notes.doubt("the colon of JSON in a string")
+            return self._take_closed(start + 1, at, inner.count - 1)
+        if inner.last == at - 1:
+            self._notes.note(Repair.DOUBLED_QUOTE)
+            return Taken(self._take_closed(start, at - 1, inner.count - 1).value, at + 1)
+        return None
 
     def _is_inside(self, at: int, inner: InnerQuotes, depth: int) -> bool:
-        """Return whether the quote at *at* fits but is one of many.
-
-        In code, or before more code.
-        """
+        """Return whether the quote at *at* could end the string but is in code, or before code."""
         return inner.in_code or (inner.count > 0 and self._ahead.leaves_text(at + 1, depth))
 
     def _take_closed(self, start: int, at: int, inner: int) -> Taken:
@@ -419,17 +434,17 @@ class StringMender:
         return Taken(self._content(start, at, cut=False), at + 1)
 
     def _take_cut(self, start: int, inner: InnerQuotes, role: StringRole, depth: int) -> Taken:
-        """Take a string that nothing ends."""
+        """Read a string that has no end."""
         looks_back = self._second_looks > 0 and not inner.is_code_cut(self._end)
         if looks_back and inner.boundary >= 0:
             return self._take_before_member(start, inner.boundary)
         if looks_back and inner.fitting >= 0:
             self._second_looks -= 1
             return self._take_closed(start, inner.fitting, inner.before_fitting)
-        # `"c"` at the end of a line, and prose after: the bracket was forgotten, not the quote.
+        # `"c"` at the end of a line, then prose: the bracket is missing, not the quote.
         if inner.count == 1 and _LINE_END.match(self._text, inner.last + 1, self._end):
             return self._take_closed(start, inner.last, 0)
-        # `"C:\dir\"}`: the backslash was meant, and the quote was meant to end the string.
+        # `"C:\dir\"}`: the backslash is data, and the quote ends the string.
         tail = max(start, self._end - LOOK_AHEAD)
         path_end = _PATH_END.search(self._text, tail, self._end)
         if path_end and looks_like_path(self._text[start : path_end.start()] + "/"):
@@ -437,15 +452,33 @@ class StringMender:
         end = self._find_content_end(start, depth)
         is_cut = end == self._end
         self._notes.note(Repair.UNCLOSED_STRING if is_cut else Repair.MISSING_QUOTE)
-        content = self._text[start:end]
-        if not content.strip() or role is not StringRole.MEMBER:
-            self._notes.doubt("an open string, which may be cut")
-        elif not are_quotations(self._text, start, end) or _MARKUP.search(content):
-            self._notes.doubt("an open string that may hold markup")
+        self._check_open(start, end, role)
         return Taken(self._content(start, end, cut=is_cut), end)
 
+    def _check_open(self, start: int, end: int, role: StringRole) -> None:
+        """Doubt the string from *start* to *end*, which was left open, if it may hold markup."""
+        content = self._text[start:end]
+        if not content.strip(" \t\r\n:,[]{}") or content.lstrip()[:1] in (":", ","):
+            self._notes.doubt("an open string of markup")
+        elif role is not StringRole.MEMBER:
+            self._notes.doubt("an open string, which may be cut")
+        elif self._text[start - 1] != '"' and (content[0].isspace() or '"' in content):
+            self._notes.doubt("a quote of another kind before a value")
+        elif not are_quotations(self._text, start, end) or _MARKUP.search(content):
+            self._notes.doubt("an open string that may hold markup")
+        elif _MEMBER.search(content):
+            self._notes.doubt("an open string that may hold JSON")
+        elif end < self._end:
+            self._check_end(content)
+
+    def _check_end(self, content: str) -> None:
+        """Doubt the end of *content*, which lacks its quote, if it may be one of another kind."""
+        last = content.rstrip()[-1:]
+        if last and (last in _LAST_QUOTES or last == "\\"):
+            self._notes.doubt("a string that may end with another quote")
+
     def _find_content_end(self, start: int, depth: int) -> int:
-        """Return where an open string ends whose quote alone is missing: before the brackets.
+        """Return where an open string ends if only its quote is missing: before the brackets.
 
         The brackets are not its own if it has none that they close, and if they are just as many
         as are open around it: ``{"a": {"b": "ls -la}}``.
@@ -466,7 +499,7 @@ class StringMender:
         return start + (len(bare) if "\n" in content[len(bare) : at] else at)
 
     def _take_before_member(self, start: int, boundary: int) -> Taken:
-        """Take a string without a closing quote: it ends before the key at *boundary*."""
+        """Read a string without a closing quote, which ends before the key at *boundary*."""
         self._second_looks -= 1
         end = boundary
         while end > start and self._text[end - 1].isspace():
@@ -478,8 +511,14 @@ class StringMender:
         self._notes.note(Repair.MISSING_QUOTE)
         content = self._text[start:end]
         has_surplus = sum(map(content.count, "}]")) > sum(map(content.count, "{["))
+        if content.endswith(",") or content.lstrip()[:1] in (":", ","):
+            has_surplus = True
         if has_surplus or not are_quotations(self._text, start, end) or _MARKUP.search(content):
             self._notes.doubt("a string whose end may be elsewhere")
+        elif _MEMBER.search(content):
+            self._notes.doubt("a string that may hold the beginning of other JSON")
+        else:
+            self._check_end(content)
         return Taken(self._content(start, end, cut=False), end)
 
     def _begins_member(self, start: int, at: int) -> bool:
@@ -503,7 +542,7 @@ class StringMender:
         if end < 0:
             self._lonely_triples.add(mark)
             return -1
-        # A fourth quote in front, code after: a plain string that begins with a docstring.
+        # A fourth quote before and code after it: a plain string that begins with a docstring.
         return end if self._ahead.closes_string(end + 3, role, depth) else -1
 
     def _content(self, start: int, end: int, *, cut: bool) -> str:
@@ -517,4 +556,4 @@ class StringMender:
             if whole != content:
                 self._notes.note(Repair.CUT_ESCAPE)
             content = whole
-        return mend_escapes(content, self._notes)
+        return repair_escapes(content, self._notes)

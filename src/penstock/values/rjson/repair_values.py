@@ -1,18 +1,18 @@
-"""Reads the containers of broken JSON: closes, separates and pairs what the model omitted.
+"""Values of broken JSON: brackets, commas and colons that the model omitted are added.
 
-The same machine as `RelaxedReader`, a place in the text and a stack of open containers, but where
-that one raises, this one has a rule. The rules, each noted when it is applied:
+The reader works like `RelaxedReader`, with a position in the text and a stack of open containers,
+but where that one raises, this one has a rule. The rules, each noted when it is applied:
 
-* **Closers.** What is open at the end is closed. A closer of the wrong kind closes everything up to
-  the nearest container of its kind, if there is one, else the innermost; also the innermost if a
-  further member would otherwise be left outside every object.
-* **Commas.** A missing one is added, an extra one dropped, a semicolon is one.
-* **Colons.** A missing one is added after a quoted key; ``=`` and ``=>`` are one. One in a list
-  makes the list an object if it follows the first element; if it follows a later one, that element
-  is a key of the object around, and the list was not closed.
-* **Keys.** A number or literal is a key as text. A key without a value is dropped: what it should
-  be is not known. A value without a key gets the empty one. A word without a colon is dropped.
-* **Braces.** A brace where a key should be is a doubled one, or, in an object of a list, the next
+* **Closers.** Containers that are open at the end are closed. A closer of the wrong kind closes
+  everything up to the nearest container of its kind, if there is one, else the innermost; also the
+  innermost if a further member would otherwise be outside of every object.
+* **Commas.** A missing one is added, an extra one dropped; a semicolon counts as one.
+* **Colons.** A missing one is added after a quoted key; ``=`` and ``=>`` count as one. In a list,
+  one after the first element makes the list an object; one after a later element makes that element
+  a key of the object around the list, which was not closed.
+* **Keys.** A number or literal is a key as text. A key without a value is dropped, since its value
+  is not known. A value without a key gets the empty one. A word without a colon is dropped.
+* **Braces.** A brace in place of a key is a doubled one, or, in an object of a list, the next
   element of that list.
 
 The root may be closed and opened again: ``{"a": 1}, "b": 2}`` is one object.
@@ -38,24 +38,22 @@ from penstock.values.rjson.notes import Repair, Repairs
 from penstock.values.rjson.repair_strings import (
     CLOSING,
     QUOTES,
+    BrokenStringReader,
     LookAhead,
-    StringMender,
     StringRole,
     find_sentence_end,
     skip_blank,
 )
 from penstock.values.rjson.strict import StrictShortcut
 
-# Reads what broken JSON has without quotes: numbers, literals, words and runs of words.
+# --- values without quotes ----------------------------------------------------------------------
 #
-# One word is what it is in relaxed JSON, or a hexadecimal number. A word that is not one of these,
-# or that more words follow on its line, is text (``New York``, ``12 px``), unless the next word
-# is a key with its colon. Numbers and literals that follow each other are values with a comma
-# missing.
+# One word has its meaning in relaxed JSON, or is a hexadecimal number. Any other word, and one that
+# is followed by more words on its line, is text (``New York``, ``12 px``), unless the next word is
+# a key with its colon. Numbers and literals in a row are values with a missing comma.
 #
-# Where the text ends in a word, the word may be cut: the beginning of a literal is completed,
-# since nothing else in JSON begins so; a number keeps the digits that make it one.
-
+# The last word of the text may be cut: the beginning of a literal is completed, since nothing else
+# in JSON begins so; a number keeps its valid digits.
 
 _WORD: Final = r"(?:[^\s,;:{}\[\]\"'`<]|<(?![|\uff5c])|(?<=\w)'(?=\w)|:(?=//|[0-9\\]))"
 _FIRST: Final = re.compile(rf"{_WORD}+")
@@ -69,7 +67,7 @@ _CUT_NUMBER: Final = re.compile(rf"({RELAXED_NUMBER.pattern}|[+-])(?:[eE][+-]?)?
 
 
 class Word(NamedTuple):
-    """A bare value, and where it ends; not `known` if nothing of it can be kept."""
+    """A bare value and where it ends; not `known` if nothing of it is valid."""
 
     value: Any
     end: int
@@ -77,7 +75,7 @@ class Word(NamedTuple):
 
 
 class _Scalar(NamedTuple):
-    """A number or literal, and what is to be said of it if it is not strict JSON."""
+    """A number or literal, and the note about it if it is not strict JSON."""
 
     value: Any
     repair: Repair | None = None
@@ -90,7 +88,7 @@ def find_key(text: str, at: int, end: int) -> str:
 
 
 def take_word(text: str, at: int, end: int, notes: Repairs) -> Word | None:
-    """Take the bare value at *at*, or nothing where none can begin."""
+    """Read the bare value at *at*; return None if no value begins there."""
     first = _FIRST.match(text, at, end)
     if not first:
         return None
@@ -111,7 +109,7 @@ def take_word(text: str, at: int, end: int, notes: Repairs) -> Word | None:
 
 
 def _before_comment(word: str) -> str:
-    """Return *word* without the comment glued to it, which only a number or literal can have."""
+    """Return *word* without a comment glued to it, which only a number or literal can have."""
     scalar = _COMMENT_OPENS.split(word, maxsplit=1)[0]
     return scalar if scalar and _read_scalar(scalar) else word
 
@@ -153,13 +151,19 @@ def _read_cut(token: str, end: int, notes: Repairs) -> Word | None:
     return Word(scalar.value, end) if scalar else Word(None, end, known=False)
 
 
+# --- containers ---------------------------------------------------------------------------------
+
 _TOKENS: Final = '"{}[],:-0123456789tfn'
 _COLON: Final = re.compile(r":|=>?")
 _FENCE: Final = "```"
+_BEGINS_VALUE: Final = QUOTES + "{["
+_MARKUP: Final = re.compile(r"[<>|]")
+_WINDOW: Final = 64
+_CLOSER_IN_STRING: Final = re.compile(r"[}\]][\"'][\s}\]]*\Z")
 
 
 class _Frame:
-    """An open container: what it holds, the key that waits for a value, a comma just seen."""
+    """An open container: its contents, the key that awaits a value, whether a comma was last."""
 
     __slots__ = ("after_comma", "items", "key", "last_key", "members")
 
@@ -200,12 +204,8 @@ class _Frame:
             self.members[self.last_key] = value
 
 
-def _is_leaf(value: Any) -> bool:
-    return not isinstance(value, (dict, list))
-
-
-class Mender:
-    """Reads values out of broken text, from `at` on and up to *end*; never raises but for depth."""
+class BrokenJSONReader:
+    """Reads values of broken text from `at` up to *end*; raises only if they nest too deep."""
 
     def __init__(self, text: str, notes: Repairs, *, at: int, end: int) -> None:
         self.at = at
@@ -213,14 +213,15 @@ class Mender:
         self._end = end
         self._notes = notes
         self._open: list[_Frame] = []
+        self._last_string = ""
         self._shortcut = StrictShortcut(text, end)
         self._ahead = LookAhead(text, end)
-        self._strings = StringMender(text, end, self._ahead, notes)
+        self._strings = BrokenStringReader(text, end, self._ahead, notes)
 
     def read_container(self) -> Any:
         """Read the object or list that opens here."""
         taken = self._take_strict()
-        if taken and not self._ahead.goes_on_with_member(taken[1]):
+        if taken and not self._ahead.continues_with_member(taken[1]):
             value, self.at = taken
             return value
         root = self._push(self._text[self.at])
@@ -228,13 +229,13 @@ class Mender:
         return self._read(root)
 
     def read_members(self) -> Any:
-        """Read the members that begin here as an object, whose brace is not there."""
+        """Read the members that begin here as an object without its brace."""
         self._notes.note(Repair.OUTER_BRACES)
         return self._read(self._push("{"))
 
     def read_string(self) -> str:
         """Read the string that opens here as the root."""
-        taken = self._strings.take(self.at, StringRole.ROOT, 0)
+        taken = self._strings.read(self.at, StringRole.ROOT, 0)
         self.at = taken.end
         return taken.value
 
@@ -242,7 +243,7 @@ class Mender:
         while True:
             while self._open:
                 self._step()
-            if root.is_list or not self._ahead.goes_on_with_member(self.at):
+            if root.is_list or not self._ahead.continues_with_member(self.at):
                 return root.value
             self._notes.note(Repair.EARLY_CLOSER)
             self._open.append(root)
@@ -269,7 +270,7 @@ class Mender:
             self._key(frame, mark)
 
     def _skip_prose(self, frame: _Frame) -> bool:
-        """Skip a sentence in front of a value, a key, a comma or the end of the container."""
+        """Skip a sentence before a value, a key, a comma or the end of the container."""
         end = find_sentence_end(self._text, self.at, self._end)
         if end < 0 or not self._ahead.resumes(end, is_done=not self._awaits_value(frame)):
             return False
@@ -294,7 +295,7 @@ class Mender:
         self.at += 1
         items = frame.items
         if frame.members is not None:
-            # After a key its colon is taken, so this is a second one, or one without a key.
+            # The colon of a key was read with it, so this is a second one, or one without a key.
             if frame.key is None:
                 frame.key = ""
                 self._notes.note(Repair.MISSING_KEY)
@@ -303,20 +304,17 @@ class Mender:
         elif not items or frame.after_comma or not isinstance(items[-1], str):
             self._notes.note(Repair.EXTRA_COLON)
         elif len(items) == 1:
-            self._make_object(frame)
+            self._notes.note(Repair.LIST_AS_OBJECT)
+            frame.members = {}
+            frame.key = items[0]
+            if len(self._open) > 1:
+                self._open[-2].replace_last(frame.members)
         elif len(self._open) > 1 and not self._open[-2].is_list:
             key = items.pop()
             self._pop(1)
             self._open[-1].key = key
         else:
             self._notes.note(Repair.EXTRA_COLON)
-
-    def _make_object(self, frame: _Frame) -> None:
-        self._notes.note(Repair.LIST_AS_OBJECT)
-        frame.members = {}
-        frame.key = frame.items[0]
-        if len(self._open) > 1:
-            self._open[-2].replace_last(frame.members)
 
     # --- keys and values ---
 
@@ -327,9 +325,16 @@ class Mender:
             self._value(frame, mark)
         elif mark in QUOTES:
             self._separate(frame)
-            taken = self._strings.take(self.at, StringRole.KEY, len(self._open))
+            taken = self._strings.read(self.at, StringRole.KEY, len(self._open))
             self.at = taken.end
             frame.key = taken.value
+            bare = taken.value.rstrip()
+            if bare.endswith(":") and not self._ahead.has_colon(taken.end):
+                # `"key: "value"`: the quote that ended the key is the first one of the value.
+                self._notes.note(Repair.MISSING_QUOTE)
+                frame.key = bare[:-1]
+                self.at = taken.end - 1
+                return
             self._colon_after(taken.value)
         else:
             self._word_key(frame)
@@ -368,9 +373,11 @@ class Mender:
                 self._notes.note(Repair.EQUALS_SIGN)
         elif mark and mark not in ",;}]":
             self._notes.note(Repair.MISSING_COLON, key)
+            if mark.isalpha() and self._text[self.at - 1] in QUOTES and key[-1:].isalnum():
+                self._notes.doubt("a word glued to a key")
 
     def _extra_brace(self, frame: _Frame) -> None:
-        """Take a brace where a key should be."""
+        """Process a brace in place of a key."""
         if frame.value and len(self._open) > 1 and self._open[-2].is_list:
             self._pop(1)
             return
@@ -381,51 +388,70 @@ class Mender:
         self._separate(frame)
         role = StringRole.ELEMENT if frame.is_list else StringRole.MEMBER
         if mark in "{[":
-            self._container(frame, mark)
+            strict = self._take_strict()
+            if strict is None:
+                self._push(mark)
+                self.at += 1
+            else:
+                value, self.at = strict
+                frame.store(value, self._notes)
         elif mark in QUOTES:
-            taken = self._strings.take(self.at, role, len(self._open))
+            taken = self._strings.read(self.at, role, len(self._open))
             self.at = taken.end
+            self._last_string = taken.value
             frame.store(taken.value, self._notes)
         else:
             self._bare_value(frame, role)
 
-    def _container(self, frame: _Frame, mark: str) -> None:
-        taken = self._take_strict()
-        if taken:
-            value, self.at = taken
-            frame.store(value, self._notes)
-        else:
-            self._push(mark)
-            self.at += 1
-
     def _take_strict(self) -> tuple[Any, int] | None:
-        """Take a container that is not broken, if its last quote was not an inner one."""
+        """Read a container that is strict JSON, if its last quote is not an inner one."""
         depth = len(self._open)
         taken = self._shortcut.take(self.at, depth)
         return taken if taken and self._ahead.fits_container_end(taken[1], depth) else None
 
     def _bare_value(self, frame: _Frame, role: StringRole) -> None:
+        if self._text.endswith("|>", 0, self.at):
+            self._notes.doubt("a word after a special token")
         word = take_word(self._text, self.at, self._end, self._notes)
-        if word is None:  # a closing quote of another kind, and the like
+        if word is None:  # such as a closing quote of another kind
             self._drop(self._text[self.at])
             self.at += 1
             return
         self.at = word.end
+        is_quoted = False
         ends_in_quote = isinstance(word.value, str) and self._text.startswith('"', word.end)
         if ends_in_quote and self._ahead.closes_string(word.end + 1, role, len(self._open)):
+            is_quoted = True
             self._notes.note(Repair.MISSING_OPENING)
             self.at += 1
+            if "\\" in self._text[word.end - len(word.value) : word.end]:
+                self._notes.doubt("escapes in a string without its opening quote")
+        if isinstance(word.value, str):
+            self._check_word(word.value, is_quoted=is_quoted)
         if word.known:
             frame.store(word.value, self._notes)
 
+    def _check_word(self, word: str, *, is_quoted: bool) -> None:
+        """Doubt a bare *word*, which was just read, if it may be something else than a value.
+
+        With *is_quoted* it has a closing quote, so it is known where it ends.
+        """
+        if _MARKUP.search(word):
+            self._notes.doubt("markup in the place of a value")
+        after = self._skip()
+        if not is_quoted and (not after or after in _BEGINS_VALUE):
+            self._notes.doubt("a word that may be cut, or words before a value")
+
     def _separate(self, frame: _Frame) -> None:
-        """Use up the comma before what comes now, or note that it is missing."""
+        """Use up the comma before the next member or element, or note that it is missing."""
         if frame.value and not frame.after_comma and frame.key is None:
             self._notes.note(Repair.MISSING_COMMA)
+            if self._last_string.rstrip().endswith(","):
+                self._notes.doubt("a comma inside a string")
         frame.after_comma = False
 
     def _drop(self, junk: str) -> None:
-        """Note that *junk* is dropped; of punctuation alone nothing is lost."""
+        """Note that *junk* is dropped; only letters and digits put the value in doubt."""
         self._notes.note(Repair.JUNK, junk)
         if junk in QUOTES or any(map(str.isalnum, junk)):
             self._notes.doubt("a word out of place")
@@ -460,7 +486,7 @@ class Mender:
         self.at += 1
 
     def _levels_closed_by(self, mark: str) -> int:
-        """Return how many containers *mark* closes; 0 if it stands for the innermost's closer."""
+        """Return how many containers *mark* closes; 0 if it replaces the innermost's closer."""
         closes_list = mark == "]"
         index = len(self._open) - 1
         while index >= 0 and self._open[index].is_list != closes_list:
@@ -469,7 +495,7 @@ class Mender:
         if index < 0:
             return 0
         leaves_object = index > 0 and not self._open[index - 1].is_list
-        if levels > 1 and not leaves_object and self._ahead.goes_on_with_member(self.at + 1):
+        if levels > 1 and not leaves_object and self._ahead.continues_with_member(self.at + 1):
             return 0
         return levels
 
@@ -477,7 +503,11 @@ class Mender:
         last = self._open[-1]
         if last.after_comma:
             self._notes.note(Repair.TRAILING_COMMA)
-        if last.after_comma or not last.value or (last.is_list and _is_leaf(last.items[-1])):
+        if (
+            last.after_comma
+            or not last.value
+            or (last.is_list and not isinstance(last.items[-1], (dict, list)))
+        ):
             self._notes.doubt("a container that may lack its end")
         for frame in self._open:
             self._drop_key(frame)
@@ -487,7 +517,11 @@ class Mender:
         """Close the innermost *count* containers, whose closers are missing."""
         if count:
             self._notes.note(Repair.UNCLOSED, count=count)
+            if not self._open[-1].value:
+                self._notes.doubt("a bracket that may be out of place")
             del self._open[-count:]
+            if _CLOSER_IN_STRING.search(self._text, max(0, self.at - _WINDOW), self.at):
+                self._notes.doubt("a closing bracket inside a string")
 
     # --- between tokens ---
 
@@ -500,24 +534,23 @@ class Mender:
         return self._text[self.at : min(self.at + 1, self._end)]
 
 
-# Finds the JSON value in a model's answer, and has it repaired.
+# --- the value in a response --------------------------------------------------------------------
 #
 # Where the value begins, by the first rule that applies:
 #
-# 1. The text is one string, open or closed: the string. 2. The text begins with an object or a
-# list: there. (One whose quotes are all escaped, ``{\"a\": 1}``, loses one level of escapes
-# first; one whose line breaks alone are, those.) 3. It begins with a quoted key and a colon:
-# the members of an object without its braces. 4. A code fence holds a value: there, and the
-# last fence of the text ends it. 5. Prose holds an object or a list that looks like one: the
-# first such place. ``[1]`` and ``{}`` may be a footnote and a figure of speech, so they count
-# only where nothing better is found. 6. The text is a string with broken quotes, a hexadecimal
-# number or a cut number.
+# 1. The text is one string, open or closed: the string.
+# 2. The text begins with an object or a list: there. If all its quotes are escaped
+#    (``{\"a\": 1}``), one level of escapes is removed first; if only its line breaks are, those.
+# 3. It begins with a quoted key and a colon: the members of an object without its braces.
+# 4. A code fence holds a value: there, and the last fence of the text ends it.
+# 5. Prose holds something that looks like an object or a list: the first such place. ``[1]`` and
+#    ``{}`` may be a footnote or a placeholder, so they count only if nothing better is found.
+# 6. The text is a string with broken quotes, a hexadecimal number or a cut number.
 #
-# Values in a row, with nothing but white space and commas between them, become a list; an empty
-# object glued in front of the next is what some servers start their arguments with, and is
-# dropped. Prose before and after is dropped. Each search is one pass of one pattern, and no
-# place is tried twice: time is linear whatever the text.
-
+# Values in a row, with only white space and commas between them, become a list. An empty object
+# glued to the next is dropped: some servers start their arguments with one. Prose before and after
+# is dropped. Each search is one pass of one pattern, and no place is tried twice, so the time is
+# linear for any text.
 
 _SCALAR: Final = r"(?:[-+]?[0-9.]++(?:[eE][-+]?[0-9]*+)?|true|false|null|True|False|None)"
 _STRONG: Final = (
@@ -527,7 +560,7 @@ _STRONG: Final = (
 _WEAK: Final = rf"\{{\s*+[}},]|\[\s*+(?:[\],\[]|{_SCALAR}|[-+a-zA-Z]*+\Z)"
 
 MAX_ESCAPED_LEVELS: Final = 3
-"""How many levels of escapes are taken off a value whose quotes are all escaped."""
+"""How many levels of escapes are removed from a value whose quotes are all escaped."""
 
 _PLACE: Final = re.compile(_STRONG)
 _WEAK_PLACE: Final = re.compile(_WEAK)
@@ -550,18 +583,18 @@ _STRING_ROOT: Final = re.compile(
 
 
 def holds_value(text: str) -> bool:
-    """Return whether *text*, the content of a string, looks like an object or a list of its own."""
+    """Return whether *text*, the content of a string, looks like an object or a list."""
     return _ENCODED.match(text) is not None
 
 
-def mend(text: str, notes: Repairs) -> Any:
-    """Return the value in *text*, which `loads` refuses; note what was repaired.
+def read_broken(text: str, notes: Repairs) -> Any:
+    """Return the value in *text*, which `loads` refuses; note the repairs.
 
-    Raises `JSONParseError` where there is not one, or one nested too deep.
+    Raises `JSONParseError` if the text has no value, or one nested too deep.
     """
     start = skip_blank(text, 0, len(text), notes)
     if _STRING_ROOT.match(text, start):
-        return _mend_string(text, start, notes)
+        return BrokenJSONReader(text, notes, at=start, end=len(text)).read_string()
     for _ in range(MAX_ESCAPED_LEVELS):
         if not _ESCAPED.match(text, start):
             break
@@ -569,64 +602,32 @@ def mend(text: str, notes: Repairs) -> Any:
         text, start = decode_escapes(text[start:]), 0
     if _ESCAPED_SPACE.match(text, start):
         notes.note(Repair.ESCAPED_SPACE)
-        # In a string a raw line break is data, so it is all the same there.
+        # In a string a raw line break is data, so nothing changes there.
         text = _ANY_ESCAPE.sub(lambda escape: _SPACE.get(escape[1], escape[0]), text)
     if _BEGINS.match(text, start) and not _FOOTNOTE.match(text, start):
-        return _mend_values(text, start, len(text), notes)
+        return _read_values(text, start, len(text), notes)
     if LookAhead(text, len(text)).begins_member(start):
-        return _mend_members(text, start, notes)
-    return _mend_within_prose(text, start, notes)
+        reader = BrokenJSONReader(text, notes, at=start, end=len(text))
+        value = reader.read_members()
+        _note_text_after(text, reader.at, len(text), notes)
+        return value
+    return _read_in_prose(text, start, notes)
 
 
-def _mend_within_prose(text: str, start: int, notes: Repairs) -> Any:
+def _read_in_prose(text: str, start: int, notes: Repairs) -> Any:
     fenced = _FENCED.search(text, start)
     if fenced:
         notes.note(Repair.FENCE)
         end = text.rfind(_FINDING_FENCE, fenced.end())
-        return _mend_values(text, fenced.end(), end if end >= 0 else len(text), notes)
+        return _read_values(text, fenced.end(), end if end >= 0 else len(text), notes)
     place = _PLACE.search(text, start) or _WEAK_PLACE.search(text, start)
     if place:
         notes.note(Repair.TEXT_BEFORE)
-        return _mend_values(text, place.start(), len(text), notes)
-    if _is_quoted(text, start):
-        return _mend_string(text, start, notes)
-    return _mend_scalar(text, start, notes)
-
-
-def _mend_values(text: str, start: int, end: int, notes: Repairs) -> Any:
-    mender = Mender(text, notes, at=start, end=end)
-    values = [mender.read_container()]
-    glued = values[0] == {} and text.startswith("{", mender.at)
-    while after := _FINDING_NEXT.match(text, mender.at, end):
-        mender.at = after.end()
-        values.append(mender.read_container())
-    _note_text_after(text, mender.at, end, notes)
-    if glued and len(values) > 1:
-        notes.note(Repair.EMPTY_SEED)
-        values.pop(0)
-    if len(values) == 1:
-        return values[0]
-    notes.note(Repair.CONCATENATED, count=len(values))
-    return values
-
-
-def _mend_members(text: str, start: int, notes: Repairs) -> Any:
-    mender = Mender(text, notes, at=start, end=len(text))
-    value = mender.read_members()
-    _note_text_after(text, mender.at, len(text), notes)
-    return value
-
-
-def _mend_string(text: str, start: int, notes: Repairs) -> str:
-    return Mender(text, notes, at=start, end=len(text)).read_string()
-
-
-def _is_quoted(text: str, start: int) -> bool:
+        return _read_values(text, place.start(), len(text), notes)
     last = text[start:].rstrip()[1:][-1:]
-    return bool(last) and last in CLOSING.get(text[start], "") and not text.startswith("```", start)
-
-
-def _mend_scalar(text: str, start: int, notes: Repairs) -> Any:
+    is_quoted = bool(last) and last in CLOSING.get(text[start], "")
+    if is_quoted and not text.startswith(_FENCE, start):
+        return BrokenJSONReader(text, notes, at=start, end=len(text)).read_string()
     end = len(text.rstrip())
     found = Repairs()
     word = take_word(text, start, end, found)
@@ -634,6 +635,23 @@ def _mend_scalar(text: str, start: int, notes: Repairs) -> Any:
         notes.add(found)
         return word.value
     raise JSONParseError("no JSON value in the text", text=text, position=start)
+
+
+def _read_values(text: str, start: int, end: int, notes: Repairs) -> Any:
+    reader = BrokenJSONReader(text, notes, at=start, end=end)
+    values = [reader.read_container()]
+    is_glued = values[0] == {} and text.startswith("{", reader.at)
+    while after := _FINDING_NEXT.match(text, reader.at, end):
+        reader.at = after.end()
+        values.append(reader.read_container())
+    _note_text_after(text, reader.at, end, notes)
+    if is_glued and len(values) > 1:
+        notes.note(Repair.EMPTY_SEED)
+        values.pop(0)
+    if len(values) == 1:
+        return values[0]
+    notes.note(Repair.CONCATENATED, count=len(values))
+    return values
 
 
 def _note_text_after(text: str, at: int, end: int, notes: Repairs) -> None:

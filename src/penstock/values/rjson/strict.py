@@ -1,8 +1,8 @@
-"""Strict JSON at the speed of C: whole texts, and the containers of texts that are not strict.
+"""Strict JSON at the speed of C: whole texts, and containers in texts that are not strict.
 
-The standard library reads here, not msgspec: it has the hooks that tell of a repeated key and of
-``NaN``, and it can begin in the middle of a text. Most of a broken text is not broken, so the slow
-readers ask `StrictShortcut` first where a container opens, and go through it only if it is refused.
+The standard library is used, not msgspec: it has hooks for repeated keys and ``NaN``, and it can
+begin in the middle of a text. Most of a broken text is not broken, so the slow readers try
+`StrictShortcut` first where a container opens.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from penstock.values.json_grammar import MAX_DEPTH
 
 
 class NotStrictError(Exception):
-    """The text is not strict JSON, or a slower reader has something to say about it."""
+    """The text is not strict JSON, or has something that a slower reader reports."""
 
 
 def read_strict(text: str, *, last_wins: bool = False) -> Any:
     """Return the value of *text*, as the standard library does.
 
-    Raises `NotStrictError` for everything else, and for what this library refuses or reports:
+    Raises `NotStrictError` for any other text, and for what this library refuses or reports:
     ``NaN`` and infinity, a repeated key (unless the last one wins), a nesting over `MAX_DEPTH`.
     """
     decoder = _last_decoder if last_wins else _unique_decoder
@@ -35,17 +35,17 @@ def read_strict(text: str, *, last_wins: bool = False) -> Any:
 
 
 class StrictShortcut:
-    """Takes containers of *text* that are strict JSON by themselves.
+    """Reads containers in *text* that are strict JSON themselves.
 
-    A refusal costs what was read in vain, so there is a budget for that, in characters: linear in
-    the text, and earned by nothing. When it is spent, the slow reader continues alone.
+    A failed attempt costs the text that it read, so there is a budget of characters for these,
+    linear in the text. When it is spent, the slow reader continues alone.
     """
 
     BUDGET: Final = 8
-    """How often, in all, each character of the text may be read in vain."""
+    """How often, on average, a character of the text may be read by a failed attempt."""
 
     ERROR_COST: Final = 16
-    """An error counts the lines before it, which is this many times cheaper than reading them."""
+    """An error counts the lines before it, which is this many times faster than reading them."""
 
     def __init__(self, text: str, end: int) -> None:
         self._text = text
@@ -62,7 +62,7 @@ class StrictShortcut:
             self._budget -= exc.pos - at + exc.pos // self.ERROR_COST + 1
             return None
         except NotStrictError:
-            # A repeated key or `NaN`, who knows where: the slow reader meets it anyway.
+            # A repeated key or `NaN` somewhere: the slow reader finds it.
             self._budget -= len(self._text)
             return None
         except (ValueError, RecursionError):

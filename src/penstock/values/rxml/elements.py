@@ -1,12 +1,12 @@
-"""What an element becomes: a text, a list or an object, by its schema and by its shape.
+"""Values from elements: a text, a list or an object, by schema and by shape.
 
-Types are not settled here: numbers, booleans and JSON text under a schema are left as text for
-`coerce`, which sees the whole value at the end. Settled here is what only the elements show:
+Numbers, booleans and JSON text under a schema stay text here: `coerce` converts the whole value at
+the end. Decided here is what only the elements show:
 
 * a tag given several times is a list, and so is a wrapper around equal elements where a list is
   wanted, with one element as with many;
 * ``<item>`` elements, and ``<0>``, ``<1>`` … in the order of their numbers, are a list also where
-  the schema says nothing;
+  there is no schema;
 * in a list of objects, a tag that holds the properties of one object is one element of the list;
 * an empty element is ``""``, ``[]`` or ``{}`` by its schema, and counts as an element of a list;
 * attributes become ``@_name`` beside the text node, unless a scalar or a list is wanted;
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock import _json
 from penstock.errors import JSONParseError
 from penstock.values.coercion import coerce, decode_entities
-from penstock.values.rxml.closing import ClosingPlace
+from penstock.values.rxml.closing_tags import ClosingPlace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from penstock.values.schema import Schema
 
 
-# What a schema says about reading an element: as raw text, as elements, or as whichever it
-# holds.
+# How a schema says to read an element: as raw text, as elements, or as what it begins with.
 #
-# Raw text is for every field that may be a string and cannot be a list or an object: also one
-# that may be null, or a number, or one of an `enum`. Coercion leaves a string that its schema
-# allows as it is, so nothing of it may be lost before. A list of strings, and a string that may
-# be a list or an object instead, hold elements if they begin with one, and raw text if they do
-# not; an object must begin with one of its properties, since any markup begins with an element.
+# Raw text is for every field that may be a string and cannot be a list or an object, even if it may
+# be null, a number or one of an `enum`: coercion leaves a string that its schema allows as it is,
+# so nothing of it may be lost before. A list of strings, and a string that may be a list or an
+# object instead, hold elements if they begin with one, else raw text; an object must begin with one
+# of its properties, since any markup begins with an element.
 
 
 _CONTAINERS: Final = frozenset({"object", "array"})
@@ -51,7 +50,7 @@ class XMLReading(enum.Enum):
     ELEMENTS = "elements"
 
 
-def reading_of(name: str, schema: Schema | None) -> XMLReading:
+def find_reading(name: str, schema: Schema | None) -> XMLReading:
     """Return how the inside of the element *name* is read under *schema*."""
     if is_string_field(schema) or (schema is None and name in _RAW_BY_NAME):
         return XMLReading.TEXT
@@ -68,19 +67,19 @@ def may_be_raw(schema: Schema | None) -> bool:
     if schema is None:
         return False
     if "string" in schema.types:
-        return not says_nothing(schema)
+        return not allows_anything(schema)
     return is_list(schema) and is_string_field(schema.item(0))
 
 
 def may_hold(schema: Schema | None, name: str) -> bool:
-    """Return whether what begins with the element *name* may be a list or an object of *schema*."""
+    """Return whether a list or object of *schema* may begin with the element *name*."""
     if schema is None or "array" in schema.types or not schema.properties:
         return True
     return schema.property(name) is not None
 
 
-def says_nothing(schema: Schema | None) -> bool:
-    """Return whether *schema* leaves the shape of a value to what the text shows."""
+def allows_anything(schema: Schema | None) -> bool:
+    """Return whether *schema* allows any shape of a value."""
     return schema is None or schema.wants is None
 
 
@@ -90,19 +89,19 @@ def is_list(schema: Schema | None) -> bool:
 
 
 def empty_value(schema: Schema | None) -> Any:
-    """Return what an empty element is: ``""`` for all but lists and objects."""
+    """Return the value of an empty element: ``""`` except for lists and objects."""
     if schema is None or "string" in schema.types:
         return ""
     return {"object": {}, "array": []}.get(schema.wants or "", "")
 
 
 def wants_scalar(schema: Schema | None) -> bool:
-    """Return whether *schema* asks for a value that can have no attributes."""
+    """Return whether *schema* demands a value that cannot have attributes."""
     return schema is not None and "object" not in schema.types
 
 
 ATTRIBUTE: Final = "@_"
-"""What begins the key of an attribute."""
+"""The prefix of the key of an attribute."""
 
 _ITEM: Final = "item"
 _MAX_INDEX_DIGITS: Final = 9
@@ -123,10 +122,10 @@ class Child(NamedTuple):
 
 
 class XMLDialect(NamedTuple):
-    """What a format may ask for: the key of text beside attributes, and how strings are read.
+    """The options of a format: the key of text beside attributes, and how strings are read.
 
-    With *trims* a string loses one newline next to each of its tags; *strict* is how `closing`
-    reads calls.
+    With *trims* a string loses one newline next to each of its tags; *strict* are the rules of
+    `closing_tags` for calls.
     """
 
     text_node: str = "#text"
@@ -135,11 +134,11 @@ class XMLDialect(NamedTuple):
 
 
 class Element:
-    """An element whose end has not been seen yet.
+    """An element that is open.
 
-    `root` counts the unknown roots that this element and those around it stand for, `inner` is
-    the root inside this one. `is_loose` says that, where no schema speaks of the element, its text
-    may still be read as a number or JSON; beside the properties of a strict object it may not.
+    `root` is the number of unknown roots that this element and those around it are, `inner` is the
+    root inside this one. `is_loose`: if no schema declares the element, its text may be read as a
+    number or JSON; beside the properties of a closed object it may not.
     """
 
     def __init__(self, name: str, schema: Schema | None, *, start: int, opening: int = 0) -> None:
@@ -157,7 +156,7 @@ class Element:
 
     @property
     def children_seen(self) -> bool:
-        """Whether any element stood inside."""
+        """Whether any element is inside."""
         return bool(self.children) or self.inner is not None
 
     def innermost(self) -> Element:
@@ -184,12 +183,12 @@ class Element:
         pieces = [text if literal else decode_entities(text) for text, literal in self._text]
         return "".join(pieces).strip()
 
-    def schema_of(self, name: str) -> Schema | None:
+    def child_schema(self, name: str) -> Schema | None:
         """Return the schema of the child *name*, for a list that of its next element.
 
-        The first child of a tag in a list of objects tells whether the tag is a wrapper or, by
-        naming a property of such an object, one element of the list itself. Raises `CoercionError`
-        for a schema that refers to nowhere.
+        The first child of a tag in a list of objects shows whether the tag is a wrapper or, if it
+        is a property of such an object, one element of the list itself. Raise `CoercionError` for a
+        schema with an unresolvable reference.
         """
         schema = self.schema
         if schema is None:
@@ -200,8 +199,8 @@ class Element:
                 self.is_one_of_list = True
                 self.schema = schema = item
         if is_list(schema):
-            return _readable(schema.item(int(name) if is_index(name) else len(self.children)))
-        return _readable(schema.property(name))
+            return _resolve(schema.item(int(name) if is_index(name) else len(self.children)))
+        return _resolve(schema.property(name))
 
     def may_follow(self, name: str) -> Collection[str]:
         """Return the names whose opening tag may follow the child *name*."""
@@ -211,14 +210,14 @@ class Element:
             return self.schema.properties
         return (name, str(int(name) + 1)) if is_index(name) else (name,)
 
-    def place_of(self, name: str) -> ClosingPlace:
-        """Return where the child *name*, a string, stands."""
+    def place_for(self, name: str) -> ClosingPlace:
+        """Return the context of the child *name*, a string."""
         return ClosingPlace(self.name or None, self.may_follow(name))
 
     def become_root(self, parent: Element, most: int) -> None:
-        """Stand for the body around it, if it is the first of *parent* and the schema knows it not.
+        """Become a root of the body if it is the first of *parent* and the schema lacks it.
 
-        No more than *most* roots are taken off a body.
+        At most *most* roots are removed from a body.
         """
         if self.schema is None and not parent.children_seen and parent.root < most:
             self.root = parent.root + 1
@@ -263,16 +262,16 @@ def close_element(element: Element, source: str, end: int, dialect: XMLDialect) 
             element.schema = None  # a root around text is a field
         text = element.text()
         return _text_value(element, text, dialect) if text else empty_child(element)
-    if _is_text_after_all(element):
+    if _is_text(element):
         return text_child(element, source[element.start : end], dialect)
     if is_list(element.schema):
         return _list_child(element)
-    value = _by_shape(element, dialect)
+    value = _read_by_shape(element, dialect)
     alone = [value] if element.is_one_of_list else value
     return Child(element.name, element.opening, alone, [value])
 
 
-def object_of(children: list[Child]) -> dict[str, Any]:
+def make_object(children: list[Child]) -> dict[str, Any]:
     """Make an object of finished children: a name that comes several times holds a list."""
     groups: dict[str, list[Child]] = {}
     for child in children:
@@ -288,7 +287,7 @@ def is_index(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) <= _MAX_INDEX_DIGITS
 
 
-def _readable(schema: Schema | None) -> Schema | None:
+def _resolve(schema: Schema | None) -> Schema | None:
     return None if schema is None else schema.resolve()
 
 
@@ -307,16 +306,16 @@ def _text_value(element: Element, text: str, dialect: XMLDialect) -> Child:
     return Child(element.name, element.opening, value, [value])
 
 
-def _is_text_after_all(element: Element) -> bool:
+def _is_text(element: Element) -> bool:
     text = element.text()
     if text[:1] in ("{", "[") and text[-1:] in ("}", "]"):
         return True  # JSON, or nearly, with markup in its strings
     if not may_be_raw(element.schema):
         return False
-    return bool(text) or (is_list(element.schema) and not _are_equals(element.children))
+    return bool(text) or (is_list(element.schema) and not _are_items(element.children))
 
 
-def _are_equals(children: list[Child]) -> bool:
+def _are_items(children: list[Child]) -> bool:
     """Return whether children are the elements of a list: of one name, or numbered."""
     return len({child.name for child in children}) == 1 or all(is_index(c.name) for c in children)
 
@@ -324,31 +323,31 @@ def _are_equals(children: list[Child]) -> bool:
 def _list_child(element: Element) -> Child:
     """Make a list of a wrapper's children; unequal ones are an object for `coerce` to judge."""
     schema = element.schema
-    if schema is None or not _are_equals(element.children):
-        value = object_of(element.children)
+    if schema is None or not _are_items(element.children):
+        value = make_object(element.children)
         return Child(element.name, element.opening, value, [value])
-    items = [child.alone for child in _in_order(element.children)]
+    items = [child.alone for child in _sort_indexed(element.children)]
     return Child(
         element.name, element.opening, items, [items] if is_list(schema.item(0)) else items
     )
 
 
-def _in_order(children: list[Child]) -> list[Child]:
+def _sort_indexed(children: list[Child]) -> list[Child]:
     if all(is_index(child.name) for child in children):
         return sorted(children, key=lambda child: int(child.name))
     return children
 
 
-def _by_shape(element: Element, dialect: XMLDialect) -> Any:
+def _read_by_shape(element: Element, dialect: XMLDialect) -> Any:
     """Make an object, or the list that the names of the children show."""
     schema, children = element.schema, element.children
-    value = object_of(children)
+    value = make_object(children)
     value.update(_attributes(element))
-    if says_nothing(schema) and (text := element.text()):
+    if allows_anything(schema) and (text := element.text()):
         value.setdefault(dialect.text_node, text)
-    may_be_list = says_nothing(schema) or (schema is not None and "array" in schema.types)
+    may_be_list = allows_anything(schema) or (schema is not None and "array" in schema.types)
     if may_be_list and (set(value) == {_ITEM} or _is_numbered(value)):
-        return [child.alone for child in _in_order(children)]
+        return [child.alone for child in _sort_indexed(children)]
     return value
 
 

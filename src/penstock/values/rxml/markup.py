@@ -1,4 +1,4 @@
-r"""Markup as models write it: what a tag is, and where the next one stands.
+r"""Tags as models write them: what a tag is, and where the next one is.
 
 This is not XML. A name is a letter, digit or ``_`` and then any of those, ``-``, ``.`` and ``:``
 (Unicode letters too, and ``<0>`` for the places of a list). A tag counts only when it is whole, up
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from penstock.values.coercion import decode_entities
@@ -27,7 +28,7 @@ _VALUE: Final = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>/]|/(?!>))+)"""
 _ATTRIBUTE: Final = rf"""[^\s"'<>/=]++(?:\s*+=\s*+{_VALUE})?"""
 _ATTRIBUTES: Final = rf"(?:\s++{_ATTRIBUTE})*"
 
-_LAWFUL_NAME: Final = re.compile(_NAME)
+_VALID_NAME: Final = re.compile(_NAME)
 _OPENING: Final = re.compile(rf"<({_NAME})({_ATTRIBUTES})\s*+(/?)>")
 _CLOSING: Final = re.compile(rf"</ ?({_NAME})\s*+>")
 _ONE_ATTRIBUTE: Final = re.compile(rf"""([^\s"'<>/=]++)(?:\s*+=\s*+({_VALUE}))?""")
@@ -59,14 +60,23 @@ class MarkupTag(NamedTuple):
     empty: bool
     end: int
 
+    @property
+    def quoted_attributes(self) -> dict[str, str]:
+        """The quoted attributes, names in lower case; of two with one name the first counts."""
+        attributes: dict[str, str] = {}
+        for name, value, is_quoted in find_attributes(self.attributes):
+            if is_quoted and value is not None:
+                attributes.setdefault(name.lower(), decode_entities(value))
+        return attributes
+
 
 def is_name(text: str) -> bool:
-    """Return whether *text* can stand as the name of a tag."""
-    return _LAWFUL_NAME.fullmatch(text) is not None
+    """Return whether *text* is a valid name of a tag."""
+    return _VALID_NAME.fullmatch(text) is not None
 
 
 def opening_at(text: str, position: int) -> MarkupTag | None:
-    """Read the opening tag at *position*, if a whole one stands there."""
+    """Read the opening tag at *position*; None if there is no whole one."""
     match = _OPENING.match(text, position)
     if match is None:
         return None
@@ -92,7 +102,7 @@ def may_become_opening(text: str, position: int) -> bool:
 
 
 def may_become_closing(text: str, position: int, name: str | None) -> bool:
-    """Return whether more text could make the closing tag of *name* of what stands there."""
+    """Return whether more text could make the closing tag of *name* of what is there."""
     match = _BEGUN_CLOSING.match(text, position)
     if match is None:
         return False
@@ -114,19 +124,24 @@ def may_become_markup(text: str) -> bool:
     )
 
 
-def read_attributes(source: str) -> dict[str, str | None]:
-    """Read the attributes of a tag; a bare one is None, the first of two stands."""
-    attributes: dict[str, str | None] = {}
+def find_attributes(source: str) -> Iterator[tuple[str, str | None, bool]]:
+    """Yield the attributes in *source*: name, value as written (None without one), is it quoted."""
     for match in _ONE_ATTRIBUTE.finditer(source):
         name, value = match.groups()
-        if value is not None and value[0] in "\"'":
-            value = value[1:-1]
+        is_quoted = value is not None and value[0] in "\"'"
+        yield name, value[1:-1] if value is not None and is_quoted else value, is_quoted
+
+
+def read_attributes(source: str) -> dict[str, str | None]:
+    """Read the attributes of a tag, entities decoded; of two with one name the first counts."""
+    attributes: dict[str, str | None] = {}
+    for name, value, _ in find_attributes(source):
         attributes.setdefault(name, None if value is None else decode_entities(value))
     return attributes
 
 
 class Landmarks:
-    """The places of one marker in a text, listed when first asked for."""
+    """The positions of one marker in a text, listed at the first call."""
 
     def __init__(self, text: str, marker: str) -> None:
         self._text = text
@@ -143,7 +158,7 @@ class Landmarks:
 
 
 class TagIndex:
-    """The places of all that looks like a tag, by name; listed when first asked for."""
+    """The positions of everything that looks like a tag, by name; listed at the first call."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -152,12 +167,12 @@ class TagIndex:
         self._closings: dict[str, list[int]] = {}
 
     def openings(self, name: str) -> list[int]:
-        """List where ``<name`` stands, in order."""
+        """Return the positions of ``<name``, in order."""
         self._list()
         return self._openings.get(name, [])
 
     def closings(self, name: str) -> list[int]:
-        """List where ``</name`` stands, in order."""
+        """Return the positions of ``</name``, in order."""
         self._list()
         return self._closings.get(name, [])
 
@@ -185,8 +200,8 @@ def find_declaration_end(text: str, position: int) -> int:
 def find_json_end(text: str, position: int) -> int:
     """Find the end of the JSON object or array that begins at *position*, or -1.
 
-    Only brackets and strings are looked at: whoever takes the value judges the rest. A ``<`` or a
-    backslash outside strings says that this is no JSON, and keeps the search short.
+    Only brackets and strings are looked at: the reader of the value checks the rest. A ``<`` or a
+    backslash outside strings means that this is not JSON, and ends the search.
     """
     if text[position : position + 1] not in ("{", "["):
         return -1

@@ -1,17 +1,17 @@
-r"""The writing side of `rxml`: a value as elements that `rxml.loads` reads back equal.
+r"""`rxml.dumps`: a value as elements that `rxml.loads` reads back.
 
 Lists are repeated tags. Where these would read back as something else, the elements go into
 ``<item>`` tags inside one wrapper: a list inside a list, a list of one object, a list of one text
 that might itself be read as a list (``a, b``). An empty list is an empty tag.
 
-`rxml.loads` with the value's schema gives the value back, on these terms: the schema says which
-values are strings, objects in lists declare their properties and have none named ``item``, and no
-value is null (it reads back as an empty one) or uses the keys that mean attributes and text
-(``@…``, ``_attributes``, ``#text``, ``_text``). A key that is not a tag name, NaN, infinity and
-what is not JSON are refused.
+`rxml.loads` with the value's schema returns the value if the schema declares which values are
+strings, objects in lists declare their properties and have none named ``item``, and no value is
+null (it reads back as an empty one) or has the keys of attributes and text (``@…``,
+``_attributes``, ``#text``, ``_text``). A key that is not a tag name, NaN, infinity and values that
+are not JSON are refused.
 
-Control characters, lone surrogates and ``\r`` are written as they are: XML has no way to carry
-them all, and `rxml.loads` needs none.
+Control characters, lone surrogates and ``\r`` are written as they are: XML has no way to write all
+of them, and `rxml.loads` does not need one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.errors import UsageError
 from penstock.values.json_grammar import MAX_DEPTH
 from penstock.values.rxml.markup import is_name
 
-# Text made fit to stand between tags or in an attribute; `decode_entities` gives it back.
+# Escaped text; `decode_entities` returns the original.
 
 
 _ALL_FIVE: Final = str.maketrans(
@@ -34,9 +34,9 @@ _MARKUP_ONLY: Final = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
 
 def escape_text(text: str, *, minimal: bool = False) -> str:
-    """Escape *text* to stand between tags.
+    """Escape *text* for use between tags.
 
-    `decode_entities` gives it back exactly. *minimal* leaves quotes as they are, and ``>`` too
+    `decode_entities` returns the original. *minimal* leaves quotes as they are, and ``>`` too
     where it does not end a ``]]>``, which XML forbids in text.
     """
     if minimal:
@@ -164,7 +164,7 @@ class _Writer:
             elif key.startswith("@"):
                 attributes += self._attribute(key.removeprefix("@_").removeprefix("@"), item)
             else:
-                inner.extend(_elements_of(key, item, depth + 1))
+                inner.extend(_make_elements(key, item, depth + 1))
         self._write_tags(f"{indent}<{name}{attributes}>{text}", inner, f"</{name}>", indent)
 
     def _write_tags(self, opening: str, inner: list[_Element], closing: str, indent: str) -> None:
@@ -190,13 +190,13 @@ class _Writer:
         return escape_text(text, minimal=self._style.minimal_escaping)
 
 
-def _elements_of(key: str, value: Any, depth: int) -> list[_Element]:
-    if isinstance(value, (list, tuple)) and _goes_by_repetition(value):
+def _make_elements(key: str, value: Any, depth: int) -> list[_Element]:
+    if isinstance(value, (list, tuple)) and _can_repeat(value):
         return [_Element(key, item, depth) for item in value]
     return [_Element(key, value, depth)]
 
 
-def _goes_by_repetition(items: list[Any] | tuple[Any, ...]) -> bool:
+def _can_repeat(items: list[Any] | tuple[Any, ...]) -> bool:
     """Return whether repeated tags of *items* read back as the same list."""
     if any(isinstance(item, (list, tuple)) for item in items):
         return False

@@ -1,4 +1,4 @@
-"""The answer as segments: text, reasoning and calls, each opened, filled and ended under one id."""
+"""A response as segments: text, reasoning and calls, each with a start, content and an end."""
 
 from penstock.views.segments.events import (
     SEGMENT_TYPES,

@@ -1,8 +1,8 @@
-"""What the view puts out: segments of an answer, each opened, filled and ended under one id.
+"""The events of segments, and the chunks of a provider's stream.
 
-A segment is a stretch of the answer of one type. Its START says what is known of it, CONTENT brings
-what it shows, and END closes it; metadata that became known in between comes with END, as an
-update. No event carries arguments that were read out of a segment: those are in its invocation.
+A segment is a part of the response of one type. Its START has the metadata that is known, CONTENT
+has its content, and END ends it; metadata that became known in between is in END. Arguments are not
+in these events but in the invocation.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from penstock import _json
 from penstock.errors import UsageError
 from penstock.messages import Usage
 
-# What a provider's stream brings at a time: text, reasoning, and pieces of native calls.
-
 
 class CallPiece(Struct, frozen=True):
-    """A piece of a native call: *index* tells whose, *arguments* is a piece of JSON text."""
+    """A piece of the native call *index*; *arguments* is a piece of JSON text."""
 
     index: int = 0
     id: str = ""
@@ -29,15 +27,15 @@ class CallPiece(Struct, frozen=True):
 
     @classmethod
     def read(cls, data: CallPiece | Mapping[str, Any]) -> CallPiece:
-        """Read a piece as providers write it, flat or with a ``function`` inside.
+        """Read a piece as providers send it, flat or nested in ``function``.
 
-        The id may be called ``call_id`` and the arguments ``arguments_delta``; arguments that come
-        whole, as an object, become text. Raises `UsageError` for what is no JSON object.
+        The id may be called ``call_id`` and the arguments ``arguments_delta``; arguments that are
+        an object become text. Raises `UsageError` if *data* is not a JSON object.
         """
         if isinstance(data, CallPiece):
             return data
         if not isinstance(data, Mapping):
-            raise UsageError(f"a piece of a call is a JSON object, not {type(data).__name__}")
+            raise UsageError(f"a piece of a call must be a JSON object, not {type(data).__name__}")
         inner = data.get("function")
         fields = {**data, **inner} if isinstance(inner, Mapping) else data
         arguments = _first(fields, "arguments", "arguments_delta")
@@ -54,7 +52,7 @@ def _first(fields: Mapping[str, Any], *names: str) -> Any:
 class Chunk(Struct, frozen=True):
     """One chunk of a provider's stream; every field may be empty.
 
-    *complete* says that the answer ended here by itself.
+    *complete* is whether the response ended normally.
     """
 
     content: str = ""
@@ -72,10 +70,10 @@ RUN_BASH: Final = "run_bash"
 REASONING: Final = "reasoning"
 
 SEGMENT_TYPES: Final = (TEXT, TOOL_CALL, WRITE_FILE, EDIT_FILE, RUN_BASH, REASONING)
-"""The types that penstock knows; a tool that was registered may bring one of its own."""
+"""The built-in types; a registered tool may have another."""
 
 INCOMPLETE: Final = "incomplete"
-"""The word in END's metadata that says: this call was cut, or broke, and is not to be run."""
+"""The key in END's metadata of a call that was cut or is broken and must not be run."""
 
 
 class _Event(Struct, frozen=True):
@@ -85,13 +83,13 @@ class _Event(Struct, frozen=True):
         return _NAMES[type(self)]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the event as it goes over the wire; `raw` stays after."""
+        """Return the event as a JSON object, without `raw`."""
         event: Any = self
         return _as_dict(event)
 
 
 class SegmentStart(_Event, frozen=True):
-    """A segment opens; *metadata* is what is known of it by now."""
+    """A segment starts; *metadata* is what is known so far."""
 
     segment_id: str
     segment_type: str
@@ -100,7 +98,7 @@ class SegmentStart(_Event, frozen=True):
 
 
 class SegmentContent(_Event, frozen=True):
-    """More of what an open segment shows."""
+    """More content of an open segment."""
 
     segment_id: str
     delta: str
@@ -108,7 +106,7 @@ class SegmentContent(_Event, frozen=True):
 
 
 class SegmentEnd(_Event, frozen=True):
-    """A segment closes; *metadata* adds to what its start said, or corrects it."""
+    """A segment ends; *metadata* adds to that of its start, or corrects it."""
 
     segment_id: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -116,7 +114,7 @@ class SegmentEnd(_Event, frozen=True):
 
 
 SegmentEvent = SegmentStart | SegmentContent | SegmentEnd
-"""Any event of the view. *raw* is the piece of the answer's text that it stands for."""
+"""Any event of a segment. *raw* is the piece of the response's text that it consumed."""
 
 _NAMES: Final[dict[type, str]] = {
     SegmentStart: "SEGMENT_START",
@@ -145,14 +143,13 @@ def _payload(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> SegmentEvent:
-    """Read an event that `as_dict` wrote; its name may also stand under ``event_type``.
+    """Read an event that `as_dict` wrote; its type may also be in ``event_type``.
 
-    Raises `UsageError` where the name or the segment's id is missing, and for a name that no event
-    has.
+    Raises `UsageError` if the segment's id is missing or the type is unknown.
     """
     name, segment_id = data.get("event_type", data.get("type")), data.get("segment_id")
     if not isinstance(segment_id, str) or not segment_id:
-        raise UsageError("an event of a segment needs the segment's id")
+        raise UsageError("an event of a segment needs a `segment_id`")
     payload = data.get("payload") or {}
     metadata = dict(payload.get("metadata") or {})
     match name:
@@ -163,4 +160,4 @@ def from_dict(data: Mapping[str, Any]) -> SegmentEvent:
         case "SEGMENT_END":
             return SegmentEnd(segment_id, metadata)
         case _:
-            raise UsageError(f"no event of a segment is called {name!r}")
+            raise UsageError(f"no segment event has the type {name!r}")

@@ -1,4 +1,4 @@
-"""The view of one answer: text, chunks or events in, segments and invocations out."""
+"""The handler of one response: text, chunks or events in, segments and invocations out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall, Usage
 from penstock.parsing import BrokenCall, Engine, OnError, Reasoning
-from penstock.parsing.readers.signed_json import CallSignature, profile_of
+from penstock.readers.signed_json import CallSignature, find_profile
 from penstock.tools import Tool, read_tools
 from penstock.values.schema import Schema
 from penstock.views.segments.events import REASONING, CallPiece, Chunk, SegmentEvent
@@ -40,31 +40,28 @@ from penstock.views.segments.native import NativeCalls
 from penstock.views.segments.text import ParsedText, PlainText, SegmentTextReader
 from penstock.views.segments.writer import SegmentWriter
 
-# How calls are looked for in text: by the name of a strategy, or by a list of detectors.
-
-
 NATIVE: Final = "api_tool_call"
-"""The strategy that reads no text: calls come beside it."""
+"""The strategy for native calls: text is not parsed."""
 
 _DETECTORS: Final = {"xml": "xml_tag", "json": "json_tool", "sentinel": "sentinel"}
-"""The detector of each strategy that reads text."""
+"""The detector of each strategy that parses text."""
 
 STRATEGIES: Final = tuple(sorted([NATIVE, *_DETECTORS]))
 """The names of all strategies."""
 
 VARIABLES: Final = ("PENSTOCK_STREAM_PARSER", "AUTOBYTEUS_STREAM_PARSER")
-"""What the environment may name a strategy with; the first one that says anything counts."""
+"""The environment variables with the name of a strategy; the first that is set counts."""
 
 
 def find_strategy(environ: Mapping[str, str]) -> str:
-    """Return the strategy that *environ* asks for: native calls, unless it names another."""
-    said = (environ.get(variable, "").strip().lower() for variable in VARIABLES)
-    wanted = next(filter(None, said), NATIVE)
+    """Return the strategy that *environ* names; the default is native calls."""
+    named = (environ.get(variable, "").strip().lower() for variable in VARIABLES)
+    wanted = next(filter(None, named), NATIVE)
     return wanted if wanted in STRATEGIES else NATIVE
 
 
-def detectors_of(strategy: str) -> tuple[str, ...]:
-    """Return the detectors of a strategy; raise `UsageError` for a name that none has."""
+def find_detectors(strategy: str) -> tuple[str, ...]:
+    """Return the detectors of *strategy*; raise `UsageError` if the name is unknown."""
     name = strategy.strip().lower()
     if name not in STRATEGIES:
         known = ", ".join(STRATEGIES)
@@ -72,15 +69,15 @@ def detectors_of(strategy: str) -> tuple[str, ...]:
     return (_DETECTORS[name],) if name in _DETECTORS else ()
 
 
-def signature_of(detectors: Iterable[str], provider: str | None) -> CallSignature | None:
-    """Return what JSON begins with that is meant to be a call; None where JSON is not read."""
-    return CallSignature(profile_of(provider).signatures) if "json_tool" in detectors else None
+def find_signature(detectors: Iterable[str], provider: str | None) -> CallSignature | None:
+    """Return the start of JSON that is a call; None if JSON is not parsed."""
+    return CallSignature(find_profile(provider).signatures) if "json_tool" in detectors else None
 
 
-def format_of(detectors: Iterable[str], provider: str | None) -> Format | None:
-    """Return the format that reads with *detectors*, in their order; None where there are not.
+def make_format(detectors: Iterable[str], provider: str | None) -> Format | None:
+    """Return the format that reads with *detectors*, in order; None if there are none.
 
-    Names that no detector has are ignored.
+    Unknown names are ignored.
     """
     formats: list[Format] = []
     for name in dict.fromkeys(detectors):
@@ -96,26 +93,26 @@ def format_of(detectors: Iterable[str], provider: str | None) -> Format | None:
     return mixed("segments", *formats) if formats else None
 
 
-_Told = TypeVar("_Told")
+_T = TypeVar("_T")
 
 OnSegment = Callable[[SegmentEvent], object]
-"""Told of every event, as soon as it is there."""
+"""Called with every event, without delay."""
 
 OnInvocation = Callable[[ToolInvocation], object]
-"""Told of every invocation, after the END of its segment."""
+"""Called with every invocation, after the END of its segment."""
 
 
 class Handler:
-    """Shows one answer as segments.
+    """Converts one response to segments.
 
-    *strategy* says where calls are: in the text as ``xml``, ``json`` (*provider* says in which
-    shapes) or ``sentinel``, or beside it as ``api_tool_call``. *order* may name several detectors
-    instead. *tools* are names, `Tool`s or their JSON; without any, and without *parse_tool_calls*,
-    text is text. Left out, *tools* are the three that have tags of their own. *id_prefix* stands
-    before the ids that are made here, and *turn_id* goes to every invocation.
+    *strategy* is where calls are: in the text as ``xml``, ``json`` (*provider* decides the shapes)
+    or ``sentinel``, or native as ``api_tool_call``. *order* may name several detectors instead.
+    *tools* are names, `Tool`s or their JSON; the default is the three tools with tags of their own.
+    With an empty list, or without *parse_tool_calls*, text is not parsed. *id_prefix* is added to
+    new ids, and *turn_id* to every invocation.
 
-    `events` and `invocations` hold all that has come out, `usage` what was told of the costs. A
-    callback that raises does not end the stream: *on_error* is told, as it is of broken calls.
+    `events` and `invocations` have everything that was emitted, `usage` the token counts. A
+    callback that raises does not end the stream: *on_error* is called, as for broken calls.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option of the view
@@ -135,12 +132,12 @@ class Handler:
         invoke_incomplete: bool = False,
     ) -> None:
         self.strategy = strategy
-        detectors = detectors_of(strategy) if order is None else tuple(order)
+        detectors = find_detectors(strategy) if order is None else tuple(order)
         self._tools = _read_tools(tools)
         may_parse = parse_tool_calls and bool(self._tools)
         self._may_invoke = may_parse
-        self._format = format_of(detectors, provider) if may_parse else None
-        self._signature = signature_of(detectors, provider)
+        self._format = make_format(detectors, provider) if may_parse else None
+        self._signature = find_signature(detectors, provider)
         self._reasoning = reasoning
         self._on_segment = on_segment
         self._on_invocation = on_invocation
@@ -151,7 +148,7 @@ class Handler:
         self.reset(id_prefix)
 
     def reset(self, id_prefix: str | None = None) -> None:
-        """Begin a new answer, with the same options; a new *id_prefix* keeps ids apart."""
+        """Start a new response with the same options; a new *id_prefix* keeps ids unique."""
         if id_prefix is not None:
             self._prefix = id_prefix
         self.events: list[SegmentEvent] = []
@@ -164,18 +161,18 @@ class Handler:
         self._calls = NativeCalls(self._writer, schemas)
         self._text: SegmentTextReader = PlainText(self._writer)
         if self._format is not None:
-            make = self._parser_of(self._format)
+            make = self._parser_factory(self._format)
             self._text = ParsedText(self._writer, make, self._signature)
-        self._was_cut = False  # the answer says so itself
+        self._was_cut = False  # by its terminal event
         self._finished = False
 
     def feed(self, piece: str | Chunk | Event) -> list[SegmentEvent]:
-        """Take more of the answer; return the events that it makes certain.
+        """Add a piece of the response; return the events that it makes certain.
 
         Raises `UsageError` after `finish`.
         """
         if self._finished:
-            raise UsageError("the handler has finished: reset it for a new answer")
+            raise UsageError("the handler is finished: reset it for a new response")
         before = len(self.events)
         if isinstance(piece, str):
             self._take_text(piece)
@@ -184,13 +181,13 @@ class Handler:
         elif isinstance(piece, Event):
             self._take_event(piece)
         else:
-            raise UsageError(f"neither text nor a chunk nor an event: {type(piece).__name__}")
+            raise UsageError(f"expected text, a Chunk or an event, not {type(piece).__name__}")
         return self.events[before:]
 
     def finish(self, *, cut: bool = False) -> list[SegmentEvent]:
-        """End the answer: end what is open; a second time there is nothing to end.
+        """End the response and its open segments; a second call has no effect.
 
-        With *cut* the connection broke: arguments that have not come may have been in progress.
+        *cut* is whether the connection broke: a call without arguments may have lost them.
         """
         if self._finished:
             return []
@@ -202,7 +199,7 @@ class Handler:
         self.rest = self._writer.rest
         return self.events[before:]
 
-    # --- what comes in ---
+    # --- input ---
 
     def _take_text(self, text: str) -> None:
         if text:
@@ -244,12 +241,12 @@ class Handler:
             case _:
                 assert_never(event)
 
-    def _parser_of(self, format: Format) -> Callable[[], Engine]:  # noqa: A002
+    def _parser_factory(self, format: Format) -> Callable[[], Engine]:  # noqa: A002
         return lambda: format.parser(
             self._tools, arguments="live", reasoning=self._reasoning, on_error=self._on_error
         )
 
-    # --- what goes out ---
+    # --- output ---
 
     def _put(self, event: SegmentEvent, calls: Sequence[ToolCall]) -> None:
         self.events.append(event)
@@ -258,16 +255,13 @@ class Handler:
             self.invocations.append(invocation)
             self._notify(self._on_invocation, invocation)
 
-    def _notify(self, callback: Callable[[_Told], object] | None, what: _Told) -> None:
-        """Tell *callback*, if there is one.
-
-        What is wrong with it is not a reason to stop reading.
-        """
+    def _notify(self, callback: Callable[[_T], object] | None, what: _T) -> None:
+        """Call *callback*, if there is one; an exception does not end the stream."""
         if callback is None:
             return
         try:
             callback(what)
-        except Exception as exc:  # noqa: BLE001 - it is the caller's, and may be anything
+        except Exception as exc:  # noqa: BLE001 - the callback is the caller's
             if self._on_error is not None:
                 with suppress(Exception):
                     self._on_error(f"a callback failed: {exc!r}", BrokenCall(""))
@@ -279,11 +273,11 @@ def create(
     environ: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Handler:
-    """Return the handler that *environ* asks for; see `Handler` for the options.
+    """Return a handler with the strategy that *environ* names; see `Handler` for the options.
 
-    `PENSTOCK_STREAM_PARSER` names the strategy; unset or unknown, calls are native. Without *tools*
-    text passes as it is. The environment itself is not looked at: pass what of it counts. With a
-    `turn_id`, and no `id_prefix`, that of the ids is ``turn_<turn_id>:``.
+    `PENSTOCK_STREAM_PARSER` is the strategy; if unset or unknown, calls are native. Without *tools*
+    text is not parsed. The environment itself is not read: pass ``os.environ`` or a part of it. The
+    default of `id_prefix` is ``turn_<turn_id>:`` if there is a `turn_id`.
     """
     strategy = find_strategy(environ or {})
     if options.get("turn_id"):

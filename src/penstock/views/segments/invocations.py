@@ -1,8 +1,8 @@
-"""From segments to the calls that a tool can be run with.
+"""Convert segments to invocations of tools.
 
-The adapter follows the segments of an answer and, when one ends that holds a call, says what is to
-be run: one invocation for every call, under the segment's id. It takes the calls as they were read
-where it is given them; from segments alone, such as stored ones, it reads them itself.
+The adapter follows the segments of a response. When a segment with calls ends, it returns one
+invocation per call, with the segment's id. It uses the calls that were parsed, if they are given;
+from segments alone, such as stored ones, it parses them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from penstock.formats.json_calls import json_tool
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.messages import ToolCall
-from penstock.parsing.readers.tagged.tags import known_name
-from penstock.parsing.readers.tagged.tool_tag_values import PipedTool
+from penstock.parsing.call_shape import find_name
+from penstock.readers.tagged.piped_tools import PipedTool
 from penstock.tools import Tool
 from penstock.values.coercion import coerce
 from penstock.values.rxml.writer import quote_attribute
@@ -38,19 +38,15 @@ from penstock.views.segments.events import (
     SegmentStart,
 )
 
-# Which tool a type of segment stands for, and where its arguments come from.
-#
-# A segment of type ``write_file`` names no tool and has no arguments: it has a path in its
-# metadata and a file as its content. The syntax of its type says what call that is. How a
-# tool's calls are read, and as which type they are shown, is said by
-# `penstock.formats.register_tool`.
-
 
 class ToolSyntax(Struct, frozen=True):
-    """A type of segment as a call of *tool_name*.
+    """How a segment of *segment_type* is a call of *tool_name*.
 
-    *content* is the argument that the segment shows, *metadata* are those that its metadata gives,
-    and without one of *required* there is not a call.
+    A segment of type ``write_file`` has neither a tool name nor arguments: it has a path in its
+    metadata and a file as its content. *content* is the argument that is the content, *metadata*
+    are those in the metadata, and a call needs all of *required*.
+    `penstock.formats.register_tool` determines how the calls of a tool are parsed and as which type
+    they are emitted.
     """
 
     segment_type: str
@@ -65,35 +61,29 @@ BUILT_IN: Final = (
     ToolSyntax(EDIT_FILE, "edit_file", "patch", ("path",), ("path",)),
     ToolSyntax(RUN_BASH, "run_bash", "command", ("background", "timeout_seconds"), ("command",)),
 )
-"""The syntaxes that penstock brings."""
+"""The built-in syntaxes."""
 
 _syntaxes: dict[str, ToolSyntax] = {syntax.segment_type: syntax for syntax in BUILT_IN}
 
 
 def find_syntax(segment_type: str) -> ToolSyntax | None:
-    """Return the syntax of a type; None for one whose content says by itself what is called."""
+    """Return the syntax of a type; None if its content has the name and the arguments."""
     return _syntaxes.get(segment_type)
 
 
 def register_syntax(syntax: ToolSyntax) -> None:
-    """Add the syntax of a type of one's own; raise `UsageError` for one that penstock uses."""
+    """Register the syntax of another type; raise `UsageError` for a built-in one."""
     if syntax.segment_type in SEGMENT_TYPES:
-        raise UsageError(f"{syntax.segment_type!r} is a type of penstock's own: choose another")
+        raise UsageError(f"{syntax.segment_type!r} is a built-in segment type: choose another name")
     if not syntax.segment_type or not syntax.tool_name:
-        raise UsageError("a syntax needs a type of segment and the name of a tool")
+        raise UsageError("a syntax needs a segment type and a tool name")
     _syntaxes[syntax.segment_type] = syntax
 
 
 def unregister_syntax(segment_type: str) -> None:
-    """Take out a syntax of one's own; nothing happens if there is not one."""
+    """Remove a registered syntax, if there is one."""
     if segment_type not in SEGMENT_TYPES:
         _syntaxes.pop(segment_type, None)
-
-
-# Calls read out of segments alone: out of their type, their metadata and their content.
-#
-# Where an answer is parsed here its calls are known. Segments from elsewhere, such as a store
-# or a wire, say the same: what a call was written as is their content.
 
 
 def read_calls(
@@ -103,13 +93,13 @@ def read_calls(
     tools: Sequence[Tool],
     provider: str | None = None,
 ) -> list[ToolCall]:
-    """Return the calls of a segment; none where it names no tool.
+    """Parse the calls of a segment that was not parsed here, such as a stored one.
 
-    The arguments are in the metadata, or else in the content: as the type's syntax has it, as JSON
-    or between tags. A name in the metadata goes before one in the content.
+    The arguments are in the metadata, or else in the content: by the syntax of the type, as JSON or
+    between tags. A name in the metadata takes precedence over one in the content.
     """
-    said = str(metadata.get("tool_name") or "")
-    name = known_name(said, [tool.name for tool in tools]) or said
+    given = str(metadata.get("tool_name") or "")
+    name = find_name(given, [tool.name for tool in tools]) or given
     syntax = find_syntax(segment_type)
     arguments = metadata.get("arguments")
     if syntax is not None:
@@ -129,19 +119,19 @@ def read_calls(
 
 
 def _read_segment(header: dict[str, str], content: str, tools: Sequence[Tool]) -> list[ToolCall]:
-    """Read JSON that holds arguments, or calls, as the body of a sentinel."""
+    """Parse JSON that is arguments or calls as the body of a sentinel."""
     written = f"[[SEG_START {_json.encode(header).decode()}]]{content}[[SEG_END]]"
     return SENTINEL.parse(written, tools).tool_calls
 
 
 def _arguments(syntax: ToolSyntax, metadata: Mapping[str, Any], content: str) -> dict[str, Any]:
-    """Return the arguments that *syntax* finds; a command may are in the metadata."""
-    told = {key: value for key, value in metadata.items() if not isinstance(value, str)}
+    """Return the arguments by *syntax*; a command may be in the metadata."""
+    others = {key: value for key, value in metadata.items() if not isinstance(value, str)}
     written = {key: value for key, value in metadata.items() if isinstance(value, str)}
     piped = PipedTool(metadata=syntax.metadata)
     found: dict[str, Any] = piped.read_attributes(written)
-    for key, value in told.items():
-        name = piped.metadata_name(key)
+    for key, value in others.items():
+        name = piped.find_metadata(key)
         if name is not None:
             found[name] = value
     if syntax.content == "command":
@@ -150,7 +140,7 @@ def _arguments(syntax: ToolSyntax, metadata: Mapping[str, Any], content: str) ->
 
 
 class ToolInvocation(Struct, frozen=True):
-    """A tool to run: its *id* is that of the segment that asked for it.
+    """A tool to run; *id* is that of the segment with the call.
 
     Raises `UsageError` without an id, a name or arguments.
     """
@@ -162,14 +152,14 @@ class ToolInvocation(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.id or not self.name:
-            raise UsageError("an invocation needs an id and the name of a tool")
+            raise UsageError("an invocation needs an `id` and a `name`")
         arguments: object = self.arguments
         if not isinstance(arguments, dict):
-            raise UsageError("the arguments of an invocation are an object")
+            raise UsageError("the `arguments` of an invocation must be a dict")
 
 
 class _Segment(Struct):
-    """A segment that is open."""
+    """An open segment."""
 
     type: str
     metadata: dict[str, Any]
@@ -177,10 +167,10 @@ class _Segment(Struct):
 
 
 class Adapter:
-    """Makes invocations of segments; *tools* say how arguments are to be.
+    """Makes invocations from segments; arguments are coerced to the schemas of *tools*.
 
-    *provider* says in which shapes calls in JSON are. With *incomplete*, calls that were cut are
-    invoked with what had arrived.
+    *provider* decides the shapes of calls in JSON. With *incomplete*, calls that were cut are
+    invoked with what has arrived.
     """
 
     def __init__(
@@ -203,9 +193,9 @@ class Adapter:
     def add(
         self, event: SegmentEvent, calls: Sequence[ToolCall] | None = None
     ) -> list[ToolInvocation]:
-        """Take one event, with an END the *calls* that were read in the segment, if they were.
+        """Add an event, with an END the *calls* that were parsed in the segment, if they were.
 
-        Gives what is to be run. Events of segments that nobody has started mean nothing.
+        Return the invocations. Events of segments that have not started are ignored.
         """
         segment = self._open.get(event.segment_id)
         match event:
@@ -225,7 +215,7 @@ class Adapter:
         return []
 
     def reset(self) -> None:
-        """Forget the segments that are open."""
+        """Forget the open segments."""
         self._open.clear()
 
     def _end(
@@ -236,7 +226,7 @@ class Adapter:
             return []
         content = "".join(segment.pieces)
         if calls is None:
-            # What START says of the arguments is not corrected.
+            # END does not correct the arguments of START.
             kept = {key: segment.metadata[key] for key in ("arguments",) if key in segment.metadata}
             metadata = {**segment.metadata, **event.metadata, **kept}
             calls = read_calls(segment.type, metadata, content, self._tools, self._provider)
@@ -252,9 +242,9 @@ class Adapter:
     def _arguments(
         self, call: ToolCall, syntax: ToolSyntax | None, content: str
     ) -> dict[str, Any] | None:
-        """Return the arguments of *call*; None where one is missing without which it says nothing.
+        """Return the arguments of *call*; None if a required one is missing.
 
-        A call that was cut may lack its content, of which the segment shows what had arrived.
+        A call that was cut may lack its content; the segment has what has arrived of it.
         """
         arguments = dict(call.arguments)
         if syntax is not None:

@@ -1,9 +1,9 @@
-"""Native calls as segments: those that a provider sends beside its text.
+"""Native calls, which a provider sends separately from its text, as segments.
 
-Pieces are routed by the provider's index. A segment begins with the name, or for a file with its
-path; what comes earlier waits. It ends when the call is known to be over: the provider says so,
-another call takes its index, something else begins and its arguments are whole, or the answer ends.
-Arguments that are not whole JSON object make the call incomplete: it is shown and never run.
+Pieces are routed by the provider's index. A segment starts with the name, or for a file with its
+path; earlier pieces are held. It ends when the call has ended: by an event, when another call takes
+its index, when something else starts and its arguments are whole, or with the response. A call
+whose arguments are not a whole JSON object is incomplete: it is emitted and never run.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from penstock import _json
 from penstock.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.formats.tool_tag import registered_tool
 from penstock.messages import ToolCall
-from penstock.parsing.readers.tagged.tags import known_name
+from penstock.parsing.call_shape import find_name
 from penstock.values.incremental import IncrementalJSON
 from penstock.values.schema import Schema
 from penstock.views.segments.events import INCOMPLETE, RUN_BASH, TOOL_CALL, CallPiece
 from penstock.views.segments.writer import ContentSegment, SegmentWriter
 
 _Key = tuple[str, int]
-"""Whose index it is, and the index: a chunk counts calls, an event counts blocks."""
+"""The kind of input and its index: a chunk counts calls, an event counts blocks."""
 
 _CHUNK: Final = "chunk"
 _EVENT: Final = "event"
 
 
 class NativeCalls:
-    """Shows the calls of one answer; *schemas* are those of the tools that are known."""
+    """The native calls of one response; *schemas* are those of the known tools."""
 
     def __init__(self, writer: SegmentWriter, schemas: Mapping[str, Schema]) -> None:
         self._writer = writer
         self._schemas = schemas
         self._open: dict[_Key, _Call] = {}
-        self._whole: list[_Key] = []  # of calls in chunks whose arguments are
+        self._whole: list[_Key] = []  # calls of chunks with whole arguments
 
     def take(self, piece: CallPiece) -> None:
-        """Take a piece of a call."""
+        """Add a piece of a call."""
         self._take((_CHUNK, piece.index), piece)
 
     def take_event(self, event: ToolCallStart | ToolCallDelta | ToolCallEnd) -> None:
-        """Take an event of a call."""
+        """Add an event of a call."""
         key = (_EVENT, event.index)
         if isinstance(event, ToolCallStart):
             self._end(key)
@@ -54,21 +54,18 @@ class NativeCalls:
         else:
             call = self._open.pop(key, None) or _Call(self._writer)
             call.take(CallPiece(event.index, event.call.id, event.call.name))
-            call.end(structs.replace(event.call, name=self._known(event.call.name)))
+            call.end(structs.replace(event.call, name=self._known_name(event.call.name)))
 
     def settle(self) -> None:
-        """End the calls whose arguments are whole: something else begins.
-
-        Events say by themselves when a call is over.
-        """
+        """End the calls of chunks whose arguments are whole: something else starts."""
         whole, self._whole = self._whole, []
         for key in whole:
             self._end(key)
 
     def finish(self, *, cut: bool = False) -> None:
-        """End the calls that are open, in the order in which they began.
+        """End the open calls, in the order in which they started.
 
-        Where the answer was *cut*, arguments that have not come at all may have been in progress.
+        If the response was *cut*, a call without arguments may have lost them.
         """
         for key in list(self._open):
             self._end(key, cut=cut)
@@ -80,7 +77,7 @@ class NativeCalls:
             call = None
         if call is None:
             if not (piece.id or piece.name or piece.arguments.strip()):
-                return  # white space after arguments that were whole
+                return  # white space after whole arguments
             self.settle()
             call = self._open[key] = _Call(self._writer)
         was_whole = call.is_whole
@@ -91,33 +88,33 @@ class NativeCalls:
     def _end(self, key: _Key, *, cut: bool = False) -> None:
         call = self._open.pop(key, None)
         if call is not None:
-            name = self._known(call.name)
-            made = call.made(self._schemas.get(name), cut=cut)
+            name = self._known_name(call.name)
+            made = call.make_call(self._schemas.get(name), cut=cut)
             call.end(structs.replace(made, name=name))
 
-    def _known(self, name: str) -> str:
-        """Return the tool's own name, whatever case the model has written it in."""
-        return known_name(name, self._schemas) or name
+    def _known_name(self, name: str) -> str:
+        """Return the tool's own name; the model may write it in another case."""
+        return find_name(name, self._schemas) or name
 
 
 class _Call:
-    """A call that is open, and the segment that shows it once its name is known."""
+    """An open call, and its segment once the name is known."""
 
     def __init__(self, writer: SegmentWriter) -> None:
         self.name = ""
         self._writer = writer
         self._id = ""  # the provider's
         self._segment: ContentSegment | _ArgumentsSegment | None = None
-        self._is_blank = True  # no arguments have come
+        self._is_blank = True  # no arguments have arrived
         self._waiting: list[str] = []  # arguments that came before the name
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments are: no more can come."""
+        """Whether the arguments are whole."""
         return self._segment is not None and self._segment.arguments.complete
 
     def is_over(self, piece: CallPiece) -> bool:
-        """Return whether *piece*, which has the same index, begins another call."""
+        """Return whether *piece*, which has the same index, starts another call."""
         if piece.id and self._id:
             return piece.id != self._id
         if not piece.name or not self.name:
@@ -125,7 +122,7 @@ class _Call:
         return piece.name != self.name or (self.is_whole and piece.arguments != "")
 
     def take(self, piece: CallPiece) -> None:
-        """Take a piece: its id, its name, or more of the arguments."""
+        """Add a piece: its id, its name, or more of the arguments."""
         self._id = self._id or piece.id
         if piece.name and not self.name:
             self.name = piece.name
@@ -134,20 +131,20 @@ class _Call:
             self._is_blank = self._is_blank and piece.arguments.isspace()
             self._add(piece.arguments)
 
-    def made(self, schema: Schema | None, *, cut: bool) -> ToolCall:
-        """Make the call of the arguments that have come."""
+    def make_call(self, schema: Schema | None, *, cut: bool) -> ToolCall:
+        """Return the call with the arguments that have arrived."""
         reader = self._open().arguments
         reader.finish()
         is_read, value = reader.complete and not reader.problems, reader.value
         if self._is_blank or (is_read and value is None):
-            # No arguments at all are good ones, for a tool that wants none.
+            # No arguments are valid for a tool that requires none.
             is_read, value = not cut and (schema is None or schema.accepts({})), {}
         is_whole = is_read and isinstance(value, dict) and self.name != ""
         arguments = value if isinstance(value, dict) else {}
         return ToolCall(self._id, self.name, arguments, complete=is_whole)
 
     def end(self, call: ToolCall) -> None:
-        """End the segment of *call*, which shows its arguments even if no piece brought them."""
+        """End the segment of *call*; its content is the arguments, even without any piece."""
         segment = self._open()
         if self._is_blank and call.arguments:
             segment.add(_json.encode(call.arguments).decode())
@@ -160,7 +157,7 @@ class _Call:
             self._segment.add(arguments)
 
     def _open(self) -> ContentSegment | _ArgumentsSegment:
-        """Return the segment; open it, with what has waited for it, where it is not open yet."""
+        """Return the segment; start it, with the held pieces, if it has not started."""
         if self._segment is None:
             tool = registered_tool(self.name)
             metadata: dict[str, Any] = {"tool_name": self.name} if self.name else {}
@@ -174,7 +171,7 @@ class _Call:
 
 
 class _ArgumentsSegment:
-    """Shows the arguments of one call as the JSON text that they are."""
+    """A segment whose content is the arguments of a call as JSON text."""
 
     def __init__(self, writer: SegmentWriter, id: str, metadata: dict[str, Any]) -> None:  # noqa: A002
         self.arguments = IncrementalJSON(recover=True)
@@ -183,7 +180,7 @@ class _ArgumentsSegment:
         writer.start(self._id, TOOL_CALL, metadata)
 
     def add(self, arguments: str) -> None:
-        """Show more of the arguments."""
+        """Add a piece of the arguments."""
         self.arguments.feed(arguments)
         self._writer.add(self._id, arguments)
 

@@ -1,8 +1,8 @@
-"""The text of an answer as segments: what a parser reads in it, and how it was written.
+"""The text of a response as segments.
 
-The parser says what is text, thinking and call; the segment of a call shows the text inside it, or
-the one argument that matters. Every piece of text has its place: it is shown, or it rides on an
-event as `raw`. Where an answer is cut inside a call, the call is shown up to the cut.
+The parser finds text, reasoning and calls. The content of a call's segment is the text inside the
+call, or the one argument that matters. Every piece of text is content of a segment or `raw` of an
+event. If a response is cut inside a call, the segment has the call up to the cut.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ from penstock.events import (
 from penstock.formats.tool_tag import RegisteredTool, registered_tool
 from penstock.messages import ToolCall
 from penstock.parsing import Engine
-from penstock.parsing.readers.json_calls import Balance
-from penstock.parsing.readers.signed_json import CallSignature
-from penstock.parsing.readers.tagged.strings import MAX_GAP
-from penstock.parsing.readers.tagged.tags import attributes_of_opening_tags
-from penstock.parsing.readers.tagged.tool_tag_values import PipedTool
 from penstock.parsing.scanner import markers
+from penstock.readers.json_calls import Balance
+from penstock.readers.signed_json import CallSignature
+from penstock.readers.tagged.piped_tools import PipedTool
+from penstock.readers.tagged.tags import MAX_GAP
 from penstock.values.incremental import IncrementalJSON
 from penstock.values.rxml.markup import opening_at
 from penstock.views.segments.events import INCOMPLETE, REASONING, RUN_BASH, TEXT, TOOL_CALL
 from penstock.views.segments.writer import ContentSegment, SegmentWriter
 
-# What a call over text begins and ends with: a tag, a sentinel's header, or JSON.
+# --- openings and closings ---
 #
-# The events of a call say what is called with what; how it was written is in their `raw`. A
-# segment shows what stands inside, and its metadata is what the opening says about it.
-
+# A call in text starts with a tag, a sentinel's header, or JSON. Its events have the name and the
+# arguments; how it was written is in their `raw`. Its segment has the text inside, and the metadata
+# of its opening.
 
 _OPENING: Final = re.compile(
     r"(?ai)\[\[seg_end\]\]|(?P<header>\[\[seg_start)|(?P<json>[\[{])"
@@ -55,7 +54,7 @@ _BORDER: Final = re.compile(r"(?ai)\[\[seg_(?:end\]\]|(?P<header>start))")
 
 
 class ClosingTag:
-    """What ends a call: *literal* in any case, and after it, and white space, *end* if any."""
+    """The end of a call: *literal* in any case, then optional white space and *end*, if any."""
 
     def __init__(self, literal: str, end: str = "") -> None:
         gap = rf"\s{{0,{MAX_GAP}}}" if end else ""
@@ -66,7 +65,7 @@ class ClosingTag:
         self._beginnings = markers(literal, fold=True)
 
     def find_held(self, text: str) -> int:
-        """Find where the end of *text* begins that is the closing, or may become it."""
+        """Return where the closing, or a possible start of it, begins at the end of *text*."""
         found = self._last.search(text, max(0, len(text) - self._size))
         return self._beginnings.find_held(text) if found is None else found.start()
 
@@ -78,16 +77,16 @@ _SENTINEL: Final = ClosingTag("[[seg_end]]")
 _LIST: Final = re.compile(r"""\s*(?:\[|(\{\s*["'](?:tool_calls|tools)["']))""")
 
 _TYPES: Final = {"tool": TOOL_CALL, "run_terminal_cmd": RUN_BASH}
-"""Other words for types of segments, in a sentinel's header."""
+"""Aliases of segment types in a sentinel's header."""
 
 _SHOWN: Final = (TEXT, REASONING)
 
 
 class OpeningTag(Struct, frozen=True):
-    """What opens a call in a piece of text.
+    """The opening of a call in a piece of text.
 
     *lead* is the markup before it, *text* the opening itself and *inside* what follows it. *fields*
-    are its attributes, or what a header says; *closing* is what ends the call.
+    are its attributes or the fields of a header; *closing* ends the call.
     """
 
     kind: str
@@ -99,23 +98,23 @@ class OpeningTag(Struct, frozen=True):
 
     @property
     def depth(self) -> int:
-        """How many brackets are open around each call: JSON may be a list of them."""
+        """How many brackets are open around each call: JSON may be a list of calls."""
         found = _LIST.match(self.inside) if self.kind == "json" else None
         return 0 if found is None else 2 if found[1] else 1
 
     @property
     def is_tag(self) -> bool:
-        """Whether it is a tag, inside which arguments are marked."""
+        """Whether it is a tag, with arguments in tags inside."""
         return self.kind in ("tool", "file")
 
     def segment_type(self, tool: RegisteredTool) -> str:
-        """Return the type of the segment that shows a call of *tool* as it is written."""
+        """Return the type of the segment of a call of *tool*."""
         if self.kind == "sentinel":
-            return _type_of(self.fields)
+            return _segment_type(self.fields)
         return tool.segment_type if self.is_tag else TOOL_CALL
 
     def metadata(self, name: str, tool: RegisteredTool) -> dict[str, Any]:
-        """Return what the opening says of a call of *tool*, whose name is *name*."""
+        """Return the metadata of a call of *tool*, whose name is *name*."""
         if self.kind == "json":
             return {}
         if self.kind == "sentinel":
@@ -139,22 +138,22 @@ def find_opening(raw: str) -> OpeningTag | None:
         if tag is not None:
             kind = "tool" if found["tag"].lower() == "tool" else "file"
             text, inside = raw[at : tag.end], raw[tag.end :]
-            return OpeningTag(kind, raw[:at], text, inside, attributes_of_opening_tags(tag), _TAG)
+            return OpeningTag(kind, raw[:at], text, inside, tag.quoted_attributes, _TAG)
         if found["header"]:
             end, fields = read_header(raw, end)
-            if _type_of(fields) not in _SHOWN:  # those are markup before the call
+            if _segment_type(fields) not in _SHOWN:  # These are markup before the call.
                 return OpeningTag("sentinel", raw[:at], raw[at:end], raw[end:], fields, _SENTINEL)
         found = _OPENING.search(raw, end)
     return None
 
 
-def _type_of(fields: dict[str, Any]) -> str:
-    said = str(fields.get("type", "")).strip().lower()
-    return _TYPES.get(said, said)
+def _segment_type(fields: dict[str, Any]) -> str:
+    kind = str(fields.get("type", "")).strip().lower()
+    return _TYPES.get(kind, kind)
 
 
 def read_header(raw: str, at: int) -> tuple[int, dict[str, Any]]:
-    """Read the JSON of a sentinel's header from *at* on; return its end, and what it says."""
+    """Parse the JSON of a sentinel's header from *at*; return its end and its fields."""
     reader = IncrementalJSON()
     at = raw.find("{", at)
     try:
@@ -171,9 +170,9 @@ def read_header(raw: str, at: int) -> tuple[int, dict[str, Any]]:
 
 
 def find_header(lead: str) -> dict[str, Any] | None:
-    """Return what the header says that opens text or a thought; None where *lead* is not a border.
+    """Return the metadata of a header of text or reasoning; None if *lead* has no header.
 
-    After the end of such a segment plain text continues, about which nothing is said.
+    After the end of such a segment, plain text continues without metadata.
     """
     metadata: dict[str, Any] | None = None
     found = _BORDER.search(lead)
@@ -187,72 +186,66 @@ def find_header(lead: str) -> dict[str, Any] | None:
     return metadata
 
 
-# A segment that shows the text inside a call as it stands, markup and all.
-#
-# One block of text may hold several calls, such as a list of them: it stays one segment, whose
-# calls are all invoked. What may turn out to be the closing tag is held back; the tag itself is
-# not shown. A call that broke has a closing tag all the same: its block continues up to there,
-# and is not a text.
-
-
 class RawBlock:
-    """Shows the text of the open segment *id*, after its *opening*."""
+    """The open segment *id* with the text inside a call, markup included, after its *opening*.
+
+    One block may contain several calls, such as a list: it is one segment, and all its calls are
+    invoked. Text that may be the start of the closing tag is held; the tag itself is not content. A
+    broken call has a closing tag too: its block continues up to there.
+    """
 
     def __init__(self, writer: SegmentWriter, id: str, opening: OpeningTag) -> None:  # noqa: A002
         self._writer = writer
         self._id = id
         self._closing = opening.closing
-        self._depth = opening.depth  # of brackets that are open around every call
+        self._depth = opening.depth  # of open brackets around every call
         self._calls: list[ToolCall] = []
         self._in_call = True
-        self._is_broken = False  # only the closing tag ends it now
-        self._held = ""  # what may be the closing tag, or a beginning of it
+        self._is_broken = False  # Only the closing tag ends it.
+        self._held = ""  # the closing tag, or a possible start of it
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing more can belong to the block: it ends with its call."""
+        """Whether the block ends with its call."""
         return not self._in_call and self._depth == 0 and not self._is_broken
 
     def add(self, text: str) -> None:
-        """Show more, up to what may be the closing tag."""
+        """Add content, up to a possible closing tag."""
         self._in_call = True
         self._show(text)
 
     def end_call(self, call: ToolCall, text: str) -> None:
-        """Note that *call* has ended, after *text*."""
+        """Note that *call* has ended after *text*."""
         self._show(text)
         self._calls.append(call)
         self._in_call = False
 
     def break_off(self) -> bool:
-        """Note that the call broke; return whether the block continues, up to a closing tag."""
+        """Note that the call is broken; return whether the block continues up to a closing tag."""
         self._is_broken = self._closing is not None
         return self._is_broken
 
     def takes(self, text: str) -> bool:
-        """Show *text* if the call broke, and the block continues after it.
-
-        Return whether it did.
-        """
+        """Add *text* if the call is broken and the block continues; return whether it does."""
         if not self._is_broken or self._find_closing(text) is not None:
             return False
         self._show(text)
         return True
 
-    def goes_on(self, text: str) -> bool:
-        """Return whether *text*, which another call begins with, has that call in this block."""
+    def continues_with(self, text: str) -> bool:
+        """Return whether a call that starts with *text* is in this block."""
         if self._depth == 0:
             return not text
         return text.lstrip().startswith(",") and self._find_end(text) is None
 
-    def is_open_behind(self, text: str) -> bool:
-        """Return whether the block continues even after *text*, which follows a call."""
+    def is_open_after(self, text: str) -> bool:
+        """Return whether the block continues after *text*, which follows a call."""
         return self._find_end(text) is None
 
     def leave(self, text: str) -> str:
-        """End the segment; return what of *text* does not belong to it any more.
+        """End the segment; return the part of *text* after it.
 
-        A list that continues with something else than a call ends there: its calls are good.
+        A list that continues with something other than a call ends there; its calls are valid.
         """
         if self._is_broken:
             return self._leave_broken(text)
@@ -264,7 +257,7 @@ class RawBlock:
         return text[end:]
 
     def cut(self, text: str = "") -> None:
-        """End the segment where its text was cut, or broke, after *text*."""
+        """End the segment where its text was cut or broken, after *text*."""
         shown, self._held = self._held + text, ""
         self._writer.add(self._id, shown, shown)
         self._writer.end(self._id, {INCOMPLETE: True}, calls=self._calls)
@@ -291,9 +284,9 @@ class RawBlock:
             self._writer.add(self._id, text[:shown], text[:shown])
 
     def _find_end(self, text: str) -> int | None:
-        """Find where in *text*, which follows a call, the block ends; None where it does not."""
+        """Return where the block ends in *text*, which follows a call; None if it does not."""
         balance = Balance(self._depth, "")
-        end = balance.pass_over(text, 0)
+        end = balance.find_end(text, 0)
         return end if balance.is_even else None
 
 
@@ -306,33 +299,33 @@ _KINDS: Final[dict[type, str]] = {
 
 
 class SegmentTextReader(Protocol):
-    """What reads the text of an answer."""
+    """A reader of the text of a response."""
 
     def feed(self, text: str) -> None:
         """Read more text."""
 
     def finish(self) -> None:
-        """End the text here; more may follow, as a text of its own."""
+        """End the text; a new one may follow."""
 
 
 class PlainText:
-    """Reads nothing: all text is text."""
+    """Does not parse: all text is text."""
 
     def __init__(self, writer: SegmentWriter) -> None:
         self._writer = writer
 
     def feed(self, text: str) -> None:
-        """Show *text* as it is."""
+        """Emit *text*."""
         self._writer.show(TEXT, text, text)
 
     def finish(self) -> None:
-        """Do nothing: no text is held back."""
+        """Do nothing: no text is held."""
 
 
 class ParsedText:
-    """Reads text with the parser that *make* gives, one for every stretch of text.
+    """Parses text with the parser that *make* returns, a new one for each text.
 
-    *signature* is what JSON begins with that is meant to be a call, where calls may be JSON.
+    *signature* is the start of JSON that is a call, if calls may be JSON.
     """
 
     def __init__(
@@ -342,8 +335,8 @@ class ParsedText:
         self._make = make
         self._signature = signature
         self._parser: Engine | None = None
-        self._content: ContentSegment | None = None  # of the call that is open
-        self._block: RawBlock | None = None  # that is open, whether a call in it is or not
+        self._content: ContentSegment | None = None  # of the open call
+        self._block: RawBlock | None = None  # the open one, also between its calls
         self._in_call = False
 
     def feed(self, text: str) -> None:
@@ -355,7 +348,7 @@ class ParsedText:
         self._end_whole_block()
 
     def finish(self) -> None:
-        """End the text: show what was held back, end what is open."""
+        """End the text: emit what was held, end what is open."""
         parser, self._parser = self._parser, None
         if parser is None:
             return
@@ -379,7 +372,7 @@ class ParsedText:
             case TextEnd() | ThinkingEnd():
                 self._writer.end_shown()
             case _:
-                pass  # a parser makes blocks only
+                pass  # A parser emits only blocks.
 
     def _show_text(self, kind: str, text: str, raw: str) -> None:
         if self._block is not None:
@@ -389,7 +382,7 @@ class ParsedText:
             text = text if len(text) < len(raw) else raw
         lead = raw[: len(raw) - len(text)]
         metadata = find_header(lead) if lead else None
-        if metadata is not None:  # A segment of its own begins here, or has ended.
+        if metadata is not None:  # A segment with a header starts here, or has ended.
             self._writer.keep(lead)
             self._writer.open_shown(kind, metadata)
             raw = text
@@ -401,7 +394,7 @@ class ParsedText:
         self._in_call = True
         raw = event.raw
         if self._block is not None:
-            if self._block.goes_on(raw):
+            if self._block.continues_with(raw):
                 self._block.add(raw)
                 return
             raw = self._leave_block(raw)
@@ -410,7 +403,7 @@ class ParsedText:
         self._open(opening, event.name)
 
     def _open(self, opening: OpeningTag, name: str) -> None:
-        """Open the segment of a call of the tool *name* that has this *opening*."""
+        """Start the segment of a call of the tool *name* with this *opening*."""
         writer, tool = self._writer, registered_tool(name)
         metadata = opening.metadata(name, tool)
         if tool.content and opening.is_tag:
@@ -439,17 +432,17 @@ class ParsedText:
             if not event.call.complete and not self._block.break_off():
                 self._cut_block()
 
-    # --- the block that is open ---
+    # --- the open block ---
 
     def _leave_block(self, raw: str) -> str:
-        """End the open block, which may begin *raw* with its end; return the rest of *raw*."""
+        """End the open block, whose end may be in *raw*; return the rest of *raw*."""
         if self._block is not None:
             raw = self._block.leave(raw)
             self._block = None
         return raw
 
     def _end_whole_block(self) -> None:
-        """End the open block if nothing more can belong to it."""
+        """End the open block if it is whole."""
         if self._block is not None and self._block.is_whole:
             self._leave_block("")
 
@@ -470,22 +463,19 @@ class ParsedText:
         self._writer.keep(self._leave_block(rest))
 
     def _show_cut_list(self, events: Sequence[Event], rest: str) -> bool:
-        """Show a list that was cut between its calls.
-
-        What is left is not a text. Tell if it was.
-        """
+        """Emit a list that was cut between its calls, if there is one; return whether it was."""
         held = "".join(event.raw for event in events) + rest
-        is_cut = self._block is not None and self._block.is_open_behind(held)
+        is_cut = self._block is not None and self._block.is_open_after(held)
         if is_cut:
             self._cut_block(held)
         return is_cut
 
     def _show_cut(self, events: Sequence[Event], rest: str) -> bool:
-        """Show JSON that was cut before its call was known: it is not a text. Tell if it was."""
-        at = next((at for at, one in enumerate(events) if isinstance(one, TextDelta)), None)
-        if self._signature is None or at is None:
+        """Emit JSON that was cut before its call was recognised; return whether there was any."""
+        deltas = [(at, e.text) for at, e in enumerate(events) if isinstance(e, TextDelta)]
+        if self._signature is None or not deltas:
             return False
-        text = getattr(events[at], "text", "")
+        at, text = deltas[0]
         inside = text + "".join(event.raw for event in events[at + 1 :]) + rest
         if not inside.startswith(("{", "[")) or not self._signature.judge(inside[0], inside, 1):
             return False

@@ -1,8 +1,7 @@
-"""Writes the segments of one answer: opens, fills and ends them, and gives each an id of its own.
+"""Writes the segments of one response, each with an id of its own.
 
-Text and reasoning are shown in one segment at a time, which a call ends; calls may be open side by
-side, told apart by id. Text of the answer that no segment shows, such as a closing tag, rides as
-`raw` on the next event.
+One segment of text or reasoning is open at a time, and a call ends it; calls may be open at the
+same time. Text that is in no segment, such as a closing tag, is added to `raw` of the next event.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.formats.tool_tag import RegisteredTool
-from penstock.messages import ToolCall
+from penstock.messages import ToolCall, UniqueIds
 from penstock.values.incremental import IncrementalJSON
 from penstock.values.incremental_state import Change
 from penstock.views.segments.events import (
@@ -23,47 +22,41 @@ from penstock.views.segments.events import (
 )
 
 Sink = Callable[[SegmentEvent, Sequence[ToolCall]], None]
-"""Takes every event; with an END, the calls that were read in the segment."""
+"""Receives every event; with an END, the calls that were parsed in the segment."""
 
 
 class SegmentWriter:
-    """Writes to *sink*; *prefix* comes before every id that is made here."""
+    """Writes to *sink*; *prefix* is added to every new id."""
 
     def __init__(self, sink: Sink, prefix: str = "") -> None:
-        self._kept: list[str] = []  # text that no event stands for yet
+        self._kept: list[str] = []  # text for `raw` of the next event
         self._sink = sink
         self._prefix = prefix
-        self._made = 0  # how many ids were
-        self._taken: dict[str, int] = {}  # an id, and the last number that was put after it
+        self._made = 0  # how many new ids
+        self._ids = UniqueIds()
         self._shown = ""  # the id of the open segment of text or reasoning
         self._kind = ""  # its type
 
     # --- any segment ---
 
     def new_id(self) -> str:
-        """Make the next id: ``seg_1``, ``seg_2`` …, after the prefix."""
+        """Return a new id: the prefix and ``seg_1``, ``seg_2``, …."""
         self._made += 1
         return self.claim(f"{self._prefix}seg_{self._made}")
 
     def claim(self, wanted: str) -> str:
-        """Return *wanted* itself, or with a number after it where it is taken; or a new id."""
+        """Return *wanted*, with a number added if it is in use; without *wanted*, a new id."""
         if not wanted:
             return self.new_id()
-        number, claimed = self._taken.get(wanted, 1), wanted
-        while claimed in self._taken:
-            number += 1
-            claimed = f"{wanted}-{number}"
-        self._taken[wanted] = number
-        self._taken.setdefault(claimed, 1)
-        return claimed
+        return self._ids.claim(wanted)
 
     def start(self, id: str, kind: str, metadata: Mapping[str, Any], raw: str = "") -> None:  # noqa: A002 - the field's name
-        """Open a segment of a call; text before it ends."""
+        """Start the segment of a call; the open text ends."""
         self.end_shown()
         self._sink(SegmentStart(id, kind, dict(metadata), self._raw(raw)), ())
 
     def add(self, id: str, delta: str, raw: str = "") -> None:  # noqa: A002
-        """Show more in an open segment; without any *delta*, *raw* waits for the next event."""
+        """Add content to an open segment; without *delta*, keep *raw* for the next event."""
         if delta:
             self._sink(SegmentContent(id, delta, self._raw(raw)), ())
         else:
@@ -76,17 +69,17 @@ class SegmentWriter:
         raw: str = "",
         calls: Sequence[ToolCall] = (),
     ) -> None:
-        """End an open segment; *calls* were read in it."""
+        """End an open segment; *calls* were parsed in it."""
         self._sink(SegmentEnd(id, dict(metadata), self._raw(raw)), calls)
 
     def keep(self, raw: str) -> None:
-        """Let *raw* ride on the next event."""
+        """Keep *raw* for the next event."""
         if raw:
             self._kept.append(raw)
 
     @property
     def rest(self) -> str:
-        """The text that no event stands for yet."""
+        """The text that is not in `raw` of any event yet."""
         return "".join(self._kept)
 
     def _raw(self, raw: str) -> str:
@@ -98,7 +91,7 @@ class SegmentWriter:
     # --- text and reasoning ---
 
     def show(self, kind: str, text: str, raw: str = "") -> None:
-        """Show more text or reasoning, in the open segment of that *kind* or in a new one."""
+        """Add text or reasoning to the open segment of that *kind*, or to a new one."""
         if text and self._kind != kind:
             self.open_shown(kind, {})
         if text:
@@ -107,7 +100,7 @@ class SegmentWriter:
             self.keep(raw)
 
     def open_shown(self, kind: str, metadata: Mapping[str, Any]) -> None:
-        """Open a segment of text or reasoning; the one before it ends."""
+        """Start a segment of text or reasoning; the one before it ends."""
         self.end_shown()
         self._shown, self._kind = self.new_id(), kind
         self._sink(SegmentStart(self._shown, kind, dict(metadata)), ())
@@ -119,17 +112,12 @@ class SegmentWriter:
             self._sink(SegmentEnd(shown), ())
 
 
-# A segment whose content is one argument of its call, decoded while the call arrives.
-#
-# The file that `write_file` writes is what a user wants to see grow, not the markup around it.
-# START waits for the path; what comes later is in END's metadata.
-
-
 class ContentSegment:
-    """Shows the content argument of one call of *tool*, under *id* or under a new one.
+    """A segment whose content is one argument of a call of *tool*, decoded while it arrives.
 
-    *metadata* is known from the start. With *patient*, content that comes before the path waits for
-    it; otherwise START goes out without one.
+    A user wants to see the file that `write_file` writes, not the markup around it. START waits for
+    the path; later metadata is in END. *metadata* is known from the start. With *patient*, content
+    that arrives before the path is held for it; otherwise START is emitted without one.
     """
 
     def __init__(
@@ -146,27 +134,26 @@ class ContentSegment:
         self._id = id
         self._tool = tool
         self._patient = patient
-        self._known = metadata  # what START says
-        self._late: dict[str, Any] = {}  # what END says
+        self._known = metadata  # the metadata of START
+        self._late: dict[str, Any] = {}  # the metadata of END
         self._started = False
         self._unshown: list[str] = []  # the text of the call before START
         self._waiting: list[str] = []  # content that came before the path
-        self._has_shown = False  # the content argument has ended: it is shown once
+        self._has_shown = False  # the content argument has ended: a repeated one is ignored
         if "path" not in tool.metadata:
             self._start()
 
     def add(self, arguments: str, raw: str = "") -> None:
-        """Take a piece of the arguments, as JSON text, that was read out of *raw*."""
+        """Add a piece of the arguments, as JSON text, that was parsed from *raw*."""
         self._keep(raw)
         for change in self.arguments.feed(arguments):
             if len(change.path) == 1:
                 self._note(str(change.path[0]), change)
 
     def end(self, call: ToolCall, raw: str = "") -> str:
-        """End the segment of *call*.
+        """End the segment of *call*; return ``""``.
 
-        A call over text that was cut before there was anything to show is not a segment: its text
-        is given back.
+        A call in text that was cut before its segment started has none: return its text.
         """
         self._keep(raw)
         if not call.complete:
@@ -199,7 +186,7 @@ class ContentSegment:
             self._start()
 
     def _note_content(self, change: Change) -> None:
-        """Show the content, once: given again, or no text, only the invocation has it."""
+        """Add the content; a repeated one, or one that is not text, is only in the invocation."""
         if change.kind == "string" and not self._has_shown:
             self._show(change.text)
         elif change.kind in ("value", "end"):

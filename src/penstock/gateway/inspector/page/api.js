@@ -14,7 +14,7 @@ const KEY = "penstock.key";
 const PLAIN = /^[!-~]+$/u;
 
 /** How often a request is retried for something that may not exist yet. */
-const TRIES = 5;
+const TRIES = 8;
 
 /** The longest frame of a stream; a longer one is split. */
 const MAX_FRAME = 32 * 1024 * 1024;

@@ -8,12 +8,13 @@
 import { about, keepKey } from "./api.js";
 import { button, dialog, fill, h } from "./dom.js";
 import { chat } from "./chat.js";
+import { conversations } from "./conversations.js";
 import { overview } from "./overview.js";
 import { playground } from "./playground.js";
 import { stream } from "./stream.js";
 import { streams } from "./streams.js";
 
-const VIEWS = { streams, playground, chat, overview };
+const VIEWS = { streams, conversations, playground, chat, overview };
 const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
 const HINTS = {
   401: "This gateway requires an API key. Try again and enter one.",
@@ -21,7 +22,7 @@ const HINTS = {
   404: "The request may have been deleted from the log, or it was made with another API key.",
 };
 const KEYS = [
-  ["1 – 4", "open Streams, Playground, Chat, Overview"],
+  ["1 – 5", "open Streams, Conversations, Playground, Chat, Overview"],
   ["j / k", "next or previous row"],
   ["Enter", "open the current row"],
   ["Esc", "return to the list, or close the dialog"],
@@ -94,7 +95,10 @@ function isTyping(target) {
 
 function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.key === "Escape" && isTyping(event.target)) event.target.blur();
+  if (event.key === "Escape" && isTyping(event.target)) {
+    event.target.blur();
+    if (event.target.type === "search") event.preventDefault(); // the browser would clear it
+  }
   if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
   const place = Object.keys(VIEWS)[Number(event.key) - 1];
   if (place && event.key.length === 1) location.hash = `#/${place}`;

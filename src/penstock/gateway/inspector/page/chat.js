@@ -1,20 +1,22 @@
 /**
- * Chat: send messages to a model, and watch both the response and the bytes of its stream.
+ * Chat: send messages to one or several models, and watch the responses and the bytes of the streams.
  *
- * The page offers a few tools and runs them itself, so that calls can be tried. The chat continues
- * while another view is open.
+ * Several models are shown side by side and get the same messages, so that models and formats can be
+ * compared. The page runs a few tools itself; the result of any other tool is typed by the user. The
+ * chat continues while another view is open.
  */
 
-import { about, ask, askSoon, frames } from "./api.js";
-import { brief, button, fill, group, h, select, written } from "./dom.js";
-import { answer, TOOLS } from "./demo_tools.js";
+import { about } from "./api.js";
+import { brief, button, field, fill, group, h, select, written } from "./dom.js";
+import { Thread } from "./chat_thread.js";
+import { TOOLS } from "./demo_tools.js";
 import { longText } from "./message.js";
 import { Rows } from "./rows.js";
-import { eachFrame, wait } from "./slices.js";
+import { eachFrame } from "./slices.js";
 import { tabs } from "./tabs.js";
-import { many, seconds } from "./words.js";
+import { many } from "./words.js";
 
-const MAX_ROUNDS = 5;
+const MAX_THREADS = 4;
 const MAX_LINES = 50_000;
 const STARTS = [
   "What is the weather in Oslo?",
@@ -34,12 +36,20 @@ export async function chat(main) {
 
 class Chat {
   constructor({ models = [], log }) {
-    Object.assign(this, { messages: [], lines: [], turns: [], isLogged: log });
+    Object.assign(this, { lines: [], isLogged: log });
     const names = models.map((one) => (typeof one === "string" ? one : one.id));
-    this.model = select(names.length ? names : ["demo"], names[0], null, "Model");
+    this.names = names.length ? names : ["demo"];
     this.withTools = h("input", { type: "checkbox" });
     this.withTools.checked = true;
-    this.log = h("div.talk", { role: "log", "aria-label": "Chat", tabindex: 0 }, this.#starts());
+    this.system = h("textarea", { rows: 3, "aria-label": "System prompt", placeholder: "No system prompt" });
+    this.tools = h("textarea.code", {
+      rows: 10,
+      spellcheck: "false",
+      "aria-label": "Tools as JSON",
+      "aria-describedby": "chat-wrong",
+      value: JSON.stringify(TOOLS, null, 2),
+    });
+    this.wrong = h("p.wrong", { id: "chat-wrong", role: "status" });
     this.input = h("textarea", {
       rows: 2,
       "aria-label": "Message",
@@ -47,7 +57,7 @@ class Chat {
       on: { keydown: (event) => this.#typed(event) },
     });
     this.send = h("button.primary", "Send");
-    this.stop = button("Stop", () => this.running?.abort(), { hidden: true });
+    this.stop = button("Stop", () => this.threads.forEach((one) => one.stop()), { hidden: true });
     this.wire = new Rows({
       label: "Lines of the stream",
       height: 22,
@@ -70,6 +80,9 @@ class Chat {
       this.stop,
       this.send,
     );
+    this.columns = h("div.columns");
+    this.add = button("Compare with another model", () => this.#another());
+    this.#anew();
   }
 
   /** Put the chat into the page. */
@@ -81,18 +94,23 @@ class Chat {
       h("h1.hidden", "Chat"),
       h(
         "div.bar",
-        this.model,
-        h("label.check", this.withTools, `tools: ${TOOLS.map((one) => one.function.name).join(", ")}`),
+        this.add,
+        h("label.check", this.withTools, "with tools"),
         button("New chat", () => this.#anew()),
+        h(
+          "details.settings",
+          h("summary", "System prompt and tools"),
+          h("div.stack", field("System prompt", this.system), field("Tools", this.tools), this.wrong),
+        ),
       ),
       h(
         "div.both",
-        side("client", "Conversation", this.log, this.form),
+        side("client", "Conversation", this.columns, this.form),
         side("wire", "Bytes on the wire", this.sides.element, this.told),
       ),
     );
     this.wire.element.scrollTop = this.wire.element.scrollHeight;
-    this.#down();
+    for (const thread of this.threads) thread.scrollDown();
   }
 
   #starts() {
@@ -105,19 +123,62 @@ class Chat {
   }
 
   #anew() {
-    this.#runs(null);
-    Object.assign(this, { messages: [], lines: [], turns: [] });
+    for (const thread of this.threads ?? []) thread.stop();
+    const models = this.threads?.map((one) => one.model.value) ?? [this.names[0]];
+    this.lines = [];
+    this.threads = models.map((name) => this.#makeThread(name));
+    this.threads[0].log.append(this.#starts());
     this.wire.resize(0);
     this.detail.hidden = true;
-    fill(this.log, this.#starts());
     fill(this.upstream);
+    this.#arrange();
   }
 
-  /** Set the running request; the one before it is aborted. */
-  #runs(running) {
-    this.running?.abort();
-    this.running = running;
-    [this.send.disabled, this.stop.hidden] = [Boolean(running), !running];
+  #makeThread(name) {
+    return new Thread(
+      select(this.names, name, null, "Model"),
+      { note: (text, kind) => this.#note(text, kind), draw: this.draw, change: () => this.#changed() },
+      this.isLogged,
+    );
+  }
+
+  /** Add a column for another model, with the messages of the user so far still to be sent. */
+  #another() {
+    const used = this.threads.map((one) => one.model.value);
+    this.threads.push(this.#makeThread(this.names.find((name) => !used.includes(name)) ?? this.names[0]));
+    this.#arrange();
+  }
+
+  #arrange() {
+    const isOne = this.threads.length === 1;
+    const remove = (thread) => {
+      thread.stop();
+      this.threads = this.threads.filter((one) => one !== thread);
+      this.#arrange();
+    };
+    fill(
+      this.columns,
+      this.threads.map((thread) =>
+        h(
+          "div.column",
+          h(
+            "div.bar.tight",
+            thread.model,
+            !isOne && button("✕", () => remove(thread), { class: "plain", "aria-label": "Remove this model" }),
+          ),
+          thread.log,
+        ),
+      ),
+    );
+    this.add.disabled = this.threads.length >= MAX_THREADS || this.names.length < 2;
+    this.#changed();
+  }
+
+  /** Show whether any thread is waiting for a response. */
+  #changed() {
+    const isBusy = this.threads.some((one) => one.running);
+    [this.send.disabled, this.stop.hidden] = [isBusy, !isBusy];
+    if (!isBusy) this.#other();
   }
 
   #typed(event) {
@@ -126,59 +187,30 @@ class Chat {
     this.#ask();
   }
 
-  async #ask() {
+  #ask() {
     const text = this.input.value.trim();
-    if (!text || this.running) return;
-    this.log.querySelector(".starts")?.remove();
+    const tools = this.#readTools();
+    if (!text || !tools || this.threads.some((one) => one.running)) return;
+    this.columns.querySelector(".starts")?.remove();
     this.input.value = "";
-    this.messages.push({ role: "user", content: text });
-    this.log.append(bubble("user", "You", longText(text, "Your message")));
-    const mine = new AbortController();
-    this.#runs(mine);
+    const given = { system: this.system.value.trim(), tools };
+    for (const thread of this.threads) thread.ask(text, given);
+  }
+
+  #readTools() {
+    this.wrong.textContent = "";
+    this.tools.removeAttribute("aria-invalid");
+    if (!this.withTools.checked) return [];
     try {
-      for (let round = 0; round < MAX_ROUNDS && (await this.#round(mine.signal)); round += 1);
+      const tools = this.tools.value.trim() ? JSON.parse(this.tools.value) : [];
+      if (!Array.isArray(tools)) throw new Error("tools must be a JSON array: [ … ]");
+      return tools;
     } catch (error) {
-      if (this.running !== mine) return; // it is a new chat
-      const words = mine.signal.aborted ? "Stopped." : error.message;
-      this.log.append(h("p.wrong", { role: "alert", text: words }));
+      this.wrong.textContent = error.message;
+      this.tools.setAttribute("aria-invalid", "true");
+      this.tools.closest("details").open = true;
+      return null;
     }
-    this.#runs(null);
-    this.#other();
-    this.#down();
-  }
-
-  /** Send one request; return whether tools were run, so that another request is needed. */
-  async #round(signal) {
-    const began = performance.now();
-    const body = { model: this.model.value, stream: true, messages: this.messages };
-    if (this.withTools.checked) body.tools = TOOLS;
-    this.#note(`→ POST /v1/chat/completions ${JSON.stringify(body)}`, "sent");
-    const response = await ask("/v1/chat/completions", {
-      method: "POST",
-      body,
-      signal,
-      accept: "text/event-stream",
-    });
-    const turn = new Turn(this.isLogged && response.headers.get("x-request-id"));
-    this.turns.push(turn);
-    this.log.append(turn.element);
-    for await (const { data, raw } of frames(response)) {
-      for (const line of raw.split("\n")) this.#note(line, "");
-      if (data && data !== "[DONE]") turn.take(JSON.parse(data));
-      this.draw();
-    }
-    turn.end(`${many(turn.chunks, "chunk")} in ${seconds((performance.now() - began) / 1000)}`);
-    this.#draw();
-    this.#other();
-    this.messages.push(turn.message);
-    for (const call of turn.calls) this.#answer(call);
-    return turn.calls.length > 0;
-  }
-
-  #answer({ id, function: { name, arguments: given } }) {
-    const content = answer(name, given);
-    this.messages.push({ role: "tool", tool_call_id: id, content });
-    this.log.append(bubble("tool", "Tool result", longText(content, "Result")));
   }
 
   // --- the wire ---
@@ -203,7 +235,7 @@ class Chat {
   /** Show what the upstream sent for the responses that have ended. */
   #other() {
     if (this.sides.opened !== "From the upstream") return;
-    const ended = this.turns.filter((turn) => turn.hasEnded || !this.running);
+    const ended = this.threads.flatMap((thread) => thread.ended);
     const words = this.isLogged
       ? "The upstream's bytes are shown here when a response has ended."
       : "The upstream's bytes are read from the log, which is disabled.";
@@ -217,93 +249,6 @@ class Chat {
     this.wire.resize(this.lines.length, false);
     if (isLow) box.scrollTop = box.scrollHeight;
     this.told.textContent = `${many(this.lines.length, "line")}; select one to see all of it`;
-    this.turns.at(-1)?.draw();
-    this.#down();
+    for (const thread of this.threads) thread.draw();
   }
-
-  #down() {
-    this.log.scrollTop = this.log.scrollHeight;
-  }
-}
-
-/** One response in progress, assembled as a client of the chat API does. */
-class Turn {
-  constructor(id) {
-    Object.assign(this, { id, text: "", thinking: "", calls: [], chunks: 0, finish: "" });
-    this.thought = h("div.thinking.prose", { hidden: true });
-    this.said = h("div.prose");
-    this.called = h("div", {});
-    this.foot = h(
-      "p.quiet",
-      id ? h("a", { href: `#/streams/${encodeURIComponent(id)}` }, "Inspect this stream") : null,
-      h("span"),
-    );
-    this.element = bubble("assistant", "Model", this.thought, this.said, this.called, this.foot);
-  }
-
-  take(chunk) {
-    this.chunks += 1;
-    if (chunk.error) throw new Error(chunk.error.message ?? "the stream failed");
-    const { delta = {}, finish_reason: finish } = chunk.choices?.[0] ?? {};
-    this.text += delta.content ?? "";
-    this.thinking += delta.reasoning_content ?? delta.reasoning ?? "";
-    this.finish = finish ?? this.finish;
-    for (const { index = 0, id, function: part = {} } of delta.tool_calls ?? []) {
-      if (index > 100) continue;
-      const call = (this.calls[index] ??= { id, type: "function", function: { name: "", arguments: "" } });
-      call.function.name += part.name ?? "";
-      call.function.arguments += part.arguments ?? "";
-    }
-  }
-
-  draw() {
-    this.thought.hidden = !this.thinking;
-    fill(this.thought, written(this.thinking.slice(-20_000)));
-    fill(this.said, written(this.text.slice(-20_000)));
-    fill(
-      this.called,
-      this.calls
-        .filter(Boolean)
-        .map(({ function: { name, arguments: given } }) =>
-          h("div.part.call", h("b.k-name", { text: name }), " ", h("code", { text: given.slice(0, 20_000) })),
-        ),
-    );
-  }
-
-  /** What the upstream sent; requested when it is first shown. */
-  get upstream() {
-    if (!this.sent) {
-      this.sent = h("article.part", "Loading …");
-      this.#read().catch((error) => fill(this.sent, h("p.wrong", { text: error.message })));
-    }
-    return this.sent;
-  }
-
-  async #read() {
-    const path = `/inspector/api/streams/${encodeURIComponent(this.id)}`;
-    let found = await askSoon(path);
-    for (let tries = 1; tries < MAX_ROUNDS && found.row.state === "started"; tries += 1) {
-      await wait(tries * 200);
-      found = await askSoon(path);
-    }
-    const { row, upstream } = found;
-    const title = h("h3", { text: `${row.upstream} · ${row.upstream_api}` });
-    fill(this.sent, title, longText(upstream.raw || "The bytes were not stored.", "What the upstream sent"));
-  }
-
-  end(words) {
-    this.hasEnded = true;
-    this.calls = this.finish === "tool_calls" ? this.calls.filter(Boolean) : [];
-    this.foot.lastChild.append(written(` ${words}${this.finish ? ` · ${this.finish}` : ""}`));
-  }
-
-  get message() {
-    const message = { role: "assistant", content: this.text || null };
-    if (this.calls.length) message.tool_calls = this.calls;
-    return message;
-  }
-}
-
-function bubble(role, name, ...inside) {
-  return h("article", { class: `bubble ${role}`, "aria-label": name }, h("h3", name), inside);
 }

@@ -26,6 +26,9 @@ export const TOOLS = [
   },
 ].map((one) => ({ type: "function", function: one }));
 
+/** Whether the page can run the tool. */
+export const isKnown = (name) => TOOLS.some((one) => one.function.name === name);
+
 /** Run the call `name` with arguments as JSON text. Never throws: models write anything. */
 export function answer(name, text) {
   try {

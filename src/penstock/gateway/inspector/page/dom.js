@@ -98,6 +98,10 @@ function badge(code) {
   return element;
 }
 
+/** Return `text` as nodes; what is between backticks is code. */
+export const coded = (text) =>
+  text.split(/`([^`]+)`/u).map((piece, at) => (at % 2 ? h("code", { text: piece }) : written(piece)));
+
 /** Return the beginning of `text` on one line. */
 export function brief(text, most = 160) {
   const cut = text.length > most ? `${text.slice(0, most)}…` : text;

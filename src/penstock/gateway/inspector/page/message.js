@@ -12,11 +12,13 @@ const SHORT = 4000;
 /** The longest value that is shown as JSON without a click. */
 const MAX_CARD = 100_000;
 
+const REASONS = { stop: "stop", length: "token limit", tool_use: "tool calls", aborted: "client left" };
+
 /** Show `message`. */
 export function messageView(message) {
   const { content = [], stop_reason: reason, error, usage } = message ?? {};
   const parts = content.map(part);
-  const end = reason && h("p.end", "ends with ", h("span.pill", { text: reason }), usageLine(usage));
+  const end = reason && h("p.end", "ends with ", h("span.pill", { text: REASONS[reason] ?? reason }), usageLine(usage));
   return h(
     "div.message",
     parts.length ? parts : h("p.quiet", "Empty so far."),
@@ -35,22 +37,38 @@ function usageLine(usage) {
     : null;
 }
 
-function part(one) {
+/** Show one block of a message; `isBrief` folds reasoning, and shows a call on one line. */
+export function part(one, isBrief = false) {
   switch (one.type) {
     case "text":
-      return h("section.part", { "aria-label": "Text" }, longText(one.text ?? "", "Text"));
+      return h(
+        "section.part",
+        { "aria-label": "Text" },
+        one.text?.trim() ? longText(one.text, "Text") : h("small", "white space"),
+      );
     case "thinking":
       return h(
         "details.part.thinking",
-        { open: true },
+        { open: !isBrief },
         h("summary", "thinking"),
-        longText(one.text ?? "", "Thinking"),
+        longText((one.text ?? "").replace(/^\n+|\n+$/gu, ""), "Thinking"),
       );
     case "tool_call":
-      return call(one);
+      return isBrief ? briefCall(one) : call(one);
     default:
       return h("section.part", { "aria-label": "Provider-specific part" }, jsonText(one, "Part"));
   }
+}
+
+function briefCall({ name, arguments: given, complete, repairs = [] }) {
+  return h(
+    "section",
+    { class: `part call brief-call ${complete === false ? "cut" : ""}`, "aria-label": "Call" },
+    h("b.k-name", { text: name || "?" }),
+    longText(JSON.stringify(given ?? {}), "Arguments"),
+    complete === false && h("span.pill", "not complete: not run"),
+    repairs.map((words) => h("p.mended", { text: `✎ ${words}` })),
+  );
 }
 
 function call({ id, name, arguments: given, text, complete, repairs = [] }) {
@@ -87,21 +105,25 @@ export function jsonText(value, label) {
   return place;
 }
 
-/** Fold the first `number` events into a message in progress. */
-export function folded(events, number) {
-  const content = [];
-  for (let at = 0; at < number; at += 1) {
-    const event = events[at][1];
-    const block = content[event.index];
+/** Folds events into a message in progress, one after the other. */
+export class Folding {
+  constructor() {
+    this.content = [];
+    this.end = null;
+  }
+
+  /** Add an event. */
+  add(event) {
+    const block = this.content[event.index];
     switch (event.type) {
       case "text_start":
-        content[event.index] = { type: "text", pieces: [] };
+        this.content[event.index] = { type: "text", pieces: [] };
         break;
       case "thinking_start":
-        content[event.index] = { type: "thinking", pieces: [] };
+        this.content[event.index] = { type: "thinking", pieces: [] };
         break;
       case "toolcall_start":
-        content[event.index] = { type: "tool_call", id: event.id, name: event.name, pieces: [] };
+        this.content[event.index] = { type: "tool_call", id: event.id, name: event.name, pieces: [] };
         break;
       case "text_delta":
       case "thinking_delta":
@@ -111,21 +133,33 @@ export function folded(events, number) {
         block?.pieces?.push(event.arguments);
         break;
       case "toolcall_end":
-        content[event.index] = event.call;
+        this.content[event.index] = event.call;
         break;
       case "part":
-        content[event.index] = event.part;
+        this.content[event.index] = event.part;
         break;
       case "done":
       case "error":
-        return event.message?.content
-          ? event.message
-          : { content: finished(content), stop_reason: event.reason, error: event.error };
+        this.end = event;
+        break;
       default:
     }
   }
-  return { content: finished(content) };
+
+  /** The message so far. */
+  get message() {
+    const { end } = this;
+    if (end?.message?.content) return end.message;
+    const content = this.content
+      .filter(Boolean)
+      .map((one) => (one.pieces ? { ...one, text: one.pieces.join("") } : one));
+    return end ? { content, stop_reason: end.reason, error: end.error } : { content };
+  }
 }
 
-const finished = (content) =>
-  content.filter(Boolean).map((one) => (one.pieces ? { ...one, text: one.pieces.join("") } : one));
+/** Fold the first `number` events into a message in progress. */
+export function folded(events, number) {
+  const folding = new Folding();
+  for (let at = 0; at < number && !folding.end; at += 1) folding.add(events[at][1]);
+  return folding.message;
+}

@@ -1,26 +1,28 @@
 /**
- * One reading of one stream: the model's text in colours, and the parsed events beside it.
+ * One reading of one stream: the model's text in colours, and tabs beside it: the message, the events,
+ * the request, the response, and details.
  *
  * The scrubber sets how much of it has arrived. An event has arrived when all text that it consumed
- * has, and its time has come; the rest is dimmed.
+ * has, and its time has come; the rest is dimmed. While a stream runs, `grow` adds what arrives.
  */
 
-import { brief, button, closing, fill, group, h, written } from "./dom.js";
-import { folded, jsonText, messageView } from "./message.js";
-import { Rows } from "./rows.js";
+import { button, fill, group, h, select } from "./dom.js";
+import { EventList } from "./event_list.js";
+import { folded, Folding, jsonText, messageView } from "./message.js";
+import { requestView } from "./request_view.js";
 import { Scrubber } from "./scrubber.js";
 import { countWhile, eachFrame, pause } from "./slices.js";
 import { tabs } from "./tabs.js";
 import { legend, remark, TextView } from "./text.js";
-import { count, gist } from "./words.js";
+import { count } from "./words.js";
 
-const ROW = 28;
 /** The parts that may be truncated. */
 const PARTS = {
   "upstream.text": "characters of the text",
   "upstream.raw": "bytes from the upstream",
   "upstream.timeline": "chunks in the plot",
   events: "events",
+  messages: "messages of the request",
   "client.body": "characters sent to the client",
   strings: "characters of the longest string",
   request: "bytes of the request",
@@ -29,13 +31,17 @@ const PARTS = {
 };
 /** From how many events and chunks on a stream is shown in stages. */
 const LONG = 10_000;
+/** How often the message of a running stream is drawn, in milliseconds. */
+const MESSAGE = 400;
+/** How events that consumed text are coloured while a stream runs. */
+const LIVE_KINDS = { text_delta: "text", thinking_delta: "thinking", toolcall_delta: "arguments" };
 
 export class Panes {
   /** `full` loads what was truncated. */
   constructor({ full } = {}) {
     this.full = full;
     this.scrubber = new Scrubber((number) => this.#reach(number));
-    this.opened = "Events";
+    this.opened = "Message";
     this.text = new TextView({
       label: "Model output",
       point: (event) => this.#light(event),
@@ -60,8 +66,8 @@ export class Panes {
     );
   }
 
-  /** Show `analysis`, with `further` tabs about the request; a very long one in stages. */
-  async show(analysis, further = []) {
+  /** Show `analysis`; a very long one in stages. */
+  async show(analysis) {
     const { upstream = {}, events = [], remarks = [], row, timed } = analysis;
     const [pieces, spans] = [upstream.text_pieces ?? [], upstream.spans ?? []];
     const mine = (this.shows = (this.shows ?? 0) + 1);
@@ -80,12 +86,13 @@ export class Panes {
       offsets,
       ...read,
       isTimed: timed === true,
+      isLive: false,
       afterText: pieces.length,
     });
     this.times = this.#steps(pieces);
-    this.text.show(text, spans, remarks, seamsOf(spans, events));
+    this.text.show(text, spans, remarks, seamsOf(spans, events), analysis.unread);
     this.#showNotes(remarks, analysis.truncated);
-    this.#showSide(further);
+    this.#showSide();
     if (await isOver()) return;
     const timeline = this.isTimed
       ? upstream.timeline?.length
@@ -96,7 +103,66 @@ export class Panes {
     this.scrubber.show(this.times, timeline, {
       first: first == null ? null : first * 1000,
       end: row ? row.duration * 1000 : 0,
+      kinds: this.isTimed ? kindsOf(pieces, spans) : [],
     });
+  }
+
+  // --- a running stream ---
+
+  /** Show a stream that runs: nothing yet, then what `grow` adds. */
+  begin(analysis) {
+    this.shows = (this.shows ?? 0) + 1;
+    Object.assign(this, {
+      analysis: { ...analysis, client: null, upstream: {} },
+      events: [],
+      offsets: new Float64Array(1),
+      starts: [],
+      ends: [],
+      times: [],
+      isTimed: true,
+      isLive: true,
+      afterText: 0,
+      folding: new Folding(),
+      timeline: [],
+      kinds: [],
+    });
+    this.text.show("");
+    this.#showNotes(analysis.remarks ?? [], {});
+    this.#showSide();
+    this.scrubber.show([], null);
+  }
+
+  /** Add events that arrived until `ms`, and the times and sizes of `chunks`. */
+  grow({ ms, events, chunks }) {
+    const [spans, texts] = [[], []];
+    let at = this.text.text.length;
+    for (const event of events) {
+      const number = this.events.length;
+      this.events.push([ms, event]);
+      this.folding.add(event);
+      const text = event.raw || (event.type.endsWith("_delta") && (event.text ?? event.arguments)) || "";
+      this.starts.push(text ? at : -1);
+      if (text) {
+        const kind = LIVE_KINDS[event.type] ?? "marker";
+        spans.push([at, at + text.length, kind, number]);
+        this.kinds.push([ms, kind, text.length]);
+        texts.push(text);
+        at += text.length;
+      }
+      this.ends.push(at);
+    }
+    for (const chunk of chunks) this.timeline.push(chunk);
+    if (texts.length) this.text.grow(texts.join(""), spans);
+    this.arrived = this.events.length;
+    this.list?.grow();
+    this.tabs.badge("Events", count(this.events.length));
+    if (this.timeline.length)
+      this.scrubber.draw(this.timeline, { first: this.kinds[0]?.[0] ?? null, end: ms, kinds: this.kinds });
+    this.scrubber.tell(`running · ${count(this.timeline.length)} chunks`);
+    this.drawing ??= setTimeout(() => {
+      this.drawing = null;
+      if (this.isLive && this.messagePlace) fill(this.messagePlace, messageView(this.folding.message));
+    }, MESSAGE);
   }
 
   /** The steps: one for each chunk of text, and then for the events after the last one. */
@@ -122,22 +188,19 @@ export class Panes {
 
   // --- beside the text ---
 
-  #showSide(further) {
-    const { client, upstream = {} } = this.analysis;
+  #showSide() {
+    const { row } = this.analysis;
     const panels = [
-      ["Events", () => this.#eventList(), count(this.events.length)],
       ["Message", () => (this.messagePlace = group("Message", ""))],
+      ["Events", () => this.#eventList(), count(this.events.length)],
     ];
-    if (client?.body) panels.push(["Client", () => this.#clientView(client)]);
-    if (upstream.raw) panels.push(["Bytes", () => plain(upstream.raw, "Bytes from the upstream")]);
-    for (const [name, value] of further) {
-      panels.push([
-        name,
-        () => (typeof value === "string" ? plain(value, name) : group(name, "", jsonText(value, name))),
-      ]);
-    }
+    if (row) {
+      panels.push(["Request", () => this.#request()]);
+      panels.push(["Response", () => this.#response()]);
+      panels.push(["Details", () => this.#details()]);
+    } else if (this.analysis.client?.body) panels.push(["Response", () => this.#response()]);
     this.list = this.messagePlace = this.client = null;
-    this.tabs = tabs("Details", panels, this.opened);
+    this.tabs = tabs("Parts of the stream", panels, this.opened);
     this.tabs.change = (name) => {
       this.opened = name;
       this.#follow();
@@ -146,16 +209,49 @@ export class Panes {
   }
 
   #eventList() {
-    this.detail = h("div.detail", { hidden: true });
-    this.list = new Rows({
-      label: "Events",
-      height: ROW,
-      draw: (at) => this.#row(at),
-      move: (at) => this.#chosen(at),
-      point: (at) => this.text.light(at),
+    this.list = new EventList({
+      point: (event) => this.text.light(event),
+      pick: (event) => {
+        this.text.light(event);
+        if (this.starts[event] >= 0) this.text.reveal(this.starts[event]);
+      },
     });
-    this.list.resize(this.events.length);
-    return h("div.events", this.list.element, this.detail);
+    this.list.show(this.events, this.isTimed);
+    return this.list.element;
+  }
+
+  /** The request, as the client sent it and as the upstream received it. */
+  #request() {
+    const { conversation, request, upstream_conversation: passed, upstream_request: sent } = this.analysis;
+    return sides("Request", [
+      ["from the client", () => requestView(conversation, request, "Request of the client")],
+      sent && ["to the upstream", () => requestView(passed, sent, "Request to the upstream")],
+    ]);
+  }
+
+  /** The response, as the upstream sent it and as the client received it. */
+  #response() {
+    const { client, upstream = {}, response, row } = this.analysis;
+    const bytes = upstream.raw;
+    return sides("Response", [
+      client?.body && ["to the client", () => this.#clientView(client)],
+      bytes && ["from the upstream", () => plain(bytes, "Bytes from the upstream")],
+      response && row?.stream === true && ["as one message", () => group("Response", "", jsonText(response, "Response"))],
+    ]);
+  }
+
+  /** The statistics and notes of the log. */
+  #details() {
+    const { row, usage, notes } = this.analysis;
+    const section = (title, value) =>
+      value && Object.keys(value).length ? h("section.part", h("h3", title), jsonText(value, title)) : null;
+    return group(
+      "Details",
+      "message",
+      section("Usage", usage),
+      section("Notes", notes),
+      section("Log entry", row),
+    );
   }
 
   /** Show the client's bytes; each piece is highlighted with the event that wrote it. */
@@ -171,42 +267,10 @@ export class Panes {
     return h("div.events", note && h("p.hint", { text: note }), this.client.element);
   }
 
-  #row(at) {
-    const [time, event] = this.events[at];
-    const kind =
-      { text: "text", thinking: "thinking", toolcall: "arguments", done: "end", error: "bad" }[
-        event.type?.split("_")[0]
-      ] ?? "end";
-    return h(
-      "div",
-      { class: `event ${at >= this.arrived ? "ahead" : ""}` },
-      h("span.figure", this.isTimed ? `${Math.round(time)} ms` : `#${Math.round(time)}`),
-      h("span", { class: `type t-${kind}` }, String(event.type)),
-      h("span.gist", written(brief(gist(event)))),
-    );
-  }
-
-  #chosen(at) {
-    const event = this.events[at][1];
-    this.text.light(at);
-    if (this.starts[at] >= 0) this.text.reveal(this.starts[at]);
-    this.detail.hidden = false;
-    fill(
-      this.detail,
-      h(
-        "header",
-        h("b", `Event ${count(at)}`),
-        closing(() => (this.detail.hidden = true)),
-      ),
-      jsonText(event, `Event ${at}`),
-    );
-  }
-
   #light(event) {
     this.text.light(event);
     this.client?.light(event);
-    this.list?.element.querySelector(".lit")?.classList.remove("lit");
-    this.list?.row(event)?.classList.add("lit");
+    this.list?.light(event);
   }
 
   #pick(event) {
@@ -216,7 +280,13 @@ export class Panes {
 
   #move(by) {
     this.tabs.open("Events");
-    this.list.go(this.list.current + by);
+    this.list.step(by);
+  }
+
+  /** Scroll the model's output to an offset. */
+  reveal(offset) {
+    this.text.reveal(offset);
+    this.text.element.focus({ preventScroll: true });
   }
 
   #showNotes(remarks, truncated = {}) {
@@ -226,7 +296,7 @@ export class Panes {
     fill(
       this.notes,
       remarks
-        .filter((one) => !Number.isInteger(one.at))
+        .filter((one) => !Number.isInteger(one.at) && one.kind !== "unread")
         .slice(0, 20)
         .map((one) => h("p", remark(one))),
       cut.length
@@ -242,7 +312,7 @@ export class Panes {
   // --- how much has arrived ---
 
   #reach(number) {
-    if (!this.events) return;
+    if (!this.events || this.isLive) return;
     const isAll = number >= this.times.length;
     const offset = this.offsets[Math.min(number, this.afterText)] ?? 0;
     const time = number ? this.times[number - 1] : -1;
@@ -259,10 +329,7 @@ export class Panes {
   }
 
   #follow = eachFrame(() => {
-    if (this.list) {
-      for (const [at, row] of this.list.drawn) row.classList.toggle("ahead", at >= this.arrived);
-      if (this.arrived < this.events.length && this.arrived) this.list.reveal(this.arrived - 1);
-    }
+    this.list?.reach(this.arrived);
     if (this.client) {
       const number = countWhile(this.client.places.length, (at) => this.client.places[at][0] < this.arrived);
       const isAll = this.arrived >= this.events.length;
@@ -271,13 +338,29 @@ export class Panes {
           ? this.client.text.length
           : (this.client.places[number - 1]?.[2] ?? 0);
       this.client.reach(offset);
-      if (!isAll && this.tabs.opened === "Client") this.client.reveal(Math.max(0, offset - 1));
+      if (!isAll && this.tabs.opened === "Response") this.client.reveal(Math.max(0, offset - 1));
     }
     if (this.tabs?.opened === "Message" && this.messagePlace) {
-      const isAll = this.arrived >= this.events.length;
+      const isAll = this.arrived >= this.events.length && !this.isLive;
       fill(this.messagePlace, messageView(isAll ? this.analysis.message : folded(this.events, this.arrived)));
     }
   });
+}
+
+/** One of several sides of the same thing, with a choice between them. */
+function sides(label, all) {
+  const known = all.filter(Boolean);
+  if (!known.length) return h("p.quiet", "Nothing is stored.");
+  const place = h("div.events");
+  const show = (name) => fill(place, known.find(([one]) => one === name)[1]());
+  const choice = select(
+    known.map(([name]) => name),
+    known[0][0],
+    show,
+    `Side of the ${label.toLowerCase()}`,
+  );
+  show(known[0][0]);
+  return h("div.events", known.length > 1 && h("div.bar.tight", choice), place);
 }
 
 function plain(text, label) {
@@ -317,4 +400,21 @@ function offsetsOf(pieces) {
   const offsets = new Float64Array(pieces.length + 1);
   pieces.forEach(([, piece], at) => (offsets[at + 1] = offsets[at] + piece.length));
   return offsets;
+}
+
+/** Return when how many characters of which kind arrived: `[ms, kind, characters]`. */
+function kindsOf(pieces, spans) {
+  const found = [];
+  let [next, offset] = [0, 0];
+  for (const [time, piece] of pieces) {
+    const end = offset + piece.length;
+    while (next < spans.length && spans[next][0] < end) {
+      const [from, to, kind] = spans[next];
+      found.push([time, kind, Math.min(to, end) - Math.max(from, offset)]);
+      if (to > end) break;
+      next += 1;
+    }
+    offset = end;
+  }
+  return found;
 }

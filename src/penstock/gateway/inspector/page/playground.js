@@ -16,17 +16,22 @@ const MAX_LINK = 300_000;
 /** The longest text that the gateway accepts. */
 const MAX_TEXT = 300_000;
 const LAWS = {
-  lossless: ["Lossless", "the raw text of all events, joined, is the text"],
-  chunk_free: ["Chunk-free", "the events are the same as a whole, in these chunks and character by character"],
-  monotone: ["Monotone", "no event takes back an earlier one"],
+  lossless: ["Lossless", "The raw text of all events, joined, is the text: nothing is lost or added."],
+  chunk_free: [
+    "Chunk-free",
+    "The events are the same for the whole text, in these chunks, and character by character.",
+  ],
+  monotone: ["Monotone", "No event takes back what an earlier one has said, so clients can show it at once."],
 };
+const REPAIR = "Repair a damaged call that has one possible meaning. The gateway does this by default.";
+const TRIM = "Remove white space at both ends of the text. The gateway does this by default.";
 const SAMPLE =
   'Let me look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}\n</tool_call>\n';
 
 /** Show the playground, with the state in the address if there is one. */
 export async function playground(main, rest, signal) {
   const place = new Playground(main, signal, await about());
-  place.set((rest && (await unpack(rest))) || { text: SAMPLE, format: "hermes", chunk: 8 });
+  place.set((rest && (await unpack(rest))) || { text: SAMPLE, format: "auto", chunk: 8 });
   place.parse();
   return { ...place.panes.keys, "/": () => place.text.focus() };
 }
@@ -39,10 +44,9 @@ class Playground {
     this.panes = new Panes();
     const soon = later(180, () => this.parse());
     const change = () => soon();
-    this.text = h("textarea", {
+    this.text = h("textarea.pasted.code", {
       rows: 12,
       maxlength: MAX_TEXT,
-      class: "code",
       spellcheck: "false",
       "aria-label": "Model output",
       on: { input: change },
@@ -57,7 +61,7 @@ class Playground {
     });
     this.wrong = h("p.wrong", { id: "tools-wrong", role: "status" });
     const names = formats.map((one) => one.name);
-    this.format = select(["auto", ...names.filter((name) => name !== "auto")], "hermes", change, "Format");
+    this.format = select(["auto", ...names.filter((name) => name !== "auto")], "auto", change, "Format");
     this.sample = select(
       [["", "Choose a sample …"], ...formats.filter((one) => one.sample).map((one) => one.name)],
       "",
@@ -89,28 +93,40 @@ class Playground {
     this.result = h(
       "section.result",
       { "aria-label": "Result" },
-      h("div.verdict", this.laws, this.failure),
+      h("div.verdict", this.laws, this.failure, h("details.hint", h("summary", "What do these checks mean?"), this.#meaning())),
       this.panes.element,
       this.compare,
     );
     fill(main, h("h1.hidden", "Playground"), h("div.bench", this.#form(), this.result));
   }
 
+  #meaning() {
+    return h("dl.laws-told", Object.values(LAWS).map(([title, words]) => h("div", h("dt", title), h("dd", words))));
+  }
+
   #form() {
-    const check = (input, words) => h("label.check", input, words);
+    const check = (input, words, title) => h("label.check", { title }, input, words);
     return h(
       "form.stack",
       { on: { submit: (event) => event.preventDefault() } },
       h("div.pair", field("Sample", this.sample), field("Format", this.format)),
       field("Text", this.text),
-      field(h("span", "Chunks of ", this.size), this.chunk),
-      h("div.pair", field("Arguments", this.arguments), field("Reasoning", this.reasoning)),
-      h("div.checks", check(this.repair, "repair"), check(this.trim, "trim")),
-      field("Tools", this.tools),
-      this.wrong,
       h(
-        "div.actions",
-        button("Copy link", () => this.#share()),
+        "details.options",
+        { open: matchMedia("(min-width: 1001px)").matches },
+        h("summary", "Chunks, options and tools"),
+        h(
+          "div.stack",
+          field(h("span", "Chunks of ", this.size), this.chunk),
+          h("div.pair", field("Arguments", this.arguments), field("Reasoning", this.reasoning)),
+          h("div.checks", check(this.repair, "repair calls", REPAIR), check(this.trim, "trim text", TRIM)),
+          field("Tools", this.tools),
+          this.wrong,
+          h(
+            "div.actions",
+            button("Copy link", () => this.#share()),
+          ),
+        ),
       ),
     );
   }
@@ -225,7 +241,7 @@ class Playground {
       const look = holds === true ? "good" : holds === false ? "bad" : "gone";
       return h(
         "li",
-        { class: `law ${look}`, title: words },
+        { class: `law ${look}`, title: words, "aria-label": `${title}: ${{ good: "holds", bad: "is broken", gone: "not checked" }[look]}` },
         { good: "✓ ", bad: "✕ ", gone: "– " }[look],
         title,
       );

@@ -2,7 +2,8 @@
  * The scrubber: step through a stream, or play it in real time. A step is a chunk with text, or an
  * event after the last of them.
  *
- * Above it is a timeline: when chunks arrived, their sizes, the longest pauses, the first token.
+ * Above it is a timeline with an axis: how much of which kind arrived when, the longest pauses, and
+ * the first token. The colours are those of the text.
  */
 
 import { button, fill, h, select, svg } from "./dom.js";
@@ -11,7 +12,16 @@ import { bytes, count, many, seconds } from "./words.js";
 
 const WIDTH = 1000;
 const TALL = 64;
-const COLUMNS = 400;
+const COLUMNS = 250;
+/** How many labels the axis has at most. */
+const MAX_TICKS = 8;
+/** The kinds of the timeline, each made of kinds of spans. */
+const GROUPS = {
+  thinking: ["thinking"],
+  text: ["text", "dropped"],
+  call: ["marker", "name", "arguments"],
+  repaired: ["repaired"],
+};
 const MAX_GAPS = 5;
 /** How many milliseconds a step is played if the times are unknown. */
 const PACE = 40;
@@ -71,8 +81,21 @@ export class Scrubber {
     this.steps = steps;
     this.isTimed = timeline !== null;
     this.range.max = steps.length;
-    fill(this.plot, timeline?.length ? this.#drawn(timeline, marks) : []);
+    this.cursor = null;
+    this.end = 0;
+    if (timeline?.length) this.draw(timeline, marks);
+    else fill(this.plot);
     this.go(steps.length);
+  }
+
+  /** Draw the timeline alone: `marks` are the `first` token, the `end`, and the `kinds` over time. */
+  draw(timeline, marks) {
+    fill(this.plot, this.#drawn(timeline, marks));
+  }
+
+  /** Say something in place of the current step. */
+  tell(words) {
+    this.told.textContent = words;
   }
 
   /** Show the state after `at` steps. */
@@ -147,11 +170,12 @@ export class Scrubber {
 
   // --- the timeline ---
 
-  #drawn(timeline, { first, end }) {
+  #drawn(timeline, { first, end, kinds = [] }) {
     this.end = Math.max(1, end ?? 0, timeline.at(-1)[0]);
     this.cursor = svg("line.cursor", { y1: 0, y2: TALL, x1: WIDTH, x2: WIDTH });
     const gaps = longest(timeline);
     const total = timeline.reduce((sum, [, size]) => sum + size, 0);
+    const [layers, shown] = this.#layers(timeline, kinds);
     const words = [
       many(timeline.length, "chunk"),
       bytes(total),
@@ -178,7 +202,7 @@ export class Scrubber {
           height: TALL,
         }),
       ),
-      svg("path.bars", { d: this.#bars(timeline) }),
+      layers,
       first != null && svg("line.first", { x1: this.#x(first), x2: this.#x(first), y1: 0, y2: TALL }),
       this.cursor,
     );
@@ -189,10 +213,10 @@ export class Scrubber {
     });
     return [
       drawing,
+      axis(this.end),
       h(
         "p.quiet",
-        h("span.swatch.bars"),
-        "chunks ",
+        shown.map((name) => [h(`span.swatch.s-${name}`), `${name} `]),
         gaps.length ? [h("span.swatch.gap"), "pause "] : [],
         first != null ? [h("span.swatch.first"), "first token "] : [],
         h("span.words", words),
@@ -200,20 +224,52 @@ export class Scrubber {
     ];
   }
 
-  #bars(timeline) {
-    const sums = new Float64Array(COLUMNS + 1);
-    for (const [time, size] of timeline)
-      sums[Math.min(COLUMNS, Math.floor((time / this.end) * COLUMNS))] += size;
-    const most = Math.max(1, ...sums);
+  /** Draw bars, a layer for each kind; without kinds, one for the bytes of the chunks. */
+  #layers(timeline, kinds) {
+    const names = Object.keys(GROUPS);
+    const which = new Map(names.flatMap((name, at) => GROUPS[name].map((kind) => [kind, at])));
+    const known = kinds.length
+      ? kinds.map(([time, kind, size]) => [time, which.get(kind) ?? 1, size])
+      : timeline.map(([time, size]) => [time, 0, size]);
+    const sums = Array.from({ length: kinds.length ? names.length : 1 }, () => new Float64Array(COLUMNS + 1));
+    const totals = new Float64Array(COLUMNS + 1);
+    for (const [time, layer, size] of known) {
+      const column = Math.min(COLUMNS, Math.floor((time / this.end) * COLUMNS));
+      sums[layer][column] += size;
+      totals[column] += size;
+    }
+    const most = Math.max(1, ...totals);
     const step = WIDTH / (COLUMNS + 1);
-    let path = "";
-    sums.forEach((sum, at) => {
-      if (!sum) return;
-      const tall = 6 + Math.sqrt(sum / most) * (TALL - 8);
-      path += `M${(at * step).toFixed(1)} ${TALL}v-${tall.toFixed(1)}h${(step * 0.8).toFixed(1)}v${tall.toFixed(1)}z`;
+    const paths = sums.map(() => "");
+    totals.forEach((total, at) => {
+      if (!total) return;
+      const tall = 6 + Math.sqrt(total / most) * (TALL - 8);
+      let y = TALL;
+      sums.forEach((sum, layer) => {
+        const part = (sum[at] / total) * tall;
+        if (!part) return;
+        paths[layer] += `M${(at * step).toFixed(1)} ${y.toFixed(1)}v-${part.toFixed(1)}h${(step * 0.85).toFixed(1)}v${part.toFixed(1)}z`;
+        y -= part;
+      });
     });
-    return path;
+    const shown = kinds.length ? names : ["chunks"];
+    const there = shown.filter((_, layer) => paths[layer]);
+    return [shown.map((name, layer) => paths[layer] && svg(`path.s-${name}`, { d: paths[layer] })), there];
   }
+}
+
+/** The axis of time below the plot, with round labels. */
+function axis(end) {
+  const rough = end / MAX_TICKS;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const ticks = [];
+  for (let time = 0; time <= end; time += step) {
+    const tick = h("span", time ? seconds(time / 1000).replace(/\.?0+(?= s)/u, "") : "0");
+    tick.style.setProperty("left", `${(time / end) * 100}%`);
+    ticks.push(tick);
+  }
+  return h("div.ticks", { "aria-hidden": "true" }, ticks);
 }
 
 /** The icons of the buttons, as paths: not every font has them. */

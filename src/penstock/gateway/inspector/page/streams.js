@@ -6,36 +6,25 @@
  */
 
 import { aboutLog, ask, askJSON, frames, withQuery } from "./api.js";
-import { button, fill, h, offer, select, svg } from "./dom.js";
+import { fill, h } from "./dom.js";
+import { addressOf, FilterBar, formatsOf, readFilters } from "./filters.js";
 import { Rows } from "./rows.js";
 import { countWhile, eachFrame, later, wait } from "./slices.js";
-import { ending, many, moment, mood, PERIODS, seconds } from "./words.js";
+import { drawRow, heading, NARROW, nothingFound, nothingYet, rowHeight } from "./stream_row.js";
+import { many } from "./words.js";
 
 const PAGE = 200;
-const HEIGHT = 58;
 const RETRY = 2000;
 /** After how many milliseconds without an update a running stream is requested, and how many are. */
 const SILENCE = 10_000;
 const MAX_ASKED = 20;
-const FINISHES = [["", "any finish"], "stop", "tool_use", "length", "error"];
-const ERRORS = [
-  ["", "any error"],
-  "provider",
-  "transport",
-  "truncated",
-  "malformed",
-  "refusal",
-  "filter",
-  "aborted",
-];
-const STATES = [["", "any state"], ["started", "running"], "done", "failed", "aborted", "interrupted"];
 
 /** The state of the list when the user left it. */
 const kept = { filters: {}, rows: [], next: "", current: -1, scroll: 0 };
 
 /** Show the list. */
 export async function streams(main, rest, signal) {
-  const asked = location.hash.includes("?") ? Object.fromEntries(new URLSearchParams(rest)) : null;
+  const asked = location.hash.includes("?") ? readFilters(rest) : null;
   if (asked) Object.assign(kept, { filters: asked, rows: [], next: "", current: -1, scroll: 0 });
   const list = new List(main, signal);
   await list.begin();
@@ -49,12 +38,13 @@ class List {
     this.rows = kept.rows;
     this.next = kept.next;
     this.isLoading = false;
-    this.seen = { model: new Set(), client_api: new Set(), format: new Set() };
+    this.bar = new FilterBar(this.filters, (filters) => this.#filter(filters));
+    this.heads = h("div");
     this.view = new Rows({
       label: "Streams, newest first",
-      height: HEIGHT,
+      height: rowHeight(),
       role: "list",
-      draw: (at) => draw(this.rows[at]),
+      draw: (at) => drawRow(this.rows[at]),
       move: (at) => (kept.current = at),
       pick: (at) => (location.hash = `#/streams/${encodeURIComponent(this.rows[at].id)}`),
       near: () => this.#more(),
@@ -64,12 +54,19 @@ class List {
     this.live = h("span.live", { title: "New streams appear while they run" }, "live");
     this.note = h("span.quiet", { role: "status" });
     this.bodies = h("span.quiet", { hidden: true }, "bodies are not stored (store.bodies = false)");
-    this.empty = h("div.empty", { hidden: true });
+    this.empty = h("div.empty", h("p.quiet", "Loading …"));
+    this.view.element.hidden = this.heads.hidden = !this.rows.length;
+    this.empty.hidden = this.rows.length > 0;
+    const turn = () => {
+      this.view.height = rowHeight();
+      this.view.resize(this.rows.length);
+    };
+    NARROW.addEventListener("change", turn, { signal });
     fill(
       main,
       h("h1.hidden", "Streams"),
-      this.#bar(),
-      heading(),
+      this.bar.element,
+      this.heads,
       this.view.element,
       this.empty,
       h("p.foot", this.note, this.bodies, this.live),
@@ -77,10 +74,11 @@ class List {
     this.view.element.addEventListener("scroll", () => (kept.scroll = this.view.element.scrollTop), {
       passive: true,
     });
+    this.#address();
     this.keys = {
       j: () => this.#step(1),
       k: () => this.#step(-1),
-      "/": () => this.search.focus(),
+      "/": () => this.bar.search.focus(),
       Enter: () => this.view.current >= 0 && this.view.pick(this.view.current),
     };
   }
@@ -93,7 +91,8 @@ class List {
     }
     const known = await aboutLog();
     this.bodies.hidden = known.bodies;
-    this.#offer(known);
+    this.known = known;
+    this.bar.learn(this.rows, { client_api: known.apis, model: known.models });
     await this.load(!this.rows.length);
     this.#follow();
     const timer = setInterval(() => this.#settle(), SILENCE / 2);
@@ -103,10 +102,14 @@ class List {
   /** Load the newest page: `anew` replaces the rows, else new ones are added at the top. */
   async load(anew = true) {
     const mine = (this.loads = (this.loads ?? 0) + 1);
+    this.isOld ||= anew; // also if this request is overtaken by one that only adds rows
     const page = await askJSON(this.#path(), { signal: this.signal });
     if (mine !== this.loads || this.signal.aborted) return;
+    this.note.textContent = "";
+    anew = this.isOld;
+    this.isOld = false;
     const isGap = page.has_more && page.data.every((row) => !this.rows.some((one) => one.id === row.id));
-    if (anew || isGap) {
+    if (anew || isGap || this.filters.sort) {
       Object.assign(this, { rows: page.data, next: page.next ?? "" });
       if (anew) Object.assign(this.view, { current: -1 });
       if (anew) this.view.element.scrollTop = 0;
@@ -145,11 +148,25 @@ class List {
     const isFiltered = Object.values(this.filters).some(Boolean);
     this.view.element.hidden = !this.rows.length;
     this.empty.hidden = this.rows.length > 0;
-    fill(this.empty, isFiltered ? nothingFound() : nothingYet());
+    fill(this.empty, isFiltered ? nothingFound(() => this.bar.clear()) : nothingYet(this.known));
     this.note.textContent = this.rows.length
       ? `${many(this.rows.length, "stream")}${this.next ? " loaded, scroll for more" : ""}`
       : "";
-    this.#learn();
+    this.heads.hidden = !this.rows.length;
+    this.bar.learn(this.rows.slice(0, PAGE));
+  }
+
+  #filter(filters) {
+    this.filters = kept.filters = filters;
+    this.#address();
+    this.load().catch((error) => (this.note.textContent = error.message));
+  }
+
+  /** Put the filters into the address, so that it can be shared and reloaded. */
+  #address() {
+    history.replaceState(null, "", addressOf(this.filters));
+    const sort = (name) => this.bar.set("sort", name);
+    fill(this.heads, heading(this.filters.sort ?? "", sort));
   }
 
   // --- live updates ---
@@ -205,7 +222,7 @@ class List {
       this.#change(at, patch);
       this.changed.add(patch.id);
       this.flush();
-    } else if (patch.created && this.filters.search) {
+    } else if (patch.created && (this.filters.search || this.filters.sort)) {
       this.lookAgain ??= later(1000, () => this.load(false).catch(() => {}));
       this.lookAgain();
     } else if (patch.created && this.#fits(patch)) {
@@ -216,6 +233,7 @@ class List {
   }
 
   #place(id) {
+    if (this.filters.sort) return this.rows.findIndex((row) => row.id === id);
     return countWhile(this.rows.length, (at) => this.rows[at].id > id);
   }
 
@@ -229,7 +247,7 @@ class List {
     this.rows.splice(at, 0, row);
     if (this.view.current >= at) this.view.current += 1;
     const box = this.view.element;
-    if (box.scrollTop > at * HEIGHT) box.scrollTop += HEIGHT;
+    if (box.scrollTop > at * this.view.height) box.scrollTop += this.view.height;
   }
 
   /** Update a row. One that has ended stays ended, and is removed if the filter no longer fits. */
@@ -244,16 +262,18 @@ class List {
   }
 
   #fits(row) {
-    const { model, client_api, format, state, finish, error, repairs } = this.filters;
+    const { model, client_api, format, state, finish, error, repairs, unread, conversation } = this.filters;
     const same = [
       [model, row.model],
       [client_api, row.client_api],
-      [format, row.format],
       [state, row.state],
       [finish, row.finish],
       [error, row.error_kind],
+      [conversation, row.conversation],
     ];
-    return same.every(([wanted, there]) => !wanted || wanted === there) && (!repairs || row.repairs?.length);
+    const isSame = same.every(([wanted, there]) => !wanted || wanted === there);
+    const isRead = !format || row.format === format || formatsOf(row).includes(format);
+    return isSame && isRead && (!repairs || row.repairs?.length) && (!unread || row.unread);
   }
 
   #flush() {
@@ -267,144 +287,4 @@ class List {
     this.view.go(this.view.current + by);
     this.view.focus();
   }
-
-  // --- filters ---
-
-  #bar() {
-    const set = (name) => (value) => {
-      this.filters = kept.filters = { ...this.filters, [name]: value };
-      this.load().catch((error) => (this.note.textContent = error.message));
-    };
-    const choice = (name, options, label) => select(options, this.filters[name] ?? "", set(name), label);
-    const type = later(250, (value) => set("search")(value));
-    this.search = h("input", {
-      type: "search",
-      placeholder: "Search responses and errors",
-      "aria-label": "Search responses and errors",
-      value: this.filters.search ?? "",
-      on: { input: () => type(this.search.value) },
-    });
-    this.choices = {
-      client_api: choice("client_api", [["", "any API"]], "Client API"),
-      model: choice("model", [["", "any model"]], "Model"),
-      format: choice("format", [["", "any format"]], "Format"),
-    };
-    const repairs = h("input", {
-      type: "checkbox",
-      on: { change: () => set("repairs")(repairs.checked ? "1" : "") },
-    });
-    repairs.checked = this.filters.repairs === "1";
-    const more = button("Filters", () => more.setAttribute("aria-expanded", bar.classList.toggle("open")), {
-      class: "more",
-      "aria-expanded": "false",
-    });
-    const bar = h(
-      "form.bar",
-      { role: "search", on: { submit: (event) => event.preventDefault() } },
-      this.search,
-      more,
-      h(
-        "div.filters",
-        Object.values(this.choices),
-        choice("state", STATES, "State"),
-        choice("finish", FINISHES, "Finish"),
-        choice("error", ERRORS, "Error"),
-        choice("period", [["", "any time"], ...PERIODS], "Time"),
-        h("label.check", repairs, "repaired"),
-      ),
-    );
-    return bar;
-  }
-
-  #offer({ apis = [], models = [], formats = [] }) {
-    this.known = { client_api: apis, model: models, format: formats.map((one) => one.name) };
-    this.#learn();
-  }
-
-  #learn() {
-    for (const [name, choice] of Object.entries(this.choices)) {
-      const seen = this.seen[name];
-      const before = seen.size;
-      for (const row of this.rows.slice(0, PAGE)) if (row[name]) seen.add(row[name]);
-      for (const one of this.known?.[name] ?? []) if (name !== "format") seen.add(one);
-      if (this.filters[name]) seen.add(this.filters[name]);
-      if (seen.size === before && choice.options.length > 1) continue;
-      const words = { client_api: "any API", model: "any model", format: "any format" }[name];
-      offer(choice, [["", words], ...[...seen].sort()], this.filters[name] ?? "");
-    }
-  }
 }
-
-function heading() {
-  const names = ["Time", "Model", "Format", "Calls", "Finish", "First token", "Duration"];
-  return h(
-    "div.heads",
-    { "aria-hidden": "true" },
-    names.map((name) => h("span", name)),
-  );
-}
-
-/** Draw one row. */
-function draw(row) {
-  const repairs = row.repairs?.length ?? 0;
-  const cells = [
-    h("span.when", moment(row.created)),
-    h(
-      "span.asked",
-      h("b", { text: row.model || "–" }),
-      h("small", {
-        text: `${row.client_api || "–"} → ${row.upstream || "no upstream"}${row.upstream_model && row.upstream_model !== row.model ? ` · ${row.upstream_model}` : ""}`,
-      }),
-    ),
-    h(
-      "span.read",
-      h("span", { text: row.format || "–" }),
-      h("small", {
-        text: row.mode === "prompt" ? "tools in the prompt" : row.stream ? "streamed" : "not streamed",
-      }),
-    ),
-    h(
-      "span.calls",
-      row.calls ? many(row.calls, "call") : h("span.quiet", "no calls"),
-      repairs > 0 && h("small.mended", { title: row.repairs.join("\n") }, `✎ ${many(repairs, "repair")}`),
-    ),
-    h(
-      "span",
-      { class: `ended ${mood(row)}` },
-      h("span.pill", { text: ending(row) }),
-      h("small", { text: row.error_message?.slice(0, 120) || (row.chunks ? many(row.chunks, "chunk") : "") }),
-    ),
-    h("span.figure", seconds(row.first_token)),
-    h("span.figure", row.state === "started" && !row.duration ? "…" : seconds(row.duration), spark(row)),
-  ];
-  const link = h("a", { href: `#/streams/${encodeURIComponent(row.id)}`, tabindex: -1 }, cells);
-  return h("div", { class: `stream ${mood(row)}` }, link);
-}
-
-/** Draw the duration and the time to the first token on a logarithmic scale. */
-function spark({ duration, first_token: first }) {
-  const width = (value) => Math.max(1, Math.min(64, 16 * Math.log10(1 + (value ?? 0) * 100)));
-  if (!duration) return null;
-  const all = width(duration);
-  return svg(
-    "svg.spark",
-    { width: 64, height: 4, "aria-hidden": "true" },
-    svg("rect.flow", { width: all, height: 4, rx: 2 }),
-    first && svg("rect.wait", { width: Math.min(all, width(first)), height: 4, rx: 2 }),
-  );
-}
-
-const nothingFound = () => [h("h2", "No matches"), h("p", "No stream matches these filters.")];
-const nothingYet = () => [
-  h("h2", "No streams yet"),
-  h(
-    "p",
-    "Requests to this gateway appear here while they run. Send one, or try the ",
-    h("a", { href: "#/chat" }, "chat"),
-    ".",
-  ),
-  h(
-    "pre.sample",
-    `curl ${location.origin}/v1/chat/completions \\\n  -H 'content-type: application/json' \\\n  -d '{"model": "demo", "stream": true, "messages": [{"role": "user", "content": "Hello!"}]}'`,
-  ),
-];

@@ -22,7 +22,7 @@ export function tabs(label, panels, opened) {
         on: { click: () => open(name) },
       },
       name,
-      badge && h("span.badge", badge),
+      badge !== undefined && h("span.badge", badge),
     ),
   );
   const bodies = panels.map(([name], at) =>
@@ -56,7 +56,13 @@ export function tabs(label, panels, opened) {
     event.stopPropagation();
   }
 
-  const tab = { element, open, opened: "", change: null };
+  /** Change the badge of a tab. */
+  function badge(name, words) {
+    const place = heads[panels.findIndex(([one]) => one === name)]?.querySelector(".badge");
+    if (place) place.textContent = words;
+  }
+
+  const tab = { element, open, badge, opened: "", change: null };
   open(panels.some(([name]) => name === opened) ? opened : panels[0][0]);
   return tab;
 }

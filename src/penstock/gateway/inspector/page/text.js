@@ -6,7 +6,7 @@
  * its height. So five megabytes in one line cost as much as one screen.
  */
 
-import { h, written } from "./dom.js";
+import { coded, h, written } from "./dom.js";
 import { KINDS } from "./words.js";
 import { countWhile, inSlices } from "./slices.js";
 
@@ -45,12 +45,14 @@ export class TextView {
 
   /**
    * Show `text`. `spans` are `[from, to, kind, event, note?]`, sorted; `remarks` are `{at, text, kind}`,
-   * shown at their place; `seams` are offsets before which a line ends, with a label or none.
+   * shown at their place; `seams` are offsets before which a line ends, with a label or none; `unread`
+   * are `{at, end}` of text that looks like a call.
    */
-  async show(text, spans = [], remarks = [], seams = new Map()) {
+  async show(text, spans = [], remarks = [], seams = new Map(), unread = []) {
     const mine = (this.reset += 1);
     this.watch.disconnect();
     Object.assign(this, { text, spans, seams, reached: text.length });
+    this.unread = unread.filter(({ at, end }) => Number.isInteger(at) && Number.isInteger(end));
     this.remarks = remarks.filter((one) => Number.isInteger(one.at)).sort((a, b) => a.at - b.at);
     this.edges = [0];
     this.blocks = [];
@@ -63,6 +65,23 @@ export class TextView {
       (at) => this.#addBlock(at, columns),
       () => mine !== this.reset,
     );
+  }
+
+  /** Add text at the end, with its spans, and stay at the end if it is visible. */
+  grow(text, spans) {
+    const box = this.element;
+    const isLow = box.scrollTop + box.clientHeight > box.scrollHeight - 3 * LINE;
+    const isAll = this.reached >= this.text.length;
+    this.text += text;
+    for (const span of spans) this.spans.push(span);
+    if (isAll) this.reached = this.text.length;
+    const columns = Math.max(20, Math.floor(box.clientWidth / 8.2) || COLUMNS);
+    if (this.blocks.length) this.edges.pop();
+    while (this.edges.at(-1) < this.text.length) this.edges.push(cut(this.text, this.edges.at(-1), BLOCK));
+    const last = this.blocks.length - 1;
+    if (last >= 0 && this.blocks[last].firstChild) this.#fill(last);
+    while (this.blocks.length < this.edges.length - 1) this.#addBlock(this.blocks.length, columns);
+    if (isLow) box.scrollTop = box.scrollHeight;
   }
 
   /** Dim what is after `offset`: it has not arrived. */
@@ -154,16 +173,21 @@ export class TextView {
     const seam = this.seams.get(from);
     if (seam) pieces.push(h("span.seam.unseen", seam));
     else if (seam === "") pieces.push(h("br"));
-    const cuts = this.reached > from && this.reached < to ? [this.reached, to] : [to];
+    const isLast = to === this.text.length;
+    const here = [];
+    let at = countWhile(this.remarks.length, (one) => this.remarks[one].at < from);
+    for (; this.remarks[at] && (this.remarks[at].at < to || isLast); at += 1) here.push(this.remarks[at]);
+    // Text that is not a call follows its remark; other remarks follow their text.
+    const before = here.filter((one) => one.kind === "unread" && one.at < to);
+    const cuts = [...before.map((one) => one.at), ...this.unread.flatMap(({ at, end }) => [at, end]), this.reached, to].filter(
+      (one) => one > from && one <= to,
+    );
     let left = from;
-    for (const right of cuts) {
-      pieces.push(this.#piece(left, right, span));
+    for (const right of [...new Set(cuts)].sort((a, b) => a - b)) {
+      pieces.push(...before.filter((one) => one.at === left).map(remark), this.#piece(left, right, span));
       left = right;
     }
-    const isLast = to === this.text.length;
-    let at = countWhile(this.remarks.length, (one) => this.remarks[one].at < from);
-    for (; this.remarks[at] && (this.remarks[at].at < to || isLast); at += 1)
-      pieces.push(remark(this.remarks[at]));
+    pieces.push(...here.filter((one) => !before.includes(one)).map(remark));
     return pieces;
   }
 
@@ -172,9 +196,10 @@ export class TextView {
     const known = Object.hasOwn(KINDS, kind) ? `k-${kind}` : "k-none";
     const ahead = from >= this.reached ? " ahead" : "";
     const lit = event === this.lit && event >= 0 ? " lit" : "";
+    const doubtful = this.unread.some(({ at, end }) => at <= from && to <= end) ? " doubtful" : "";
     const element = h(
       "span",
-      { class: known + ahead + lit, title: note || null, data: { to } },
+      { class: known + ahead + lit + doubtful, title: note || null, data: { to } },
       written(this.text.slice(from, to)),
     );
     if (Number.isInteger(event)) element.dataset.event = event;
@@ -184,21 +209,25 @@ export class TextView {
 
 /** A remark at a place in the text. */
 export function remark({ kind, text }) {
-  const sign = { repair: "✎", error: "✕", cut: "✂", dropped: "∅" }[kind] ?? "•";
+  const sign = { repair: "✎", error: "✕", cut: "✂", dropped: "∅", unread: "⚠" }[kind] ?? "•";
   return h(
     "span",
     { class: `remark remark-${sign === "•" ? "other" : kind}`, role: "note" },
     `${sign} `,
-    written(text),
+    coded(text),
   );
 }
 
-/** The legend of the colours. */
+/** The legend of the colours: the words in their colours, and on a click what each means. */
 export function legend(kinds = Object.keys(KINDS)) {
+  const sample = (kind) => h("span", { class: `k-${kind}` }, kind);
   return h(
-    "ul.legend",
-    { "aria-label": "Legend" },
-    kinds.map((kind) => h("li", { title: KINDS[kind] }, h("span", { class: `k-${kind}` }, kind))),
+    "details.legend",
+    h("summary", h("span.quiet", "Legend "), kinds.map(sample)),
+    h(
+      "dl",
+      kinds.map((kind) => h("div", h("dt", sample(kind)), h("dd", KINDS[kind]))),
+    ),
   );
 }
 

@@ -23,6 +23,9 @@ export const ARGUMENTS = [
 /** An integer with thousands separators. */
 export const count = (value) => NUMBER.format(value ?? 0);
 
+/** The tokens in and out; empty if no upstream reported them. */
+export const tokenWords = (input, output) => (input || output ? `${count(input)} tokens in, ${count(output)} out` : "");
+
 /** A count with its noun, singular or plural. */
 export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
 
@@ -48,38 +51,75 @@ export function moment(created) {
 }
 
 const ENDS = {
-  stop: "stopped",
-  length: "token limit",
+  stop: "answered",
+  length: "token limit reached",
   tool_use: "calls tools",
   error: "error",
-  aborted: "aborted",
-  started: "running",
-  done: "done",
+  aborted: "client left",
+  done: "answered",
   failed: "failed",
+  interrupted: "gateway stopped",
+};
+
+/** The kinds of errors in plain words. */
+export const FAILURES = {
+  provider: "upstream error",
+  transport: "connection failed",
+  truncated: "stream cut off",
+  malformed: "stream unreadable",
+  refusal: "model refused",
+  filter: "content filter",
+  aborted: "client left",
 };
 
 /** How a request ended, or that it is running. */
 export function ending(row) {
   if (row.state === "started") return "running";
-  if (row.state === "failed") return row.error_kind || "failed";
-  return ENDS[row.finish] ?? ENDS[row.state] ?? row.state;
+  if (row.state === "failed") return FAILURES[row.error_kind] ?? (row.error_kind || "failed");
+  if (row.state !== "done") return ENDS[row.state] ?? row.state;
+  return ENDS[row.finish] ?? ENDS.done;
 }
 
-/** The style of a row: good, busy, bad or gone. */
+/** The style of a row: good, busy, odd, bad or gone. */
 export function mood(row) {
   if (row.state === "started") return "busy";
-  return { done: "good", failed: "bad", aborted: "gone" }[row.state] ?? "gone";
+  if (row.state === "failed" || row.state === "interrupted") return "bad";
+  if (row.state !== "done") return "gone";
+  return row.finish === "length" || row.incomplete || row.unread ? "odd" : "good";
+}
+
+/** The calls of a row: those that clients run, and those that are not complete. */
+export function callWords(row) {
+  const whole = (row.calls ?? 0) - (row.incomplete ?? 0);
+  const parts = [whole > 0 && many(whole, "call"), row.incomplete > 0 && many(row.incomplete, "incomplete call")];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** How many unread calls of a stream the gateway reports at most. */
+export const MAX_UNREAD = 20;
+
+/** How many texts of a row look like calls, besides its incomplete calls. */
+export function unreadCount({ unread, incomplete = 0 }) {
+  if (unread >= MAX_UNREAD) return `${MAX_UNREAD}+ unread calls`;
+  return unread > incomplete ? many(unread - incomplete, "unread call") : "";
+}
+
+/** Why the first text of a row that looks like a call is not one. */
+export function unreadWords({ unread, unread_reason: reason = "" }) {
+  const least = unread >= MAX_UNREAD ? "at least " : "";
+  const more = unread > 1 ? ` (and ${least}${count(unread - 1)} more)` : "";
+  return `${(reason || "looks like a call").replace(", but ", ": ")}${more}`;
 }
 
 /** The kinds of spans, in the order of the legend, and what each means. */
 export const KINDS = {
-  text: "text: sent to the client as it is",
-  thinking: "thinking: the model's reasoning",
-  marker: "marker: markup of the format, not sent to the client",
+  text: "sent to the client as it is",
+  thinking: "the model's reasoning",
+  marker: "markup of the format, not sent to the client",
   name: "name of a tool",
   arguments: "arguments of a call",
-  repaired: "repaired: arguments of a call that was repaired",
-  dropped: "dropped: white space that is part of nothing",
+  repaired: "arguments of a call that was repaired",
+  dropped: "white space that is part of nothing",
 };
 
 /** A summary of an event; its text may have megabytes, so it is cut. */

@@ -1,0 +1,268 @@
+"""The configuration of the gateway: ``penstock.toml``, environment variables and flags.
+
+`settings` defines the settings and `types` their value types. `load` reads the file, applies
+`flags`, converts the values (`convert`), adds the secrets (`secrets`) and checks the result
+(`checks`); it raises all problems in one `ConfigError` (`errors`). `routes` finds the upstream for
+a model, and `reference` documents all settings.
+
+A flag wins over its variable, a variable over the file, and the file over the default.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import structs
+
+from penstock.config.checks import check_consistency, find_warnings
+from penstock.config.convert import Converter
+from penstock.config.errors import ConfigError, KeyPath, ProblemList, render_key
+from penstock.config.flags import CONFIG, FLAGS, Flag, apply_flags, names_upstream
+from penstock.config.reference import describe, flag_reference, reference
+from penstock.config.routes import ModelOptions, find_route
+from penstock.config.secrets import SecretResolver, describe_variable, hash_key, new_key
+from penstock.config.settings import Settings, StoreSettings, UpstreamSettings
+from penstock.config.types import VARIABLE_NAME, EnvText, SecretURL, guess_api
+from penstock.models.http.endpoints import ENDPOINTS, base_url_for
+
+__all__ = [
+    "FLAGS",
+    "ConfigError",
+    "Flag",
+    "ModelOptions",
+    "SecretURL",
+    "Settings",
+    "UpstreamSettings",
+    "describe",
+    "find_file",
+    "find_route",
+    "find_warnings",
+    "flag_reference",
+    "has_upstream",
+    "hash_key",
+    "load",
+    "make_state_folder",
+    "needs_restart",
+    "new_key",
+    "reference",
+    "state_folder",
+]
+
+
+FILE_NAME: Final = "penstock.toml"
+STORE: Final = "penstock.db"
+"""The file of the database in `state_folder`."""
+
+MAX_FILE: Final = 1_048_576
+"""The largest configuration file, in bytes: enough for some thousand upstreams."""
+
+MAX_DEPTH: Final = 16
+"""The deepest nesting of a configuration file: the settings themselves need five levels."""
+
+_REFERENCE: Final = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<inside>[^{}]*)(?P<closed>\}?)")
+
+
+def find_file(environ: Mapping[str, str], folder: Path) -> Path | None:
+    """Return the file that ``PENSTOCK_CONFIG`` names, else ``penstock.toml`` in *folder* if any."""
+    if named := environ.get(CONFIG.variable, "").strip():
+        return Path(named)
+    usual = folder / FILE_NAME
+    return usual if usual.is_file() else None
+
+
+def load(path: Path | None, environ: Mapping[str, str], **flags: object) -> Settings:
+    """Return the settings of the file at *path*, overridden by *environ* and *flags*.
+
+    Without *path*, the file is the one in ``--config`` or ``PENSTOCK_CONFIG``, if any; no folder
+    is searched. *flags* are the parameters of `FLAGS`; None means not given.
+
+    Raises `ConfigError` with all problems, and another `UsageError` for an unknown flag.
+    """
+    problems = ProblemList()
+    named = flags.get(CONFIG.parameter) or environ.get(CONFIG.variable, "").strip()
+    if path is None and named:
+        path = Path(str(named))
+    tree = _interpolate(_read_file(path) if path else {}, environ, problems, ())
+    apply_flags(tree, environ, flags, problems)
+    converter = Converter(problems, path.parent if path else Path())
+    settings: Settings = converter.convert(Settings, tree, ())
+    resolver = SecretResolver(environ, problems)
+    store = settings.store
+    if not store.url:
+        store = structs.replace(store, url=SecretURL(f"sqlite:///{state_folder(environ) / STORE}"))
+    settings = structs.replace(
+        settings,
+        store=store,
+        upstreams={
+            name: resolver.resolve_upstream(_complete(one, environ), ("upstreams", name))
+            for name, one in settings.upstreams.items()
+        },
+        keys={
+            name: resolver.resolve_client_key(one, ("keys", name))
+            for name, one in settings.keys.items()
+        },
+    )
+    check_consistency(settings, problems)
+    problems.raise_any()
+    return settings
+
+
+def has_upstream(
+    path: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> bool:
+    """Return whether the file at *path*, *environ* or *flags* configure an upstream.
+
+    Raises `ConfigError` if the file cannot be read.
+    """
+    if names_upstream(environ, flags):
+        return True
+    tree = _read_file(path) if path else {}
+    return bool(tree.get("upstreams"))
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder for the database and for sessions: ``penstock`` in ``$XDG_STATE_HOME``.
+
+    The XDG base directory specification requires relative paths to be ignored, and has
+    ``~/.local/state`` as the default. Without a home directory it is the working directory.
+    """
+    state = environ.get("XDG_STATE_HOME", "")
+    if state.startswith("/"):
+        return Path(state) / "penstock"
+    try:
+        home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    except RuntimeError:
+        return Path.cwd()
+    return home / ".local" / "state" / "penstock"
+
+
+def make_state_folder(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Create the folder of the default database, if that is used; other folders must exist.
+
+    Raises `ConfigError` if it cannot be created.
+    """
+    folder = state_folder(environ)
+    if not settings.store.enabled or settings.store.url.reveal() != f"sqlite:///{folder / STORE}":
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        problem = f"{folder}: {exc.strerror}; choose another database with --store, or --no-store"
+        raise ConfigError([problem]) from exc
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise ConfigError([f"{path}: the file is larger than {MAX_FILE:,} bytes"])
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except OSError as exc:
+        raise ConfigError([f"{path}: {exc.strerror}"]) from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError([f"{path}: byte {exc.start} is not valid UTF-8"]) from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError([f"{path}: {exc}"]) from exc
+    except ValueError as exc:  # from `int`, which rejects thousands of digits
+        raise ConfigError([f"{path}: a number has too many digits"]) from exc
+    except RecursionError as exc:
+        raise ConfigError([f"{path}: nested too deeply"]) from exc
+
+
+def _interpolate(
+    tree: Any, environ: Mapping[str, str], problems: ProblemList, path: KeyPath
+) -> Any:
+    """Return *tree* with ``${NAME}`` and ``${NAME:-default}`` in its strings replaced.
+
+    ``$${`` is a literal ``${``. Values of variables are not interpolated again.
+    """
+    if len(path) > MAX_DEPTH:
+        problems.add(path[:3], "nested too deeply")
+        return {}
+    if isinstance(tree, dict):
+        return {
+            key: _interpolate(one, environ, problems, (*path, key)) for key, one in tree.items()
+        }
+    if isinstance(tree, list):
+        return [_interpolate(one, environ, problems, (*path, str(i))) for i, one in enumerate(tree)]
+    if not isinstance(tree, str) or "${" not in tree:
+        return tree
+
+    def replace(found: re.Match[str]) -> str:
+        if found["escaped"]:
+            return "${"
+        name, has_default, default = found["inside"].partition(":-")
+        if not found["closed"] or not re.fullmatch(VARIABLE_NAME, name):
+            message = "invalid reference: write ${NAME} or ${NAME:-default}, and $${ for ${ itself"
+            problems.add(path, message)
+        elif has_default:
+            return environ.get(name) or default
+        elif name not in environ:
+            message = f"{describe_variable(name)} is not set; ${{NAME:-default}} gives a default"
+            problems.add(path, message)
+        return environ.get(name, "")
+
+    whole = _REFERENCE.fullmatch(tree)
+    variable = (whole["inside"] or "").partition(":-")[0] if whole else ""
+    return EnvText(_REFERENCE.sub(replace, tree), variable)
+
+
+def _complete(upstream: UpstreamSettings, environ: Mapping[str, str]) -> UpstreamSettings:
+    """Return *upstream* with its API guessed from the URL, or with the usual URL of its API.
+
+    ``OLLAMA_HOST`` counts, since it says where the server is. Other programs' variables do not:
+    users of Claude Code set ``ANTHROPIC_BASE_URL`` to this gateway, which would call itself.
+    """
+    url = upstream.base_url.reveal()
+    if url and not upstream.api:
+        return structs.replace(upstream, api=guess_api(url))
+    if url or upstream.api not in ENDPOINTS:
+        return upstream
+    url = base_url_for(upstream.api, "", environ if upstream.api == "ollama" else {})
+    return structs.replace(upstream, base_url=SecretURL(url))
+
+
+# --- reload ---
+
+_NEED_RESTART: Final = {
+    "server": (
+        *("host", "port", "workers", "insecure", "tls_cert", "tls_key"),
+        *("keepalive_seconds", "header_seconds", "log_format", "log_requests"),
+    ),
+    "limits": ("header_bytes",),
+    "store": StoreSettings.__struct_fields__,
+}
+"""Settings of sockets, processes and the database, which a reload does not replace.
+
+`insecure` is one of them, so that a reload never opens the gateway to other machines.
+"""
+
+
+def needs_restart(old: Settings, new: Settings) -> list[str]:
+    """Return the settings that differ and take effect only after a restart."""
+    return [
+        render_key(section, name)
+        for section, names in _NEED_RESTART.items()
+        for name in names
+        if getattr(getattr(old, section), name) != getattr(getattr(new, section), name)
+    ]
+
+
+def check_exposure(running: Settings, new: Settings) -> None:
+    """Raise `ConfigError` if *new* would let other machines use the gateway without a key.
+
+    The address in *running* counts, since the process still listens there, whatever address the
+    file names now. `insecure` must have been set at startup too.
+    """
+    is_allowed = running.server.insecure and new.server.insecure
+    if not (new.keys or running.server.is_local or is_allowed):
+        problem = (
+            f"keys: this process listens on {running.server.host}, which is reachable from other "
+            "machines, and no key is left: keep one, or restart (also for `insecure = true`)"
+        )
+        raise ConfigError([problem])

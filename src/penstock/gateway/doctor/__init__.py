@@ -1,1 +1,0 @@
-"""`penstock doctor`: probes an upstream and reports how it behaves."""

@@ -1,1 +1,0 @@
-"""Readers of calls whose parameters are raw text between tags."""

@@ -1,0 +1,118 @@
+"""Tags that are almost those of a dialect: one character is missing, doubled or swapped.
+
+A model that writes ``</paramter>`` meant the end of its value. The reader cannot see that tag, so
+the value would hold it, and all that follows up to the next tag. A value with such a tag is not
+what was meant (law 11). A tag before a quote is quoted, and counts as data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.readers.plausible import ends_with_loose_tag, misspell
+from penstock.values.control_tokens import has_control_token
+
+MIN_NAME: Final = 5
+"""Names that are shorter have too many neighbours that are words."""
+
+MIN_TOKEN: Final = 7
+"""The same for special tokens."""
+
+_BARS: Final = "|\uff5c\u2581"
+_WORD: Final = rf"[\w{_BARS}](?:[\w.:/{_BARS}\-]|(?<=[{_BARS}\s])\s){{2,63}}"
+_PLAIN: Final = _WORD.replace("/", "")
+_CANDIDATE: Final = re.compile(
+    rf"(?P<slash>/?)<(?P<lead>[<\s/]{{0,3}})(?P<name>{_WORD})|(?<![<\"'`/])/(?P<closed>{_PLAIN})>"
+)
+_REST: Final = re.compile(r"[^<>\n]{0,256}>")
+_CLOSED: Final = re.compile(r"\s{0,16}>")
+_NEXT: Final = re.compile(r"[ \t]*(?:[\n<]|\Z)")
+_BLANKS: Final = re.compile(r"\s\s")
+_QUOTES: Final = "\"'`\\"
+_NAME: Final = re.compile(rf"</?({_WORD})")
+
+
+class DamagedTags:
+    """Finds the damaged spellings of *tags*, the templates of a dialect.
+
+    Each of *tokens* is a special token: it is never data, so part of one is a sign of damage. With
+    *has_elements* the tags are named after arguments: in capitals they are markup of the value.
+    """
+
+    def __init__(
+        self, tags: Iterable[str], tokens: Iterable[str], *, has_elements: bool = False
+    ) -> None:
+        self._has_elements = has_elements
+        found = [name for name in map(_NAME.match, tags) if name and len(name[1]) >= MIN_NAME]
+        self._names = {_normalize(name[1]) for name in found}
+        opened = [name for name in found if "/" not in name[0]]
+        openings = [(_normalize(name[1]), name.string[name.end() :]) for name in opened]
+        bare = {name for name, rest in openings if rest == ">"}
+        self._named = {name for name, rest in openings if rest[:1] in ("=", " ")} - bare
+        self._barred = {name.replace("\uff5c", "") for name in self._names if "\uff5c" in name}
+        self._near = {near for name in self._names for near in misspell(name)} - self._names
+        self._tokens = tuple(token for token in tokens if len(token) >= MIN_TOKEN)
+        wrong = {near for token in self._tokens for near in misspell(token)}
+        self._wrong = re.compile("|".join(map(re.escape, wrong))) if wrong else None
+
+    def are_in(self, text: str, *, is_cut: bool = False) -> bool:
+        """Return whether *text* has a damaged tag; with *is_cut* it has no closing tag."""
+        if is_cut and (has_control_token(text) or ends_with_loose_tag(text)):
+            return True
+        if "<" in text or ">" in text:
+            if any(map(self._is_damaged, _CANDIDATE.finditer(text))):
+                return True
+            if is_cut and text.endswith(("<", "</")):
+                return True
+        if self._wrong is None:
+            return False
+        for token in self._tokens:  # Elements inside the value have whole ones.
+            text = text.replace(token, "\0")
+        return self._wrong.search(text) is not None
+
+    def _is_damaged(self, found: re.Match[str]) -> bool:
+        text, end = found.string, found.end()
+        if text[end : end + 1] in _QUOTES and end < len(text):
+            return False
+        if found["closed"] is not None:
+            name = _normalize(found["closed"])
+            return name in self._names or name in self._near
+        name = _normalize(found["name"]).removesuffix("/")
+        is_closing = "/" in found["lead"] + found["name"] + found["slash"]
+        is_tag = (_CLOSED if is_closing else _REST).match(text, end) is not None
+        if self._begins_barred(name):
+            return True
+        if self._is_near(name):
+            return is_tag
+        name = name if name in self._names else name.partition(":")[0]
+        if name not in self._names:
+            return False
+        if is_tag and not self._has_elements and found["name"].upper() == found["name"]:
+            return True
+        is_swapped = found["slash"] != "" and "/" not in found["lead"]
+        if is_swapped or found["lead"].count("/") > 1 or _BLANKS.search(found["name"]):
+            return True
+        if not is_closing and name in self._named and text.startswith(">", end):
+            return True
+        return not is_tag and _NEXT.match(text, end) is not None
+
+    def _begins_barred(self, name: str) -> bool:
+        """Return whether *name* begins a name with bars, which special tokens have, otherwise."""
+        bare = name.replace("\uff5c", "")
+        is_other = bare != name and name not in self._names and len(bare) >= MIN_NAME - 1
+        return is_other and any(each.startswith(bare) for each in self._barred)
+
+    def _is_near(self, name: str) -> bool:
+        """Return whether *name* is almost one of the names."""
+        if name in self._names:
+            return False
+        if name in self._near or name.replace("/", "") in self._names:
+            return True
+        return name.partition(":")[0] in self._near
+
+
+def _normalize(name: str) -> str:
+    """Return *name* in lower case and without the blanks that some dialects have in it."""
+    return "".join(name.lower().split())

@@ -1,0 +1,26 @@
+"""How hard the checks try: `quick` is set by the option ``--quick`` of pytest."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+
+quick = False
+
+QUICK_CUTS = 6
+"""Single cuts of each text that a quick run tries, spread over the text."""
+
+
+QUICK_STEP = 10
+"""Every how many of many similar cases a quick run tries."""
+
+
+def some(cases: Iterable[T]) -> Iterator[T]:
+    """Yield all of *cases*, or a few if the run is quick."""
+    return islice(cases, 0, None, QUICK_STEP if quick else 1)
+
+
+def sample(count: int) -> int:
+    """Return the step that takes all of *count* places, or a few if the run is quick."""
+    return max(1, count // QUICK_CUTS) if quick else 1
