@@ -214,7 +214,7 @@ def test_a_search_of_a_flood_ends_in_time(flood: str) -> None:
     find_unread(AssistantMessage("", "", [Text("<tool_call>")], "stop"), tools=[READ])  # tables
     began = time.thread_time()
     find_unread(message, tools=[READ], should_stop=lambda: time.thread_time() > began + 0.02)
-    assert time.thread_time() - began < 0.2  # without the limit it takes some seconds
+    assert time.thread_time() - began < 1  # without the limit it takes some seconds
 
 
 def test_without_time_only_short_texts_and_the_end_of_one_long_text_are_searched() -> None:

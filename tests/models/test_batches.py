@@ -45,8 +45,8 @@ from penstock.request import ToolChoice, UserMessage
 
 APIS = apis.names()
 ASKED = Request(messages=[UserMessage([Text("When is high water?")])])
-SOON = 0.05
-"""Within how many seconds a server has to see the close."""
+SOON = 5.0
+"""Within how many seconds a server has to see the close: at once, on a machine that may be busy."""
 
 
 class Wire(Tap):
