@@ -52,6 +52,16 @@ class ChatDriver:
     def type(self, text: str) -> None:
         os.write(self.child.child_fd, text.encode())
 
+    async def resize(self, columns: int, rows: int = 24) -> None:
+        """Change the size of the terminal, and wait until the command has drawn its rule again.
+
+        What the command wrote before the signal reached it has the old width.
+        """
+        self.child.setwinsize(rows, columns)
+        rule = "─" * (columns - 1)
+        await self.when(lambda text: rule in text.split("\n"), rule)
+        self.screen.width = columns
+
     async def until(self, *wanted: str) -> str:
         """Wait until all of *wanted* can be seen; return the screen."""
         return await self.when(lambda text: all(one in text for one in wanted), *wanted)

@@ -227,8 +227,7 @@ async def test_the_spinner_says_what_the_agent_does(tmp_path: Path) -> None:
         await chat.until("Running run_bash… ")
         chat.type("go\r")
         await chat.until("> go", "Waiting for the model… ")
-        chat.child.setwinsize(24, 30)
-        chat.screen.width = 30
+        await chat.resize(30)
         chat.type(INTERRUPT)
         await chat.when(lambda text: "instead >" in text and "Waiting for the model" not in text)
         chat.type(INTERRUPT)
@@ -323,8 +322,7 @@ async def test_no_text_of_a_model_or_a_tool_controls_the_terminal(tmp_path: Path
         assert r"\x1b]0;owned\x07\x1b[2Jgone" in seen.replace("\n", "")
         assert r"\u202eevil\n\x9b31m".replace(r"\n", "\n") in seen
         assert r"→ \x1b[2J\x1b]0;owned\x07 loud" in seen
-        chat.screen.width = 20
-        chat.child.setwinsize(10, 20)
+        await chat.resize(20, rows=12)
         chat.type("/tools\r")
         await chat.until("list_files", "run_bash     Run")
         chat.type(END)
