@@ -21,6 +21,7 @@ from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.formats import Format, get, model_names
 from penstock.formats.reasoning import ALIASES as REASONING_ALIASES
+from penstock.formats.reasoning import USUAL
 from penstock.formats.registry import ALIASES as FORMAT_ALIASES
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage, Content, ErrorInfo, Text, ToolCall
@@ -109,7 +110,8 @@ def alias_table() -> str:
     rows = ["| name | kind | in penstock |", "|---|---|---|"]
     for kind, aliases in (("format", FORMAT_ALIASES), ("reasoning", REASONING_ALIASES)):
         for alias, own in sorted(aliases.items()):
-            rows.append(f"| `{alias}` | {kind} | `{own}` |")
+            meant = "the usual style of the format" if own == USUAL else f"`{own}`"
+            rows.append(f"| `{alias}` | {kind} | {meant} |")
     return "\n".join(rows)
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from laws import check_readings, cut_at, one_by_one
 from laws.strategies import CUTS, soup
 from penstock import Parser
+from penstock.errors import UsageError
 from penstock.formats.base import build_message
-from penstock.formats.reasoning import STYLES
+from penstock.formats.reasoning import OWN, STYLES
 
 CHANNELS = {"harmony", "inkling", "kimi_k3", "muse_glimmer"}
 """Styles that are read by the formats of the same names."""
@@ -79,3 +80,11 @@ MARKERS = sorted(
 def test_the_laws_hold_for_every_style(name: str, text: str, cuts: list[int], prompt: str) -> None:
     make = partial(Parser, "hermes", reasoning=name, prompt_suffix=prompt)
     check_readings(make, text, [cut_at(text, cuts), one_by_one(text)])
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_style_of_messages_needs_its_format(name: str) -> None:
+    with pytest.raises(UsageError, match=f"set the format to '{name}'"):
+        Parser("none", reasoning=name)
+    Parser(name, reasoning=name)
+    Parser("hermes", reasoning=name)

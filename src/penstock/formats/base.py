@@ -32,7 +32,7 @@ from penstock.builder import MessageBuilder
 from penstock.errors import JSONParseError, UsageError
 from penstock.events import Event, TextEnd, ThinkingEnd, ToolCallEnd
 from penstock.formats import prompts
-from penstock.formats.reasoning import STYLES, THINK, find_reasoning
+from penstock.formats.reasoning import NONE, STYLES, THINK, find_reasoning, own_format
 from penstock.formats.wrappers import WRAPPERS
 from penstock.grammar import Count, Outline, write_gbnf, write_structural_tag
 from penstock.messages import (
@@ -403,6 +403,10 @@ class Preparation(Struct, frozen=True):
         """Return the preparation for another style of *reasoning*; None keeps this one."""
         if reasoning is None:
             return self
+        own = own_format(reasoning)
+        if own is not None and self.format.name == NONE:
+            message = f"reasoning of {own!r} is a part of its messages: set the format to {own!r}"
+            raise UsageError(f"{message}, with max_calls=0 if calls are to stay text")
         style = find_reasoning(self.format.usual_reasoning, reasoning)
         return self if style == self.reasoning else structs.replace(self, reasoning=style)
 

@@ -206,6 +206,9 @@ NONE: Final = "none"
 OWN: Final = ("harmony", "inkling", "kimi_k3", "muse_glimmer", "beam")
 """Formats that read reasoning themselves: as a style, their name means the format's own."""
 
+USUAL: Final = "usual"
+"""What a name means that asks for the usual style of the format."""
+
 ALIASES: Final = {
     "base": "deepseek_r1",
     "basic": "deepseek_r1",
@@ -245,9 +248,7 @@ ALIASES: Final = {
     "openai_gptoss": "harmony",
     "muse": "muse_glimmer",
     "musespark1x": "muse_glimmer",
-    "hf": "harmony",  # a template of the model's repository: the format's own style
-    "response_template": "harmony",
-    "auto": "harmony",
+    **dict.fromkeys(("hf", "response_template", "auto"), USUAL),
     "lfm2.5": "think",
     "minicpm5": "think",
     "llama_nemotron": "think",
@@ -268,6 +269,12 @@ _FOLDED: Final = {
 }
 
 
+def own_format(wanted: str | Reasoning | None) -> str | None:
+    """Return the format that the style *wanted* is a part of; None for any other style."""
+    name = _FOLDED.get(fold_name(wanted)) if isinstance(wanted, str) else None
+    return name if name in OWN else None
+
+
 def find_reasoning(usual: Reasoning | None, wanted: str | Reasoning | None) -> Reasoning | None:
     """Return the *wanted* style, given by name or as an object; None means the *usual* one.
 
@@ -282,6 +289,6 @@ def find_reasoning(usual: Reasoning | None, wanted: str | Reasoning | None) -> R
         known = sorted([NONE, *OWN, *STYLES])
         hint = suggest(wanted, known) or f"; expected one of {', '.join(known)}"
         raise UsageError(f"unknown reasoning style {wanted!r}{hint}")
-    if name in OWN:
+    if name in OWN or name == USUAL:
         return usual
     return None if name == NONE else STYLES[name]
