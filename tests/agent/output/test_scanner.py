@@ -105,6 +105,11 @@ def test_an_object_in_prose_is_found_as_it_was_written(
     assert scan(text, *cuts)[0] == [value]
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "b": "x}', '{"a": 1, "b": "x} y', '{"a": [{"b": "x}]}'])
+def test_a_brace_in_a_string_that_was_cut_does_not_end_the_object(text: str) -> None:
+    assert scan(text)[0] == ["the text ends inside it"]
+
+
 @given(st.dictionaries(st.text(max_size=8), JSON, min_size=1, max_size=5), st.data())
 def test_an_object_that_was_cut_is_never_taken_for_a_whole_one(
     value: dict[str, Any], data: st.DataObject

@@ -27,6 +27,7 @@ MAX_OPENING: Final = 1_000
 MAX_FOUND: Final = 64
 """How many objects of one text are kept: with more, none of them is the output."""
 
+_CUT: Final = "the text ends inside it"
 _NAMES: Final = "think|thinking|thought|reasoning|reflection"
 _PROSE: Final = re.compile(rf"\{{|<(/?)({_NAMES})>")
 _TAG_BEGINNING: Final = re.compile(r"</?[a-z]{0,10}$")
@@ -79,7 +80,7 @@ class OutputScanner:
             return
         end = self._base + len(self._rest)
         if self._has_member:
-            self._add(FoundObject(self._start, end, "the text ends inside it"))
+            self._add(FoundObject(self._start, end, _CUT))
             self._start = None
             return
         self._go_back()
@@ -181,7 +182,7 @@ def read_object(text: str, found: FoundObject) -> tuple[Any, str]:
         except JSONParseError as exc:
             return None, exc.reason
     last = text.rfind("}", found.start)
-    if last < 0:
+    if last < 0 or found.fault == _CUT:  # The brace may be in a string that was cut.
         return None, found.fault
     try:
         value, repairs = rjson.repair(text[found.start : last + 1], guess=False, closes=False)
