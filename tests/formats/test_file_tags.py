@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from laws import check_round_trip
 from laws.strategies import TEXT
+from penstock import parse
 from penstock.errors import UsageError
 from penstock.formats.file_tags import FILE_TAGS
 from penstock.messages import ToolCall, ToolResult
@@ -149,3 +150,29 @@ def test_a_prompt_without_such_tools_has_no_example() -> None:
 def test_without_tools_all_is_text() -> None:
     text = '<write_file path="a">b</write_file>'
     assert FILE_TAGS.parse(text).text == text
+
+
+SHELL = [Tool("run_bash", "", {"properties": {"command": {"type": "string"}, "timeout": {}}})]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "comand: ls -la",
+        "comman:d ls",
+        "command ls -la",
+        'command "ls"\ntimeout: 3',
+        "ls\ntimeout: 3",
+    ],
+)
+def test_a_damaged_field_of_yaml_is_not_a_command(body: str) -> None:
+    calls = parse(f"<run_bash>\n{body}\n</run_bash>", "file_tags", SHELL, repair=True).tool_calls
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    "body", ["command -v git", "cat > a.yaml <<E\ncommand: x\ntimeout: 3\nE", "git log: x", "ls"]
+)
+def test_a_command_may_look_like_yaml(body: str) -> None:
+    (call,) = parse(f"<run_bash>\n{body}\n</run_bash>", "auto", SHELL).tool_calls
+    assert call.arguments == {"command": f"\n{body}\n"}

@@ -31,12 +31,7 @@ from penstock.messages import ToolCall
 TEXTS: Final = 60
 """How many texts are read per format."""
 
-FORMATS: Final = {
-    fmt.name: fmt
-    for fmt in BUILT_IN
-    # In YAML almost any text is a value.
-    if fmt.name not in {"auto", "none", "yaml_xml"}
-}
+FORMATS: Final = {fmt.name: fmt for fmt in BUILT_IN if fmt.name not in {"auto", "none"}}
 
 
 def read(fmt: Format, text: str, setting: Setting) -> list[ToolCall]:

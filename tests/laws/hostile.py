@@ -269,6 +269,8 @@ def _written_forms(value: object) -> set[str]:
     forms = {value, quoted, repr(value)[1:-1], marked, marked.replace('"', "&quot;")}
     forms.add(marked.replace('"', "&quot;").replace("'", "&apos;"))
     forms.add(value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n"))
+    if "\n" in value:  # a literal block of YAML
+        forms.add(re.sub(r"\n(?=[^\n])", "\n  ", value.rstrip("\n")))
     return {form for form in forms if form}
 
 

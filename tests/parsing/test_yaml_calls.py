@@ -85,6 +85,12 @@ BROKEN = {
     "a field without a name": 'path: a.py\n: "-a"',
     "a field with a damaged name": 'path: a.py\ncont{ent: "-a"',
     "two fields on one line": "path: a.py, content: x",
+    "a string that lost its first quote": 'content: hello there"\nmode: 7',
+    "a block that lost the sign of its header": "content: -\n  a\n  b",
+    "a field with a letter missing, in the text before": "path: a.py\nconten:t |-\n  x\nmode: 7",
+    "a token in a list": "path: a\ntags: [<turn|>]",
+    "a sentence in a list": "path: a\ntags: [ I should wait here. ]",
+    "a key without a value in an object": 'path: a\ntags: [{"eqc"}]',
     "a token after unquoted text": "path: x\n<|im_end|><write_file>content:mode: 7\n</  x",
 }
 
@@ -99,3 +105,20 @@ def test_a_broken_value_makes_no_complete_call_at_any_cut(body: str, *, repair: 
         check_readings(make, text)
         calls = parse(text, "yaml_xml", TOOLS, arguments=arguments, repair=repair).tool_calls
         assert not any(call.complete for call in calls)
+
+
+@pytest.mark.parametrize("end", ["", "<|im_end|>", "<eos>"])
+@pytest.mark.parametrize("begun", ["content:", "content: |", "content: |-\n  ", "content: >\n"])
+def test_a_field_without_any_of_its_value_is_not_repaired(begun: str, end: str) -> None:
+    text = f"<write_file>\npath: a.py\n{begun}{end}"
+    modes: tuple[Arguments, ...] = ("whole", "live")
+    for arguments in modes:
+        calls = parse(text, "yaml_xml", TOOLS, arguments=arguments, repair=True).tool_calls
+        assert not [call for call in calls if call.complete]
+
+
+def test_a_call_without_its_end_tag_is_repaired() -> None:
+    calls = parse("<write_file>\npath: a.py\nmode: 7", "yaml_xml", TOOLS, repair=True).tool_calls
+    assert calls == [
+        ToolCall("call_1", "write_file", {"path": "a.py", "mode": 7}, True, ["closed the call"])
+    ]

@@ -19,12 +19,18 @@ from typing import Any, Final
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.body import MAX_BLANK, BodyReader, OpenString, Verdict
-from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
+from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read_call
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.readers.elements import ElementCallReader, ElementCalls, EmptyCallReader
+from penstock.readers.plausible import is_misspelled
 from penstock.readers.tagged.strings import make_open_string
 from penstock.values import yaml
-from penstock.values.control_tokens import TURN_ENDS, without_turn_end
+from penstock.values.control_tokens import (
+    LAST_TURN_END,
+    TURN_ENDS,
+    has_control_token,
+    without_turn_end,
+)
 from penstock.values.json_grammar import string_gate
 from penstock.values.schema import Schema
 
@@ -50,6 +56,13 @@ _PLAIN_GATE: Final = string_gate("<#", r"\s")
 
 _DAMAGE: Final = re.compile(r"[\"'\[\]{}]")
 """Signs of a collection, which a plain scalar that is not a string lost the rest of."""
+
+_QUOTED: Final = re.compile(r"""\"[^\"\\]*+(?:\\.[^\"\\]*+)*\"|'[^']*+'""", re.DOTALL)
+_BROKEN_HEADER: Final = re.compile(r"[|>+-]{1,3}\d?\s*\Z")
+"""What is left of the header of a block that lost a character: ``-`` of ``|-``."""
+
+_NAMED_LINE: Final = re.compile(r"([\w.-]+)[ ]*:")
+"""A line that begins like a field, also if there is no space after the colon."""
 
 MAX_KEY: Final = 512
 """How long the beginning of a line may be that is searched for a key before the line has ended."""
@@ -203,6 +216,7 @@ class YAMLField:
             return self.header.join(self.lines)
         if any(token in line for line in self.lines for token in TURN_ENDS):
             raise NoCallError(f"a token that ends the turn in the value of {self.key!r}")
+        self._check_plain()
         if self.is_raw:
             _, *others = filter(str.strip, self.lines)
             if len(others) == 1 and not _CODE_LINE.search(self.lines[0]):
@@ -213,8 +227,23 @@ class YAMLField:
         if self.is_plain and not self._is_text and _DAMAGE.search("\n".join(self.lines)):
             raise NoCallError(f"the value of {self.key!r} lost a bracket or a quote")
         if self.is_plain or self.lines[0].strip()[:1] in ("'", '"', "[", "{"):
-            return yaml.read_scalar("\n".join(self.lines))
+            text = "\n".join(self.lines)
+            bare = _QUOTED.sub("", text)
+            if has_control_token(bare) or LAST_TURN_END in bare:
+                raise NoCallError(f"a token that ends the turn in the value of {self.key!r}")
+            return yaml.read_scalar(text)
         return yaml.loads("\n".join(self.lines[1:]))
+
+    def _check_plain(self) -> None:
+        """Raise `NoCallError` if a plain scalar is a block or a quoted string that is damaged."""
+        if not self.is_plain:
+            return
+        others = any(map(str.strip, self.lines[1:]))
+        if others and _BROKEN_HEADER.match(self.lines[0].lstrip()):
+            raise NoCallError(f"the block of {self.key!r} has a damaged header")
+        last = self.lines[-1].rstrip()
+        if last.endswith('"') and sum(line.count('"') for line in self.lines) % 2:
+            raise NoCallError(f"the string of {self.key!r} lost its first quote")
 
 
 # The format of the AI SDK middleware `yamlXml`. It repairs some drift in the same way: XML children
@@ -316,7 +345,11 @@ class YAMLCallReader(BodyReader):
             value = yaml.loads(text) if ended else None
         except ParseError:
             return []
-        if not isinstance(value, dict) or not _FORBIDDEN.isdisjoint(value):
+        if not isinstance(value, dict) or not _FORBIDDEN.isdisjoint(value) or _is_begun(text):
+            return []
+        schemas = {} if self._schema is None else {self._name: self._schema}
+        whole = f"{text.rstrip(' ')}\n{self.end}"
+        if read_call(YAMLCallReader(self._name), whole, schemas) is None:
             return []
         return [RepairedCall(self._name, value, ["closed the call"])]
 
@@ -491,8 +524,7 @@ class YAMLCallReader(BodyReader):
         key = yaml.KEY.match(content) if indent == self._base else None
         name = yaml.read_key(key["key"]) if key is not None else ""
         if field is not None and not self._may_begin(name):
-            word = _WORD.match(content)
-            if self._schema is not None and word and word[0] in self._schema.properties:
+            if self._is_damaged(content):
                 raise NoCallError(f"a damaged key in a call of `{self._name}`")
             field.is_raw = True
             field.lines.append(line)
@@ -517,6 +549,14 @@ class YAMLCallReader(BodyReader):
         properties = schema.properties if schema is not None else {}
         return bool(name) and (name in properties or not properties)
 
+    def _is_damaged(self, line: str) -> bool:
+        """Return whether *line*, which is not a field, was meant to be one."""
+        word, named = _WORD.match(line), _NAMED_LINE.match(line)
+        if self._schema is None or word is None:
+            return False
+        is_known = word[0] in self._schema.properties
+        return is_known or (named is not None and is_misspelled(named[1], self._schema))
+
     def _begin(self, calls: CallSink) -> ArgumentWriter:
         if self._writer is None:
             self._writer = calls.open(self._name)
@@ -535,6 +575,14 @@ class YAMLCallReader(BodyReader):
         for found in _INLINE_KEY.finditer(field.lines[0]):
             if found["key"] in self._schema.properties:
                 raise NoCallError(f"two fields on one line: {field.key!r} and {found['key']!r}")
+
+
+def _is_begun(text: str) -> bool:
+    """Return whether *text* ends with a key, and nothing of its value is there."""
+    last = text.rstrip().rpartition("\n")[2].lstrip()
+    key = yaml.KEY.match(last)
+    rest = last[key.end() :] if key is not None else "x"
+    return not rest or yaml.BlockHeader.parse(rest, 0) is not None
 
 
 def _find_blank(text: str, size: int) -> int:

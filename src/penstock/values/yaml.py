@@ -320,7 +320,8 @@ def _read_flow(text: str, at: int, depth: int) -> tuple[Any, int]:
     found = _FLOW_PLAIN.match(text, at)
     end = found.end() if found else at
     plain = _FOLD.sub(" ", text[at:end]).strip()
-    if not plain or '"' in plain:  # A quote that is missing or too many is not guessed.
+    # A quote that is missing or too many is not guessed; a sentence is rather the model's own.
+    if not plain or '"' in plain or (plain[-1] in ".!?" and " " in plain):
         raise ParseError("not a value in a flow collection", text=text, position=at)
     return resolve(plain), end
 
@@ -339,10 +340,10 @@ def _read_collection(text: str, at: int, depth: int) -> tuple[Any, int]:
             items.append(value)
         else:
             key = value if isinstance(value, str) else text[begin:at].strip()
-            value = None
-            if text[at : at + 1] == ":":
-                value, at = _read_flow(text, at + 1, depth + 1)
-                at = _skip(text, at)
+            if text[at : at + 1] != ":":  # YAML says null, but a model has lost something.
+                raise ParseError("a key without a value", text=text, position=begin)
+            value, at = _read_flow(text, at + 1, depth + 1)
+            at = _skip(text, at)
             members[key] = value
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)

@@ -19,7 +19,12 @@ from penstock.parsing.body import CALL_CUT, BodyReader, OpenString, Verdict, wit
 from penstock.parsing.call_shape import find_name
 from penstock.parsing.call_sink import CallSink, RepairedCall, read_call
 from penstock.parsing.scanner import Scanner
-from penstock.readers.plausible import ends_with_loose_tag, fits, has_loose_tags
+from penstock.readers.plausible import (
+    ends_with_loose_tag,
+    fits,
+    has_loose_tags,
+    is_misspelled,
+)
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.endings import FirstTagEnding, read_value
 from penstock.readers.tagged.strings import StreamedText
@@ -95,6 +100,9 @@ _NEXT: Final = re.compile(rf"<(?:{'|'.join(FILE_TOOLS)})[\s>]")
 _COMMAND: Final = re.compile(rf"</?{RUN_BASH.content}>")
 """A tag of `morph_xml`: then the text is not all a command."""
 
+_FIELD: Final = re.compile(r"(?P<key>\w+)(?:[ ]*(?P<sign>:)|[ ](?!-))")
+"""The beginning of a field of `yaml_xml`; ``command -v`` is a command of the shell."""
+
 REQUIRED: Final = "path"
 """The attribute that a tag must have, if its tool knows it."""
 
@@ -125,12 +133,24 @@ class FileTagReader(BodyReader):
         content = self._content or self._begin(calls)
         if not read_value(content, self._ending, scanner):
             return Verdict.MORE
-        is_element = self._tool is RUN_BASH and _COMMAND.search(content.text) is not None
         is_loose = has_loose_tags(content.text, FILE_TOOLS) or _DAMAGED.are_in(content.text)
-        if is_loose or is_element:
+        if is_loose or (self._tool is RUN_BASH and self._has_fields(content.text)):
             calls.doubt(f"it is not clear where the call of `{self._name}` ends")
         calls.close()
         return Verdict.DONE
+
+    def _has_fields(self, text: str) -> bool:
+        """Return whether *text* is not all a command: it has elements, or damaged YAML fields."""
+        if _COMMAND.search(text) is not None:
+            return True
+        lines, schema = text.strip().split("\n"), self._schemas[self._name]
+        first, last = _FIELD.match(lines[0]), _FIELD.match(lines[-1])
+        if last is not None and last["key"] in schema.properties and last["sign"]:
+            return True
+        if first is None:
+            return False
+        is_key = first["key"] in schema.properties or is_misspelled(first["key"], schema)
+        return is_key and (bool(first["sign"]) or first["key"] == self._tool.content)
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: the call has no closing tag."""
@@ -154,8 +174,9 @@ class FileTagReader(BodyReader):
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Add the missing closing tag."""
         del ended
-        if self._content is None or not without_turn_end(self._content.text).strip():
-            return []  # The content may have been cut.
+        written = "" if self._content is None else without_turn_end(self._content.text).strip()
+        if not written or self._content is None or self._tool.content.startswith(written):
+            return []  # The content, or the key of a YAML field, may have been cut.
         whole = without_begun(without_turn_end(text), self.end) + self.end
         if _NEXT.search(self._content.text):
             return []  # The next call of the response may be inside.
