@@ -57,7 +57,7 @@ def test_a_result_mirrors_the_call_and_is_none() -> None:
 def test_each_answer_has_fences_of_its_own() -> None:
     one, two = BARE_JSON.parser([WRITE]), BARE_JSON.parser([WRITE])
     one.feed("```\ncode\n")
-    assert two.feed(BARE_JSON.render_call(CALL))
+    assert two.feed(BARE_JSON.render_call(CALL) + "\nDone.")
     assert not any(event.type == "toolcall_start" for event in one.feed("{" + "\n```"))
 
 

@@ -23,6 +23,7 @@ from laws.damage import (
     Damaged,
     Outcome,
     Setting,
+    closed_early,
     damaged_texts,
     outcome,
     read_damaged,
@@ -176,6 +177,19 @@ def test_a_damaged_call_is_what_was_meant_or_no_complete_call(name: str) -> None
     assert share.get("corrupted", 0) * 100 <= bar.corrupted, shown(readings, "corrupted")
     assert share.get("altered", 0) * 100 <= bar.altered, shown(readings, "altered")
     assert share.get("exact", 0) * 100 >= bar.exact, shown(readings, "none")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_object_that_is_closed_early_is_not_a_complete_call(name: str) -> None:
+    fmt = FORMATS[name]
+    for damaged in closed_early(fmt):
+        for setting in SETTINGS:
+            calls = read_damaged(fmt, damaged.text, setting)
+            assert outcome(calls, damaged.calls) not in ("corrupted", "altered"), (
+                damaged.text,
+                setting.name,
+                calls,
+            )
 
 
 def _count(readings: list[Reading]) -> Counter[Outcome]:

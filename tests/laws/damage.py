@@ -23,7 +23,9 @@ from penstock.messages import ToolCall
 from penstock.parsing import Arguments
 from penstock.tools import Tool
 
-Way = Literal["missing", "doubled", "words", "turn end", "ended", "forgotten", "two at once"]
+Way = Literal[
+    "missing", "doubled", "words", "turn end", "ended", "forgotten", "two at once", "closed early"
+]
 """How a text is damaged; see `damages`."""
 
 Outcome = Literal["exact", "partial", "none", "altered", "corrupted"]
@@ -179,6 +181,19 @@ def damages(text: str) -> Iterator[tuple[str, Way, int]]:
     last = max((n for n, piece in enumerate(pieces) if not piece.is_markup), default=0)
     for piece in pieces[last:-1]:
         yield text[: piece.end], "forgotten", piece.end
+
+
+def closed_early(fmt: Format) -> Iterator[Damaged]:
+    """Yield the texts of *fmt* with brackets that close an object or a list before a comma."""
+    for calls in RESPONSES:
+        try:
+            text = fmt.render_calls(calls)
+        except UsageError:
+            continue
+        for comma in re.finditer(",", text):
+            for closed in ("}", "]", "}}", " }\n"):
+                broken = text[: comma.start()] + closed + text[comma.start() :]
+                yield Damaged(broken, calls, "closed early", comma.start())
 
 
 def pieces_of(text: str) -> list[Piece]:

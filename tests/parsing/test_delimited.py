@@ -210,7 +210,8 @@ def test_any_other_value_comes_when_it_is_closed() -> None:
         "~a~,{k:1}": "",
         "]": ',"any":["a",{"k":1}]',
         ",sure:true": "",
-        "}": ',"sure":true}',
+        "}": ',"sure":true',
+        "»": "}",  # A member after the brace would show that it came too early.
     }
     for text, written in steps.items():
         assert (

@@ -23,6 +23,7 @@ from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.body import CALL_CUT, MAX_BLANK, BodyReader, OpenString, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Markers, Scanner, markers
+from penstock.readers.json_calls import EARLY_END, MAX_MEMBER_NAME
 from penstock.readers.plausible import fits, is_misspelled, may_end_here
 from penstock.readers.tagged.strings import CollectedText, OpenValue, StreamedText, take_text
 from penstock.values import rjson
@@ -447,6 +448,12 @@ _HALF_HEADER: Final = re.compile(rf"{_SPACE}(?:c|ca|cal|call|call:{_SPACE})?")
 _SURPLUS: Final = re.compile(rf"{_SPACE}[}}\]]")
 _BLANK: Final = re.compile(_SPACE)
 
+# A member after the brace shows that the brace came too early, as in JSON.
+_CLOSING: Final = rf"[}}\]\s]{{0,{MAX_BLANK}}}"
+_MEMBER_NAME: Final = rf"[\"'\w$.\-/@]{{1,{MAX_MEMBER_NAME}}}"
+_MEMBER: Final = re.compile(rf"{_CLOSING},{_SPACE}{_MEMBER_NAME}{_SPACE}:")
+_MEMBER_BEGINS: Final = re.compile(rf"{_CLOSING}(?:,{_SPACE}(?:{_MEMBER_NAME}{_SPACE})?)?")
+
 
 class DelimitedReader(BodyReader):
     """Reads one call whose start marker has come."""
@@ -474,7 +481,9 @@ class DelimitedReader(BodyReader):
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: a closed call is complete without its end marker."""
-        del calls
+        if self._arguments is not None and self._arguments.ended and not self._closed:
+            calls.close()
+            self._closed = True
         if self._closed:
             scanner.skip_all()  # the piece of a cut marker is not a content
             return Verdict.DONE
@@ -527,6 +536,11 @@ class DelimitedReader(BodyReader):
         except NoCallError as exc:
             self.error = str(exc)
             return Verdict.BROKEN
+        if scanner.match(_MEMBER):
+            self.error = EARLY_END
+            return Verdict.BROKEN
+        if _MEMBER_BEGINS.fullmatch(scanner.text, scanner.at):
+            return Verdict.MORE
         calls.close()
         self._closed = True
         return None
@@ -578,6 +592,8 @@ class DelimitedReader(BodyReader):
         scanner.push(inside[1:])
         while not arguments.ended and arguments.step(scanner):
             pass
+        if arguments.ended and scanner.match(_MEMBER):
+            raise NoCallError(EARLY_END)
         arguments.close(scanner)
         return writer.arguments
 

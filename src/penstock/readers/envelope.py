@@ -18,7 +18,7 @@ A `CallShape` names the keys that count; all others are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
@@ -54,6 +54,7 @@ from penstock.values.json_grammar import (
     string_gate,
 )
 from penstock.values.rjson.notes import Repair
+from penstock.values.schema import Schema
 
 Steps = tuple[list[Change], int]
 """The changes, and where in the text the step ended."""
@@ -291,6 +292,9 @@ Path = tuple[str | int, ...]
 # --- the envelope ------------------------------------------------------------------------------
 
 
+OUTSIDE: Final = "arguments outside of the arguments"
+
+
 class NotMeantError(NoCallError):
     """No call was meant: the text only looked like one."""
 
@@ -378,6 +382,7 @@ class Envelope(MemberWriter):
         if path[0] in shape.outer_keys:
             path = path[1:] or path
         elif self._wrapped:
+            self._check_outside(path[0])
             return
         is_held = len(path) > 1 and path[0] in shape.holders
         if is_held:
@@ -386,6 +391,12 @@ class Envelope(MemberWriter):
             self._follow_arguments(change, path)
         elif len(path) == 1:
             self._follow_field(str(path[0]), change, is_held=is_held)
+
+    def _check_outside(self, key: str | int) -> None:
+        """Raise `NoCallError` if the member *key*, outside of the wrapper, holds arguments."""
+        schema = self._calls.schemas.get(self.name)
+        if schema is not None and (key in self._shape.arguments or key in schema.properties):
+            raise NoCallError(OUTSIDE)
 
     def follow_inner(self, change: Change) -> None:
         """Process a change in the JSON that a string holds."""
@@ -513,7 +524,7 @@ class Envelope(MemberWriter):
         schema = self._calls.schemas.get(self.name)
         if self._others and schema is not None and not self._others.isdisjoint(schema.properties):
             # A bracket came too early, and what follows it was meant as arguments.
-            raise NoCallError("arguments outside of the arguments")
+            raise NoCallError(OUTSIDE)
         self._open()
         self._calls.close()
 
@@ -530,7 +541,11 @@ Check = Callable[[dict[str, Any]], None]
 
 
 def repair_json_calls(
-    text: str, shape: CallShape, check: Check | None = None, end: str = ""
+    text: str,
+    shape: CallShape,
+    schemas: Mapping[str, Schema],
+    check: Check | None = None,
+    end: str = "",
 ) -> list[RepairedCall]:
     """Return the calls of *shape* in *text*, repaired, or an empty list.
 
@@ -544,19 +559,30 @@ def repair_json_calls(
         if not shape.keyed and any(map(_WORDS_BEFORE.fullmatch, repairs)):
             return []
         return [
-            _repair_call(item, shape, repairs, check, text) for item in list_calls(value, shape)
+            _repair_call(item, shape, schemas, repairs, check, text)
+            for item in list_calls(value, shape)
         ]
     except (JSONParseError, NoCallError):
         return []
 
 
 def _repair_call(
-    item: Any, shape: CallShape, repairs: list[str], check: Check | None, text: str
+    item: Any,
+    shape: CallShape,
+    schemas: Mapping[str, Schema],
+    repairs: list[str],
+    check: Check | None,
+    text: str,
 ) -> RepairedCall:
     repairs = list(repairs)
     call = parse_call(item, shape, repairs)
     if check is not None:
         check(call.fields)
+    schema = schemas.get(call.name)
+    if schema is not None and not shape.keyed:
+        others = call.fields.keys() - CALL_KEYS
+        if not others.isdisjoint(schema.properties):
+            raise NoCallError(OUTSIDE)
     if not call.name:
         raise NoCallError(NO_NAME)
     return RepairedCall(call.name, call.arguments or {}, repairs, call.id, written=text)

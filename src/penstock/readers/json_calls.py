@@ -31,6 +31,49 @@ from penstock.values.incremental_state import Change
 from penstock.values.json_grammar import CLOSING_QUOTES
 from penstock.values.schema import Schema
 
+# --- the end of a call --------------------------------------------------------------------------
+
+MAX_MEMBER_NAME: Final = 64
+"""How long a key may be that shows that an object ended too early; names of arguments are shorter.
+"""
+
+EARLY_END: Final = "the object ends before its last member"
+
+_SPACE: Final = rf"[ \t\r\n]{{0,{MAX_BLANK}}}"
+BLANK: Final = re.compile(_SPACE)
+_QUOTED: Final = "[\"']"
+_NAME: Final = rf"[^\"'\\\r\n]{{0,{MAX_MEMBER_NAME}}}"
+
+
+def _member_after(closing: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of a member after brackets of *closing*, and of its beginning."""
+    between = rf"[{closing} \t\r\n]{{0,{MAX_BLANK}}}"
+    return (
+        re.compile(rf"{between},{_SPACE}{_QUOTED}{_NAME}{_QUOTED}{_SPACE}:"),
+        re.compile(rf"{between}(?:,{_SPACE}(?:{_QUOTED}{_NAME}(?:{_QUOTED}{_SPACE})?)?)?"),
+    )
+
+
+_AFTER_OBJECT: Final = _member_after(r"}\]")
+_AFTER_ITEM: Final = _member_after("}")  # A bracket ends the list, which may be a member itself.
+
+
+# Models close an object too early: `{"name": "f"}, "arguments": {...}}`. Without this check that is
+# a complete call, which lacks what follows.
+def precedes_member(text: str, at: int, *, nested: bool = False) -> bool | None:
+    """Return whether a member follows the object that ends at *at*; None if more text is needed.
+
+    With *nested* the object is in a list; after the end of the list, members are those of another
+    object.
+    """
+    if at < len(text) and text[at] not in ",}] \t\r\n":
+        return False
+    member, beginning = _AFTER_ITEM if nested else _AFTER_OBJECT
+    if member.match(text, at):
+        return True
+    return None if beginning.fullmatch(text, at) else False
+
+
 # --- the end of broken JSON ---------------------------------------------------------------------
 
 
@@ -114,6 +157,8 @@ class JSONValueReader(BodyReader):
         self._start = -1  # the position of the body in the response
         self._check: Check | None = None  # applied to repaired objects
         self._is_read = False  # the value was read at once, without steps
+        self._schemas: Mapping[str, Schema] = {}  # of the tools
+        self._ending: list[Change] = []  # the end of a call, until the text after it is known
 
     def open_string(self) -> OpenString | None:
         """Return the string that is streaming, if there is one."""
@@ -139,7 +184,7 @@ class JSONValueReader(BodyReader):
         if self._closed:
             # Complete calls were emitted with their text; the rest begins with the next one.
             text = "[" + text.lstrip(" \t\r\n,;")
-        calls = repair_json_calls(text, self._shape, self._check, self.end)
+        calls = repair_json_calls(text, self._shape, self._schemas, self._check, self.end)
         envelope = self._envelope
         if calls and envelope is not None and not envelope.agrees_with(calls[0], self.open_text()):
             return []
@@ -161,11 +206,38 @@ class JSONValueReader(BodyReader):
     def _read_value(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Read up to the next change; return None to continue. Raises `NoCallError`."""
         begin = scanner.at
-        changes, end = self._steps.step(scanner.text, begin, self._flow)
-        scanner.advance_to(end)
+        changes = self._ending
+        if not changes:
+            changes, end = self._steps.step(scanner.text, begin, self._flow)
+            scanner.advance_to(end)
+        if self._ends_call(changes):
+            is_early = precedes_member(scanner.text, scanner.at, nested=self._base > 0)
+            if is_early:
+                raise BrokenJSONError(EARLY_END, scanner.at)
+            if is_early is None:
+                self._ending = changes
+                return Verdict.MORE
+            self._ending = []
         self._follow(changes, begin, scanner, calls)
         is_stuck = scanner.at == begin and not changes
         return Verdict.MORE if is_stuck and not self._steps.complete else None
+
+    def _ends_call(self, changes: list[Change]) -> bool:
+        """Return whether *changes* end the open call."""
+        return self._envelope is not None and any(
+            change.kind == "end" and len(change.path) == self._base for change in changes
+        )
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the value is complete, and the text after it does not belong to it."""
+        return self._is_read or (self._steps.complete and not self._ending)
+
+    def _settle(self, scanner: Scanner, calls: CallSink) -> None:
+        """End the call that waits for the text after it: there is none."""
+        changes, self._ending = self._ending, []
+        if changes:
+            self._follow(changes, scanner.at, scanner, calls)
 
     def _note_error(self, exc: ParseError | NoCallError, scanner: Scanner) -> None:
         """Keep the error, with its position in the body."""
@@ -230,6 +302,7 @@ class JSONValueReader(BodyReader):
         if len(path) == self._base and kind != "end":
             if kind != "object":
                 raise NoCallError("the list holds a value that is not an object")
+            self._schemas = calls.schemas
             self._envelope = self._new_envelope(calls)
         return self._envelope
 
@@ -272,11 +345,10 @@ class JSONValueReader(BodyReader):
 # --- calls after a marker -----------------------------------------------------------------------
 
 
-_SPACE: Final = rf"[ \t\r\n]{{0,{MAX_BLANK}}}"
-BLANK: Final = re.compile(_SPACE)
 SURPLUS: Final = re.compile(rf"(?:{_SPACE}[}}\]])+")
 """Closing brackets that close nothing: models write them."""
-_SEPARATOR: Final = re.compile(rf"{_SPACE}(?:[,;]{_SPACE})?")
+SEPARATOR: Final = re.compile(rf"{_SPACE}(?:[,;]{_SPACE})?")
+_DROPPED: Final = " \t\r\n,;}]"  # at the end of the text
 _BETWEEN: Final = ",;}]"  # separators and surplus brackets
 
 
@@ -290,7 +362,7 @@ class JSONCallReader(JSONValueReader):
     def __init__(self, end: str, shape: CallShape = CALL) -> None:
         super().__init__(end, shape)
         self._ends: tuple[str, ...] = (end,) if end else ()
-        self._schemas: Mapping[str, Schema] = {}
+        self._plain: PlainCall | None = None  # was read at once, until the text after it is known
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text*: broken JSON, or a body in another form between the markers."""
@@ -308,8 +380,12 @@ class JSONCallReader(JSONValueReader):
             if not self._read_at_once(scanner, calls):
                 self._begin_value()
         while not scanner.is_at_end:
-            is_whole = self._is_read or self._steps.complete
-            verdict = self._read_after(scanner) if is_whole else self._read_on(scanner, calls)
+            if self._plain is not None:
+                verdict = self._check_plain(scanner, calls)
+            elif self._is_complete:
+                verdict = self._read_after(scanner)
+            else:
+                verdict = self._read_on(scanner, calls)
             if verdict is not None:
                 return verdict
         return Verdict.MORE
@@ -329,17 +405,48 @@ class JSONCallReader(JSONValueReader):
             return False
         value, end = found
         plain = self._find_plain(value, calls.schemas)
-        for call in plain:
-            # Each call claims its own text, so the end of each is needed.
-            at = end if len(plain) == 1 and isinstance(value, dict) else _find_item_end(text, at)
-            scanner.advance_to(at)
-            calls.open(call.name, call.id).put_members(call.arguments)
-            calls.close()
-            self._closed += 1
+        if plain and isinstance(value, dict):
+            is_early = precedes_member(text, end)
+            if is_early:
+                return False
+            scanner.advance_to(end)
+            if is_early is None:
+                (self._plain,) = plain
+            else:
+                self._emit(plain[0], calls)
+        else:
+            for call in plain:
+                # Each call claims its own text, so the end of each is needed.
+                at = _find_item_end(text, at)
+                scanner.advance_to(at)
+                self._emit(call, calls)
         if plain:
             scanner.advance_to(end)
             self._is_read = True
         return self._is_read
+
+    def _emit(self, call: PlainCall, calls: CallSink) -> None:
+        calls.open(call.name, call.id).put_members(call.arguments)
+        calls.close()
+        self._closed += 1
+
+    def _settle(self, scanner: Scanner, calls: CallSink) -> None:
+        """End the call that waits for the text after it: there is none, or other text."""
+        call, self._plain = self._plain, None
+        if call is not None:
+            self._emit(call, calls)
+        super()._settle(scanner, calls)
+
+    def _check_plain(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Emit the call that was read at once if it ends here; return None to continue."""
+        is_early = precedes_member(scanner.text, scanner.at)
+        if is_early is None:
+            return Verdict.MORE
+        if is_early:
+            self._note_error(BrokenJSONError(EARLY_END, scanner.at), scanner)
+            return Verdict.BROKEN
+        self._settle(scanner, calls)
+        return None
 
     def _find_value(self, scanner: Scanner) -> int:
         """Return where the value begins."""
@@ -378,12 +485,12 @@ class JSONCallReader(JSONValueReader):
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: a complete value does not need its end marker."""
-        del calls
-        if not self._is_read and not self._steps.complete:
+        self._settle(scanner, calls)
+        if not self._is_complete:
             self.error = CALL_CUT
             scanner.skip_all()
             return Verdict.GIVE_UP  # Markers in it may be in a string.
-        rest = scanner.unread.lstrip()
+        rest = scanner.unread.lstrip(_DROPPED)
         if not rest or any(end.lstrip().startswith(rest) for end in self._ends):
             scanner.skip_all()  # part of the marker, not text
         return Verdict.DONE
@@ -461,7 +568,7 @@ def find_next_object(scanner: Scanner) -> int | None:
     """
     text = scanner.text
     scanner.advance_to(skip_match(SURPLUS, text, scanner.at))
-    at = skip_match(_SEPARATOR, text, scanner.at)
+    at = skip_match(SEPARATOR, text, scanner.at)
     if at == len(text):
         return None
     return at if text[at] == "{" else -1

@@ -19,10 +19,10 @@ from penstock.errors import JSONParseError, ParseError
 from penstock.parsing.body import CALL_CUT, BodyReader, OpenString, Syntax, Verdict
 from penstock.parsing.call_shape import parse_arguments
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
-from penstock.parsing.scanner import Scanner, markers
+from penstock.parsing.scanner import Scanner, markers, skip_match
 from penstock.readers.envelope import JSONSteps, repair_body
 from penstock.readers.json_arguments import JSONArgumentReader
-from penstock.readers.json_calls import JSONCallReader
+from penstock.readers.json_calls import EARLY_END, SURPLUS, JSONCallReader, precedes_member
 from penstock.readers.named_heads import (
     FENCE,
     OBJECT,
@@ -227,6 +227,7 @@ class NamedCallReader(BodyReader):
         if self._json is not None:
             return self._copy_error(self._json, self._json.finish(scanner, calls))
         if self._is_whole:
+            scanner.advance_to(skip_match(SURPLUS, scanner.text, scanner.at))
             self._pass_begun(scanner, self._tail_ends)
             self._end_call(scanner, calls, has_end=False)
         if self._calls and self._head_reader is None and self._head is None:
@@ -434,8 +435,17 @@ class NamedCallReader(BodyReader):
             self._end_call(scanner, calls, has_end=True)
         elif text.startswith(ends, at):
             scanner.advance_to(at + len(FENCE))
-        elif text[at] in "}]":  # models write surplus ones
-            scanner.advance_to(at + 1)
+        elif text[at] in ",}]":
+            is_early = precedes_member(text, at)
+            if is_early:
+                self.error = EARLY_END
+                return Verdict.BROKEN
+            if is_early is None:
+                return Verdict.MORE
+            if text[at] == ",":
+                self._end_call(scanner, calls, has_end=False)
+            else:
+                scanner.advance_to(at + 1)  # models write surplus ones
         else:
             self._end_call(scanner, calls, has_end=False)
         return None

@@ -34,6 +34,7 @@ from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.envelope import error_at, repair_body
 from penstock.readers.json_arguments import JSONArgumentReader
+from penstock.readers.json_calls import EARLY_END, precedes_member
 from penstock.readers.plausible import ends_with_loose_tag
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.piped_tools import GENERIC, RUN_BASH
@@ -574,6 +575,12 @@ class _JSONBody(BodyReader):
             scanner.advance_to(at + len(END))
             return self._close(calls, Verdict.DONE)
         if END.startswith(window):
+            return Verdict.MORE
+        is_early = precedes_member(scanner.text, scanner.at)
+        if is_early:
+            self.error = EARLY_END
+            return Verdict.BROKEN
+        if is_early is None:
             return Verdict.MORE
         scanner.skip(len(between.rstrip()))
         return self._close(calls, Verdict.UNTERMINATED)

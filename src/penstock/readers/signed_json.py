@@ -30,6 +30,8 @@ from penstock.readers.envelope import (
 )
 from penstock.readers.json_calls import (
     BLANK,
+    SEPARATOR,
+    SURPLUS,
     Balance,
     JSONValueReader,
     find_next_object,
@@ -112,7 +114,7 @@ class SignedJSONReader(JSONValueReader):
             if self._balance is not None:
                 scanner.advance_to(self._balance.find_end(scanner.text, scanner.at))
                 verdict = Verdict.GIVE_UP if self._balance.is_even else Verdict.MORE
-            elif not self._steps.complete:
+            elif not self._is_complete:
                 verdict = self._read_on(scanner, calls)
             elif self._closed == self._closed_before:
                 verdict = Verdict.NOT_A_CALL
@@ -122,8 +124,18 @@ class SignedJSONReader(JSONValueReader):
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: complete calls of a list are valid."""
+        if self._ending:
+            try:
+                self._settle(scanner, calls)
+            except (ParseError, NoCallError) as exc:
+                if self._judge_broken(exc, "", scanner, calls) is not None:
+                    scanner.skip_all()
+                    return Verdict.NOT_A_CALL
+            if self._base and SEPARATOR.fullmatch(scanner.text, scanner.at):
+                scanner.skip_all()  # before a call that did not come
         is_open = self._closed == self._closed_before or self._envelope is not None
-        if self._has_begun and (self._steps.complete or not is_open):
+        if self._has_begun and (self._is_complete or not is_open):
+            scanner.advance_to(skip_match(SURPLUS, scanner.text, scanner.at))
             return Verdict.DONE
         scanner.skip_all()
         if calls.writer is None and self._balance is None:
@@ -159,19 +171,25 @@ class SignedJSONReader(JSONValueReader):
         try:
             return self._read_value(scanner, calls)
         except (ParseError, NoCallError) as exc:
-            self._note_error(exc, scanner)
-            broken = exc if isinstance(exc, BrokenJSONError) else None
-            is_meant = calls.writer is not None or self._names_tool(broken, calls)
-            if not is_meant or isinstance(exc, NotMeantError):
-                if broken is not None:  # The end of a step depends on the chunks.
-                    scanner.advance_to(max(scanner.at, broken.at))
-                return Verdict.NOT_A_CALL
-            if broken is None or isinstance(broken, BrokenArgumentsError):
-                awaits = self._steps.awaits
-            elif not is_quote(awaits):  # The text of a comment is read already.
+            return self._judge_broken(exc, awaits, scanner, calls)
+
+    def _judge_broken(
+        self, exc: ParseError | NoCallError, awaits: str, scanner: Scanner, calls: CallSink
+    ) -> Verdict | None:
+        """Return the verdict on a value that broke; None if a call was meant, which is skipped."""
+        self._note_error(exc, scanner)
+        broken = exc if isinstance(exc, BrokenJSONError) else None
+        is_meant = calls.writer is not None or self._names_tool(broken, calls)
+        if not is_meant or isinstance(exc, NotMeantError):
+            if broken is not None:  # The end of a step depends on the chunks.
                 scanner.advance_to(max(scanner.at, broken.at))
-            self._balance = Balance(self._depth - self._base, awaits)
-            return None
+            return Verdict.NOT_A_CALL
+        if broken is None or isinstance(broken, BrokenArgumentsError):
+            awaits = self._steps.awaits
+        elif not is_quote(awaits):  # The text of a comment is read already.
+            scanner.advance_to(max(scanner.at, broken.at))
+        self._balance = Balance(self._depth - self._base, awaits)
+        return None
 
     def _names_tool(self, broken: BrokenJSONError | None, calls: CallSink) -> bool:
         """Return whether the JSON that is *broken* has named a tool, so that it may be repaired.
@@ -316,7 +334,7 @@ class LeadingJSONReader(SignedJSONReader):
         if verdict is Verdict.DONE and self.end.startswith(scanner.unread.lstrip()):
             scanner.skip_all()
         if verdict is Verdict.NOT_A_CALL and self._has_begun and self._is_marked:
-            self.error = CALL_CUT
+            self.error = self.error or CALL_CUT
             return Verdict.GIVE_UP
         return verdict
 

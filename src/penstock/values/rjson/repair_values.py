@@ -654,6 +654,11 @@ def _read_values(text: str, start: int, end: int, notes: Repairs) -> Any:
     return values
 
 
+_MORE_OF_VALUE: Final = re.compile(r"[}\]\s]*+,\s*+[\"'\d\[{-]")
+
+
 def _note_text_after(text: str, at: int, end: int, notes: Repairs) -> None:
     if skip_blank(text, at, end, notes) < end:
         notes.note(Repair.TEXT_AFTER)
+        if _MORE_OF_VALUE.match(text, at, end):
+            notes.doubt("text after the value that may be a part of it")
