@@ -236,3 +236,7 @@ def test_the_script_for_maintainers_reads_the_names_of_installed_engines(
     assert status == 1
     assert "vllm: 3 names, 1 unknown\n    unknown, formats: news\n    new, formats: news\n" in out
     assert "sglang: 2 names, 0 unknown\n" in out
+
+
+def test_the_repr_of_a_format_is_its_name() -> None:
+    assert repr(formats.get("auto")) == "<Format 'auto'>"

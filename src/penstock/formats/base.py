@@ -149,6 +149,10 @@ class Format(Struct, frozen=True):
     wrappers: tuple[Wrapper, ...] = WRAPPERS
     tools: prompts.ToolList | None = None
 
+    def __repr__(self) -> str:
+        # All fields with their markers and prompts are up to 19,000 characters.
+        return f"<Format {self.name!r}>"
+
     @property
     def usual_reasoning(self) -> Reasoning | None:
         """The reasoning style of the format's models: by default the style of the same name."""
