@@ -14,7 +14,7 @@ from laws import cut_at
 from laws.checks import read
 from laws.strategies import CUTS, soup
 from penstock import Parser, debug
-from penstock.debug import Settings, Summary, Traced
+from penstock.debug import DebugSettings, Summary, Traced
 from penstock.events import Event, TextDelta
 
 TEXT = 'Let me look.\n<tool_call>{"name": "tide", "arguments": {"port": "Leith"}}</tool_call> Done'
@@ -27,7 +27,7 @@ def trace(
     lines: list[str] = []
     parser = Parser("hermes")
     options.setdefault("call_segments", lambda text: [CALL] if CALL in text else [])
-    traced = Traced(parser, Settings(mode, style), lines.append, **options)
+    traced = Traced(parser, DebugSettings(mode, style), lines.append, **options)
     read(traced, chunks or [TEXT])
     return lines, traced
 
@@ -81,8 +81,8 @@ def test_our_own_name_goes_before_the_other_one_by_one() -> None:
     found = debug.settings(
         {"PENSTOCK_DEBUG": "off", "DEBUG_PARSER_MW": "parse", "DEBUG_PARSER_MW_STYLE": "bold"}
     )
-    assert found == Settings("off", "bold")
-    assert debug.settings({}) == Settings("off", "bg")
+    assert found == DebugSettings("off", "bold")
+    assert debug.settings({}) == DebugSettings("off", "bg")
 
 
 # --- what is written ---
@@ -119,7 +119,7 @@ def test_parse_writes_that_and_at_the_end_the_text_and_the_calls() -> None:
 def test_a_call_that_is_incomplete_is_said_to_be() -> None:
     lines: list[str] = []
     parser = Parser("hermes", arguments="live")
-    traced = Traced(parser, Settings("parse"), lines.append)
+    traced = Traced(parser, DebugSettings("parse"), lines.append)
     traced.feed('<tool_call>{"name": "tide", "arguments": {"port": "Le')
     traced.finish(cut=True)
     assert json.loads(tagged(lines, "summary")[0])[0]["complete"] is False
@@ -189,7 +189,7 @@ def test_the_text_that_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
 def test_events_pass_as_they_are(text: str, cuts: list[int], colour: bool) -> None:  # noqa: FBT001
     chunks = cut_at(text, cuts)
     lines: list[str] = []
-    traced = Traced(Parser("hermes"), Settings("parse"), lines.append, colour=colour)
+    traced = Traced(Parser("hermes"), DebugSettings("parse"), lines.append, colour=colour)
     plain = Parser("hermes")
     assert read(traced, chunks) == read(plain, chunks)
     assert traced.rest == plain.rest
@@ -203,7 +203,7 @@ def test_nobody_who_is_told_can_end_the_stream(broken: str) -> None:
 
     given: dict[str, Any] = {broken: fail}
     write = given.pop("write", lambda _: None)
-    traced = Traced(Parser("hermes"), Settings("parse"), write, **given)
+    traced = Traced(Parser("hermes"), DebugSettings("parse"), write, **given)
     assert read(traced, [TEXT]) == read(Parser("hermes"), [TEXT])
 
 
@@ -227,7 +227,7 @@ class OwnParser:
 
 def test_any_parser_can_be_traced_and_what_cannot_be_shown_is_left_out() -> None:
     lines: list[str] = []
-    traced = Traced(OwnParser(), Settings("stream"), lines.append)
+    traced = Traced(OwnParser(), DebugSettings("stream"), lines.append)
     assert len(traced.feed("a")) == 1
     assert traced.finish() == []
     assert tagged(lines, "raw") == ['"a"']

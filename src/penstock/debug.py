@@ -53,14 +53,14 @@ _HARMLESS: Final = "\u00a0\u3000\u200c\u200d"  # spaces and joiners that `isprin
 _TAG, _RAW, _OUT, _CALLS = "90", "33", "36", "44;37"  # grey, yellow, cyan, on blue
 
 
-class Settings(Struct, frozen=True):
+class DebugSettings(Struct, frozen=True):
     """What is written, and how."""
 
     mode: Mode = "off"
     style: Style = "bg"
 
 
-def settings(environ: Mapping[str, str]) -> Settings:
+def settings(environ: Mapping[str, str]) -> DebugSettings:
     """Read the settings from *environ*, a mapping such as the environment.
 
     The variables are `PENSTOCK_DEBUG` and `PENSTOCK_DEBUG_STYLE`, or if unset `DEBUG_PARSER_MW` and
@@ -68,7 +68,7 @@ def settings(environ: Mapping[str, str]) -> Settings:
     """
     mode = environ.get("PENSTOCK_DEBUG", environ.get("DEBUG_PARSER_MW", ""))
     style = environ.get("PENSTOCK_DEBUG_STYLE", environ.get("DEBUG_PARSER_MW_STYLE", ""))
-    return Settings(
+    return DebugSettings(
         _MODES.get(mode.strip().lower(), "off"), _STYLES.get(style.strip().lower(), "bg")
     )
 
@@ -112,7 +112,7 @@ class Traced:
     def __init__(
         self,
         parser: AnyParser,
-        settings: Settings,
+        settings: DebugSettings,
         write: Callable[[str], object],
         *,
         colour: bool = False,

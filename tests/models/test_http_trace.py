@@ -22,7 +22,7 @@ from models.loopback_servers import (
 )
 from models.upstreams import asking
 from penstock import HTTPModel, Request, ToolMiddleware, apis
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.events import Done, Event, TextDelta
 from penstock.messages import AssistantMessage, Text
 from penstock.models.http import RetryPolicy
@@ -120,7 +120,7 @@ async def test_refusals_cuts_and_tries_are_shown() -> None:
 
 async def test_a_request_that_makes_no_sense_is_shown_as_a_failure() -> None:
     lines: list[str] = []
-    options: dict[str, Any] = {"debug": Settings("stream"), "write": lines.append}
+    options: dict[str, Any] = {"debug": DebugSettings("stream"), "write": lines.append}
     async with HTTPModel("gemini", "http://127.0.0.1:9", "..", **options) as model:
         assert (await model.complete(ASKED)).error is not None
     (line,) = lines

@@ -23,7 +23,7 @@ from models.upstreams import (
     told,
 )
 from penstock import EventStream, HTTPModel, Request, Tool, ToolMiddleware, UsageError, formats
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.events import (
     Done,
     Event,
@@ -651,7 +651,7 @@ def test_a_program_gets_the_summary_as_a_value() -> None:
 def test_a_trace_shows_text_that_comes_only_with_its_end() -> None:
     lines: list[str] = []
     events: list[Event] = [TextStart(0), TextEnd(0, "Hi."), Done("stop", AssistantMessage())]
-    trace = Tracer(Settings("stream"), lines.append, None)
+    trace = Tracer(DebugSettings("stream"), lines.append, None)
     hermes = formats.get("hermes")
     read = make_reader(lambda _: penstock.EventParser("hermes"), trace, hermes, [])
     for event in events:

@@ -26,7 +26,7 @@ from weakref import finalize
 from msgspec import Struct, structs
 
 from penstock.apis.fields import clean, unportable_names, without_none
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.errors import ProviderError, UsageError
 from penstock.events import Done, Event, MessageStart, TextDelta, TextEnd, TextStart
 from penstock.formats import Format, FormatLike, get
@@ -86,7 +86,7 @@ class LocalModel(ToolMiddleware):
         threads: int | None = None,
         repair: bool = True,
         engine: LocalEngine | None = None,
-        debug: str | Settings | None = None,
+        debug: str | DebugSettings | None = None,
         write: Callable[[str], object] | None = None,
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:

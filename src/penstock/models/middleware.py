@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.errors import UsageError
 from penstock.formats import AnyFormat, Format, FormatLike, Placement, Template, for_model, get
 from penstock.messages import AssistantMessage, ToolResult
@@ -103,7 +103,7 @@ class ToolMiddleware(Model):
         retries: int = RETRIES,
         send_back: bool = False,
         on_error: OnError | None = None,
-        debug: str | Settings | None = None,
+        debug: str | DebugSettings | None = None,
         write: Write | None = None,
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:

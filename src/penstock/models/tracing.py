@@ -41,7 +41,7 @@ class Tracer:
 
     def __init__(
         self,
-        mode: str | debug.Settings | None,
+        mode: str | debug.DebugSettings | None,
         write: Write | None,
         on_summary: Callable[[debug.Summary], object] | None,
         environ: Mapping[str, str] | None = None,
@@ -76,7 +76,7 @@ class ResponseTrace(debug.Traced):
 
     def __init__(
         self,
-        settings: debug.Settings,
+        settings: debug.DebugSettings,
         write: Write,
         *,
         colour: bool = False,

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from penstock import _json, apis
 from penstock.apis import Api
 from penstock.apis.errors import error_from_exception
-from penstock.debug import Settings, Summary
+from penstock.debug import DebugSettings, Summary
 from penstock.errors import UsageError
 from penstock.events import Failed
 from penstock.messages import AssistantMessage, ErrorInfo
@@ -99,7 +99,7 @@ class HTTPModel(Model):
         interval: float = INTERVAL,
         environ: Mapping[str, str] | None = None,
         on_report: Callable[[Report], object] | None = None,
-        debug: str | Settings | None = None,
+        debug: str | DebugSettings | None = None,
         write: Write | None = None,
         on_summary: Callable[[Summary], object] | None = None,
     ) -> None:
