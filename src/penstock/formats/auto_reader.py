@@ -17,6 +17,7 @@ from penstock.formats.base import Format
 from penstock.formats.json_models import LeadingJSON
 from penstock.formats.reasoning import STYLES
 from penstock.parsing import BodyReader, Channel, OpenString, Syntax, Verdict
+from penstock.parsing.body import ValueReader
 from penstock.parsing.call_sink import CallSink, RepairedCall, Shown
 from penstock.parsing.scanner import Scanner
 from penstock.readers.bare_json import FENCE, BareCalls, Fences, begins_item, pass_fence
@@ -212,17 +213,18 @@ class Delegate(BodyReader, ABC):
             verdict = Verdict.GIVE_UP
         return self._settle(self._body, verdict, scanner, calls)
 
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The reader of the call."""
+        return self._body
+
     def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return None if self._body is None or self._is_mute else self._body.open_string()
+        """Return the string that is streaming, if there is one; a muted call has none."""
+        return None if self._is_mute else super().open_string()
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text*, if the reader can."""
         return [] if self._body is None else self._body.repair(text, ended=ended)
-
-    def open_text(self) -> str | None:
-        """Return the text that was emitted of the streaming string."""
-        return None if self._body is None else self._body.open_text()
 
     @abstractmethod
     def _choose(self, scanner: Scanner, calls: CallSink) -> Verdict | None:

@@ -17,7 +17,8 @@ from penstock.errors import UsageError
 from penstock.formats.base import CallStyle, Format, Outlined, render_together
 from penstock.grammar import Outline
 from penstock.messages import ToolCall, ToolResult
-from penstock.parsing import BodyReader, CallSink, Channel, OpenString, Scanner, Syntax, Verdict
+from penstock.parsing import BodyReader, CallSink, Channel, Scanner, Syntax, Verdict
+from penstock.parsing.body import ValueReader
 from penstock.tools import Tool
 
 MAX_TURN: Final = 1024
@@ -163,13 +164,10 @@ class AlternatingReader(BodyReader):
             if verdict is not Verdict.MORE:
                 return verdict
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return None if self._body is None else self._body.open_string()
-
-    def open_text(self) -> str | None:
-        """Return the text that was emitted of the streaming string."""
-        return None if self._body is None else self._body.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The reader that is being tried."""
+        return self._body
 
     def _read_current(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Continue the current reader; None means that it found no call."""

@@ -182,7 +182,28 @@ class OpenString(NamedTuple):
     remembered: Callable[[str], Translated | None] | None = None
 
 
-class BodyReader:
+class ValueReader:
+    """Reads a value; where a string in it streams, the engine emits plain text of it directly."""
+
+    __slots__ = ()
+
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return None
+
+    def open_string(self) -> OpenString | None:
+        """Return the string that is streaming, if there is one."""
+        part = self.open_part
+        return None if part is None else part.open_string()
+
+    def open_text(self) -> str | None:
+        """Return what was emitted of the streaming string, decoded."""
+        part = self.open_part
+        return None if part is None else part.open_text()
+
+
+class BodyReader(ValueReader):
     """Reads the text after a start marker, up to where the call ends by its own grammar."""
 
     error: str | ParseError = ""
@@ -219,14 +240,6 @@ class BodyReader:
         Text that was held back is added to an open string: an incomplete call has all of it.
         """
         raise NotImplementedError
-
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return None
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the streaming string, decoded."""
-        return None
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text*, everything between the start marker and the end marker.
@@ -271,13 +284,10 @@ class ChoosingReader(BodyReader):
         self.error = chosen.error
         return verdict
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return None if self._chosen is None else self._chosen.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the streaming string, decoded."""
-        return None if self._chosen is None else self._chosen.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._chosen
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text* with the reader that was chosen."""

@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import JSONParseError
-from penstock.parsing.body import CALL_CUT, BodyReader, Channel, ChoosingReader, OpenString, Verdict
+from penstock.parsing.body import (
+    CALL_CUT,
+    BodyReader,
+    Channel,
+    ChoosingReader,
+    ValueReader,
+    Verdict,
+)
 from penstock.parsing.call_sink import CallSink, RepairedCall
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.envelope import Envelope, repair_body
@@ -207,9 +214,10 @@ class Message(BodyReader):
         self.error, self.end = self._call.error, self._call.end
         return verdict
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return None if self._call is None else self._call.open_string()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._call
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Repair the call in *text*, after its header."""
@@ -218,10 +226,6 @@ class Message(BodyReader):
         at = text.find(self.last)
         inside = text[at + len(self.last) :] if at != -1 else text
         return self._call.repair(inside, ended=ended)
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the string that is streaming."""
-        return None if self._call is None else self._call.open_text()
 
     def _read_header(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Take more of the header; return None if a call follows it."""
@@ -429,9 +433,10 @@ class VerbatimReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the text as a run."""
-        return None if self._string is None else self._string.open_string()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._string
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Take all of *text*, if the model ended where it does."""
@@ -440,10 +445,6 @@ class VerbatimReader(BodyReader):
         if not ended or written is None:
             return []
         return [RepairedCall(self._name, {self._key: written}, ["closed the message"])]
-
-    def open_text(self) -> str | None:
-        """Return what was emitted so far."""
-        return None if self._string is None else self._string.open_text()
 
     def _open(self, calls: CallSink) -> StreamedText:
         writer = calls.open(self._name)

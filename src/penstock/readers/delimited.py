@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from penstock.errors import JSONParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import CALL_CUT, MAX_BLANK, BodyReader, OpenString, Verdict
+from penstock.parsing.body import CALL_CUT, MAX_BLANK, BodyReader, ValueReader, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.readers.json_calls import EARLY_END, MAX_MEMBER_NAME
@@ -194,7 +194,7 @@ class _Place(Enum):
     AFTER = "a comma, or the end of the container"
 
 
-class ArgumentsReader:
+class ArgumentsReader(ValueReader):
     """Reads what follows the opening brace, up to the closing one; writes it to *writer*."""
 
     def __init__(self, marks: Delimiters, writer: ArgumentWriter) -> None:
@@ -232,13 +232,10 @@ class ArgumentsReader:
             case _Place.AFTER:
                 return self._read_after(scanner)
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return self._string.open_string() if self._string is not None else None
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the string that is streaming."""
-        return self._string.open_text() if self._string is not None else None
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._string
 
     def flush(self, scanner: Scanner) -> None:
         """Add what was held back to the open string: the text ends here."""
@@ -493,9 +490,10 @@ class DelimitedReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return self._arguments.open_string() if self._arguments is not None else None
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._arguments
 
     # --- the parts of a call ---
 
@@ -560,10 +558,6 @@ class DelimitedReader(BodyReader):
         return Verdict.MORE if self.end.startswith(window) else Verdict.UNTERMINATED
 
     # --- repairing ---
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the string that is streaming."""
-        return self._arguments.open_text() if self._arguments is not None else None
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make a call of *text*.

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, Final
 
 from penstock.errors import JSONParseError, ParseError
-from penstock.parsing.body import CALL_CUT, BodyReader, OpenString, Syntax, Verdict
+from penstock.parsing.body import CALL_CUT, BodyReader, Syntax, ValueReader, Verdict
 from penstock.parsing.call_shape import parse_arguments
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, markers, skip_match
@@ -239,15 +239,10 @@ class NamedCallReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        reader = self._inside or self._json
-        return None if reader is None else reader.open_string()
-
-    def open_text(self) -> str | None:
-        """Return the text that was emitted of the streaming string, decoded."""
-        reader = self._inside or self._json
-        return None if reader is None else reader.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._inside or self._json
 
     def _step(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Read one part; return None to continue."""

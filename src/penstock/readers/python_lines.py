@@ -18,8 +18,8 @@ from penstock.errors import PenstockError
 from penstock.parsing.body import BodyReader, ChoosingReader, Verdict
 from penstock.parsing.call_sink import CallSink, read_call
 from penstock.parsing.scanner import Scanner
-from penstock.readers.json_calls import Balance, JSONCallReader
-from penstock.readers.pythonic import LeadingCallReader, PythonCallReader
+from penstock.readers.json_calls import Balance
+from penstock.readers.pythonic import LeadingCallReader, PythonCallReader, PythonOrJSONReader
 from penstock.tools import clean_name
 from penstock.values import rjson
 
@@ -189,22 +189,13 @@ def _read_arguments(text: str, name: str, calls: CallSink) -> dict[str, Any] | N
 # --- tool_code ----------------------------------------------------------------------------------
 
 
-class ToolCodeReader(ChoosingReader):
-    """Reads calls up to *end*, one per line: as JSON if an object comes first, else as Python."""
+class ToolCodeReader(PythonOrJSONReader):
+    """Reads calls up to *end*, one per line; a call in Python may be printed."""
 
-    def __init__(self, end: str) -> None:
-        self.end = end
-
-    def _choose(self, scanner: Scanner) -> BodyReader | None:
-        if _UNDECIDED.fullmatch(scanner.text, scanner.at):
-            return None
-        if scanner.match(_JSON):
-            return JSONCallReader(self.end)
+    def _make_python_reader(self) -> BodyReader:
         return PrintedCallReader(self.end)
 
 
-_UNDECIDED: Final = re.compile(r"\s{0,256}(?:\[\s{0,256})?")
-_JSON: Final = re.compile(r"\s{0,256}(?:\[\s{0,256})?\{")
 _PRINT: Final = re.compile(r"\s{0,256}print\s{0,8}\(\s{0,8}")
 _PRINTED: Final = re.compile(r"\s{0,256}print\s{0,8}\(\s{0,8}[A-Za-z_]\w{0,64}\s{0,8}\)")
 _TARGET: Final = re.compile(r"\s{0,256}[A-Za-z_]\w{0,64}\s{0,8}=\s{0,8}(?=[A-Za-z_])")

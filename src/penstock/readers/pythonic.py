@@ -387,6 +387,9 @@ class PythonOrJSONReader(ChoosingReader):
             return None
         if scanner.match(_JSON):
             return JSONCallReader(self.end)
+        return self._make_python_reader()
+
+    def _make_python_reader(self) -> BodyReader:
         return PythonCallReader(self.end, lines=True)
 
 

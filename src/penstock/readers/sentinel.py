@@ -25,7 +25,7 @@ from penstock.parsing.body import (
     BodyReader,
     Channel,
     Kind,
-    OpenString,
+    ValueReader,
     Verdict,
     without_begun,
 )
@@ -131,9 +131,10 @@ class SentinelReader(BodyReader):
         self.error = self._body.error or self.error
         return verdict
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return self._body.open_string() if self._body is not None else None
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._body
 
     def _read_header(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Continue with the header; when the text after it begins, open what it announces."""
@@ -170,10 +171,6 @@ class SentinelReader(BodyReader):
         return inside
 
     # --- repairing ---
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the string that is streaming, decoded."""
-        return self._body.open_text() if self._body is not None else None
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Repair the JSON of a segment, or add its end."""
@@ -404,13 +401,10 @@ class _StringBody(BodyReader):
         self.error = SEGMENT_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the string, if it streams."""
-        return None if self._value is None else self._value.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the string."""
-        return None if self._value is None else self._value.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._value
 
     def _begins(self, text: str) -> bool:
         """Return whether the string begins with *text*, or more has to come."""
@@ -482,13 +476,10 @@ class _ToolBody(BodyReader):
         self.error = self._body.error
         return verdict
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return self._body.open_string() if self._body is not None else None
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of that string."""
-        return self._body.open_text() if self._body is not None else None
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._body
 
     def _begin(self, window: str, calls: CallSink) -> BodyReader | None:
         """Return the reader of a body that begins with *window*; None if it cannot be a call."""
@@ -557,13 +548,10 @@ class _JSONBody(BodyReader):
         self.error = SEGMENT_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        return None if self._ended else self._value.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of that string."""
-        return None if self._ended else self._value.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return None if self._ended else self._value
 
     def _read_end(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Look for the end marker after the value."""

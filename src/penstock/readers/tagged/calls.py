@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.errors import JSONParseError
-from penstock.parsing.body import CALL_CUT, BodyReader, OpenString, Verdict
+from penstock.parsing.body import CALL_CUT, BodyReader, ValueReader, Verdict
 from penstock.parsing.call_sink import CallSink, RepairedCall
 from penstock.parsing.scanner import Scanner
 from penstock.readers.json_calls import JSONCallReader
@@ -83,15 +83,10 @@ class TaggedCallReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        reader = self._inside or self._json
-        return None if reader is None else reader.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the streaming string."""
-        reader = self._inside or self._json
-        return None if reader is None else reader.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._inside or self._json
 
     # --- sections and calls ---
 

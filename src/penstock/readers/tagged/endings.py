@@ -518,7 +518,6 @@ class StructuralTagEnding(Ending):
             names = dict.fromkeys((name.lower(), "arg", *sorted(missing)[:MAX_MISSING]))
             opening = tuple(f"<{each}" for each in names)
         self.marks = markers(SECTION_END) if cdata else markers(f"</{name}", *opening, fold=True)
-        self.is_exact = cdata  # nothing in the value can be the tag of another argument
         self._name = name
         self._known = known
         self._tools = tools

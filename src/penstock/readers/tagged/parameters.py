@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from penstock.errors import ParseError
-from penstock.parsing.body import OpenString, Verdict, make_skipped_note
+from penstock.parsing.body import ValueReader, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink, NoCallError
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
@@ -61,7 +61,7 @@ class _Step(NamedTuple):
         return bool(self.skipped.strip())
 
 
-class ParameterReader:
+class ParameterReader(ValueReader):
     """Reads the parameters of the call of *name*; *schema* is the tool's.
 
     With *repairs*, the text is complete and was refused: missing tags are added if it is clear what
@@ -173,17 +173,10 @@ class ParameterReader:
                 at = token.end
         scanner.skip_all()
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        if self._json is not None:
-            return self._json.open_string()
-        return None if self._value is None else self._value.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the streaming string."""
-        if self._json is not None:
-            return self._json.open_text()
-        return None if self._value is None else self._value.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._json or self._value
 
     def _read_on(self, scanner: Scanner, calls: CallSink) -> Verdict:
         verdict = None

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import CALL_CUT, BodyReader, OpenString, Verdict, without_begun
+from penstock.parsing.body import CALL_CUT, BodyReader, ValueReader, Verdict, without_begun
 from penstock.parsing.call_shape import find_name
 from penstock.parsing.call_sink import CallSink, RepairedCall, read_call
 from penstock.parsing.scanner import Scanner
@@ -163,13 +163,10 @@ class FileTagReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the content, which streams."""
-        return None if self._content is None else self._content.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the content."""
-        return None if self._content is None else self._content.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._content
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Add the missing closing tag."""

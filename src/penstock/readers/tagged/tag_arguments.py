@@ -18,11 +18,7 @@ from msgspec import Struct
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import (
-    OpenString,
-    Verdict,
-    make_skipped_note,
-)
+from penstock.parsing.body import ValueReader, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
@@ -197,7 +193,7 @@ class Owner(Struct, frozen=True):
     given: Mapping[str, str | bool | int]
 
 
-class TaggedArguments:
+class TaggedArguments(ValueReader):
     """Reads the arguments of one call, up to its end tag.
 
     With *repairs*, the text was refused: a closing tag that was forgotten is added.
@@ -289,17 +285,12 @@ class TaggedArguments:
             self._open.value.flush()
             scanner.skip_all()
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
         if self._json is not None:
-            return self._json.open_string()
-        return None if self._open is None else self._open.value.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the streaming string."""
-        if self._json is not None:
-            return self._json.open_text()
-        return None if self._open is None else self._open.value.open_text()
+            return self._json
+        return None if self._open is None else self._open.value
 
     def _step(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Take one step; return None to continue."""

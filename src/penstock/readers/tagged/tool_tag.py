@@ -15,13 +15,7 @@ from typing import Final
 
 from penstock.errors import JSONParseError, UsageError
 from penstock.messages import ToolCall
-from penstock.parsing.body import (
-    CALL_CUT,
-    BodyReader,
-    OpenString,
-    Verdict,
-    without_begun,
-)
+from penstock.parsing.body import CALL_CUT, BodyReader, ValueReader, Verdict, without_begun
 from penstock.parsing.call_shape import find_name
 from penstock.parsing.call_sink import CallSink, RepairedCall, read_call
 from penstock.parsing.scanner import Scanner
@@ -97,16 +91,10 @@ class ToolTagReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_string(self) -> OpenString | None:
-        """Return the string that is streaming, if there is one."""
-        reader = self._body or self._arguments
-        return None if reader is None else reader.open_string()
-
-    def open_text(self) -> str | None:
-        """Return what was emitted of the streaming string, decoded."""
-        if self._body is not None:
-            return self._body.open_text()
-        return None if self._arguments is None else self._arguments.open_text()
+    @property
+    def open_part(self) -> ValueReader | None:
+        """The part that is being read; a string in it may stream."""
+        return self._body or self._arguments
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make the call of *text*: close what was left open, or repair its JSON."""
