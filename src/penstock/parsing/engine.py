@@ -339,9 +339,11 @@ class Engine:
         if string is None or state.trail is not None:
             return None
         if state.live and scanner.has_raw and not string.waits:
-            return None
+            return None  # A delta of the run would not claim the text that was read before it.
         scanner.pass_all()
         room = state.call_start + MAX_CALL - scanner.position
+        # In `whole` the pieces wait in `deltas`; a broken call is given back from `passed`. A live
+        # call cannot be given back, but its text may have to be reported or repaired: `kept`.
         deltas = None if state.live or string.waits else state.deltas
         copies = scanner.kept if state.live and not string.waits else scanner.passed
         return StringRun(string, state.index, room, deltas=deltas, copies=copies)
@@ -374,6 +376,7 @@ class Engine:
                 return False
             verdict = self._finish_body(body)
         elif verdict is Verdict.BROKEN and state.repairing and body.is_repairable:
+            # The rest of the call is not known yet: read up to its end marker, then repair it all.
             self._calls.settle_held()
             starts, syntax = body.next_starts, state.syntax
             folds = syntax.folds if starts is None else body.next_folds
@@ -385,6 +388,7 @@ class Engine:
         if verdict is Verdict.OPENED or (verdict is Verdict.NOT_A_CALL and self._reframe(body)):
             return True
         state.body = None
+        # The report of an earlier broken call waits for its end marker; another call ends it, too.
         if self._ends_segment(verdict):
             end_broken(state)
         refused = self._calls.take_refused()
@@ -412,6 +416,7 @@ class Engine:
         state = self._state
         scanner = state.scanner
         limit = state.call_start + MAX_CALL - scanner.offset
+        # The reader never sees the text beyond, or its verdict would depend on how much had come.
         beyond = scanner.cut(limit) if len(scanner.text) > limit else ""
         try:
             verdict = body.read(scanner, self._calls)
@@ -468,6 +473,7 @@ class Engine:
             return False
         scanner = self._state.scanner
         inside = scanner.read_since_call().removeprefix(self._state.marker)
+        # A call that broke before the response ended is not only unclosed, so more is at stake.
         ended = ended and broken is body
         return repair_calls(broken, inside, self._calls, ended=ended, scanner=scanner)
 
@@ -520,9 +526,11 @@ class Engine:
             expect_broken_end(state, body.end)
         if verdict is Verdict.NOT_A_CALL and state.end_before and not state.call_end:
             expect_call_end(state, state.end_before)  # as if the marker had not been there
+        # Prose such as `a < b` opens a body in formats without special tokens, many times in one
+        # response: only what is long enough to cost anything counts.
         state.read_again += verdict is Verdict.BROKEN or len(text) > MAX_PROSE
         if has_started:
-            return
+            return  # Its deltas are out (law 3), so its text cannot be anything else any more.
         state.has_broken = True
         if not is_read_again or state.read_again > MAX_READ_AGAIN:
             show(state, scanner.at + len(text))
@@ -536,7 +544,7 @@ class Engine:
         """
         state = self._state
         state.follows_call = True
-        if state.is_first:
+        if state.is_first:  # All so far was reasoning, the header of a message, or dropped.
             restore_beginning(state)
         else:
             leave_beginning(state)

@@ -252,6 +252,7 @@ def refresh_markers(state: EngineState) -> None:
         own = reasoning.starts
     wrappers = () if reasoning is None else reasoning.wrappers
     state_of_text = (state.is_fresh, state.after_block, bool(state.leading))
+    # Each call changes the set twice. Collecting one was measured to take 30 times this look-up.
     key = (ends, channel, state_of_text, own, wrappers, state.strays)
     sets = state.marker_sets
     known = sets.get(key)
@@ -309,10 +310,14 @@ def read_text(state: EngineState, *, final: bool) -> OpenedMarker | bool:
         state.clear = (markers, scanner.offset + end)
         show(state, end if final else _before_blank(state, end))
         return False
+    # A longer marker may begin before the one that was found, or with it: `<tool_call` is a marker
+    # of one format and the beginning of `<tool_calls>` in another.
     if not final and (held := markers.find_growing(text, start, found.start())) != -1:
         show(state, _before_blank(state, held))
         return False
     if found[0] in state.leading and text[scanner.at : found.start()].strip():
+        # It opens a call only as the first thing of a response, and text comes before it. Emitting
+        # that text changes which markers count, so the search begins again.
         show(state, _before_blank(state, found.start()))
         return True
     return _pass_marker(state, found, found[0].lower() if state.syntax.folds else found[0])
@@ -363,7 +368,8 @@ def open_text_run(state: EngineState) -> TextRun | None:
     waits = state.is_fresh or state.after_block or state.segment_is_open or state.newlines
     if state.pieces is None or state.scanner.has_raw or waits:
         return None
-    if state.is_first and state.kind == "text":  # What follows may be the first thing.
+    # Markers of `leading` still count while nothing but white space was emitted.
+    if state.is_first and state.kind == "text":
         return None
     trims = state.trim and may_call(state)
     return TextRun(state.markers, state.pieces, state.index, DELTAS[state.kind], trims=trims)
@@ -393,9 +399,12 @@ def _pass_marker(state: EngineState, found: re.Match[str], marker: str) -> Opene
             return True
         return OpenedMarker(_before_blank(state, found.start()), found.end(), found[0])
     is_first = not scanner.text[scanner.at : found.start()].strip()
+    # Models repeat the start marker of reasoning that the prompt has opened; anywhere else in
+    # reasoning the same marker is a quotation.
     is_data = role is MarkerRole.CHANNEL_START and not (state.is_fresh and is_first)
     if not is_data:
         show(state, found.start())
+    # The end marker of a call that became text is text (law 1: the segment is given back whole).
     is_shown = role is MarkerRole.BROKEN_END and marker != state.call_end
     if is_data or is_shown:
         show(state, found.end())
