@@ -20,14 +20,15 @@ from models.loopback_servers import Reply, serving, stream_of
 from penstock import HTTPModel, ToolMiddleware, _json
 from penstock.agent import Agent, AgentRunError, Output, tool
 from penstock.agent.events import MessageEnded, OutputUpdated
-from penstock.agent.output.schemas import is_recursive, is_strict
 from penstock.agent.output.task import OutputTask
+from penstock.agent.schemas import is_recursive, is_strict
 from penstock.errors import UsageError
 from penstock.events import TextDelta
 from penstock.messages import AssistantMessage, Text, ToolCall
 from penstock.models.base import OutputMode
 from penstock.request import UserMessage
 from penstock.testing import ScriptedModel
+from penstock.testing import call as scripted_call
 
 
 @dataclass
@@ -463,3 +464,32 @@ def test_invalid_options_are_refused() -> None:
 def test_a_tool_with_the_name_of_the_output_is_refused() -> None:
     with pytest.raises(UsageError, match="name of the output"):
         Agent("demo:", [look_up], output=Output(Point, name="look_up"))
+
+
+async def test_the_error_of_a_run_lists_the_faults_of_the_final_tool() -> None:
+    wrong = [scripted_call("final_result", x="west") for _ in range(3)]
+    agent = Agent(ScriptedModel(wrong), output=Output(Point, mode="tool"))
+    error = (await agent.run("Where?")).error
+    assert error is not None
+    assert error.message == (
+        'the output is not usable: The result does not fit:\n- x: expected an integer, got "west"'
+    )
+
+
+async def test_an_assertion_of_a_check_is_a_fault() -> None:
+    def check(point: Point) -> None:
+        assert point.x > 1, "x: it has to be more than 1"
+
+    agent = Agent(ScriptedModel(['{"x": 1}', '{"x": 2}']), output=Output(Point, check=check))
+    assert (await agent.run("Where?")).output == Point(2)
+    complaint = agent.messages[2]
+    assert isinstance(complaint, UserMessage)
+    assert "- x: it has to be more than 1" in complaint.text
+
+
+def test_an_async_check_is_refused() -> None:
+    async def check(point: Point) -> None:
+        raise ValueError(f"{point} is wrong")
+
+    with pytest.raises(UsageError, match="check must not be a coroutine function"):
+        Output(Point, check=check)

@@ -99,6 +99,25 @@ def test_the_decorated_function_stays_callable() -> None:
     assert buy(Order(amount=1), ["a"], colour="blue") == "Order 1 ['a'] 3 blue"
 
 
+async def test_every_call_has_a_default_of_its_own() -> None:
+    @tool
+    def collect(
+        item: str,
+        seen: Annotated[list[str], pydantic.Field(default_factory=list)],
+        kept: list[str] = pydantic.Field(default_factory=list),  # noqa: B008 - not a value
+    ) -> str:
+        """Collect items."""
+        seen.append(item)
+        kept.append(item)
+        return f"{seen} {kept}"
+
+    assert collect.tool.parameters["required"] == ["item"]
+    asked = [call("collect", item="a"), call("collect", item="b")]
+    agent = Agent(ScriptedModel([asked, "Done."]), [collect])
+    await agent.run("Collect.")
+    assert [one.content for one in results_of(agent)] == ["['a'] ['a']", "['b'] ['b']"]
+
+
 # --- dependencies ---
 
 

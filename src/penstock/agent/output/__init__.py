@@ -6,13 +6,14 @@ it from the responses of one run, and `OutputScanner` finds it in text.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from itertools import islice
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, get_args
 
 from penstock import _json
-from penstock.agent.output.schemas import (
+from penstock.agent.schemas import (
     RESULT,
     close_objects,
     inline_root,
@@ -23,8 +24,9 @@ from penstock.agent.output.schemas import (
     wrap,
 )
 from penstock.agent.tools.functions import NAME
-from penstock.agent.tools.hints import HintError, HintType, convert_value, read_hint
-from penstock.agent.tools.validate import MAX_FAULTS, find_faults
+from penstock.agent.tools.hint_reader import read_hint
+from penstock.agent.tools.hints import HintError, HintType, convert_value
+from penstock.agent.tools.validate import MAX_FAULTS, drop_nulls, find_faults
 from penstock.errors import UsageError
 from penstock.models.base import OutputMode
 from penstock.request import ResponseFormat
@@ -69,7 +71,8 @@ class Output(Generic[T]):
     * ``auto``: whichever of these the model supports.
 
     A faulty output is sent back with its faults in words, up to *retries* times. *check* is called
-    with each output that fits its type; it may raise `ValueError` to send that back, too.
+    with each output that fits its type; it may raise `ValueError`, or fail an `assert`, to send
+    that back, too.
     *description* describes the output to the model.
 
     Raises `UsageError` for a type without a JSON form and for invalid options.
@@ -91,6 +94,8 @@ class Output(Generic[T]):
             raise UsageError(f"retries must be 0 or more, got {retries}")
         if not NAME.fullmatch(name):
             raise UsageError(f"invalid name of an output {name!r}: use letters, digits and _")
+        if inspect.iscoroutinefunction(check):
+            raise UsageError("check must not be a coroutine function: it is called without `await`")
         self.mode = mode
         self.retries = retries
         self.name = name
@@ -147,7 +152,8 @@ class Output(Generic[T]):
 
     def read(self, value: Any) -> T:
         """Return the JSON *value* as the type, or raise `OutputFaultError`."""
-        fitting = coerce(value, self._accepted, typed=True)
+        given = drop_nulls(value, self._accepted) if isinstance(value, dict) else value
+        fitting = coerce(given, self._accepted, typed=True)
         if not self._accepted.accepts(fitting):
             faults = list(islice(find_faults(fitting, self._accepted), MAX_FAULTS + 1))
             lines = [f"- {fault}" for fault in faults[:MAX_FAULTS]]
@@ -170,7 +176,7 @@ class Output(Generic[T]):
         if self._check is not None:
             try:
                 self._check(converted)
-            except ValueError as exc:
+            except (ValueError, AssertionError) as exc:
                 raise OutputFaultError(f"- {exc}") from exc
         return converted
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from penstock.agent.events import OutputUpdated
 from penstock.agent.output import Output, OutputFaultError
 from penstock.agent.output.scanner import MAX_FOUND, OutputScanner, read_object
-from penstock.agent.output.schemas import RESULT
+from penstock.agent.schemas import RESULT
 from penstock.agent.tools.base import AgentTool, ToolContext
 from penstock.errors import JSONParseError, ToolError
 from penstock.events import Event, TextDelta, TextEnd, ToolCallDelta, ToolCallStart
@@ -42,6 +42,7 @@ _SEVERAL: Final = (
     "Your response contains several different JSON objects that fit, so it is not certain which"
     " one is the result. Write exactly one."
 )
+_NOT_RUN: Final = "The call of `{name}` was not complete."
 _TWICE: Final = "You called `{name}` several times with different results. Call it once."
 
 
@@ -68,6 +69,7 @@ class OutputTask:
         self._refused = set() if refused is None else refused
         self._failures = 0
         self._returned: dict[str, Any] = {}  # by the id of the call of the final tool
+        self._faults: dict[str, str] = {}  # of the others
         self._live = _LiveOutput(output)
         self._choose_modes(model)
 
@@ -97,7 +99,8 @@ class OutputTask:
         output = self._output
         about = output.description or "Return the final result. Call it once, at the end."
         described = Tool(output.name, about, output.schema)
-        return AgentTool(described, self._take_arguments, needs_approval=False)
+        # Lenient, because `_take_arguments` checks the arguments as any other output.
+        return AgentTool(described, self._take_arguments, needs_approval=False, lenient=True)
 
     # --- requests ---
 
@@ -165,13 +168,15 @@ class OutputTask:
             is_cut = response.stop_reason == "length"
             kind: ErrorKind = "truncated" if is_cut else "malformed"
             self.error = ErrorInfo(f"the output is not usable: {fault}", kind, FAULT)
-        # The results of the calls say what is wrong, so nothing more has to be sent.
-        return "" if finals and fault == _IN_RESULTS else self._render_complaint(fault)
+        # The results of calls without a value say what is wrong, so nothing more has to be sent.
+        is_known = any(call.id in self._faults for call in finals)
+        return "" if is_known else self._render_complaint(fault)
 
     def _check_calls(self, calls: list[ToolCall]) -> str:
         values = [self._returned[call.id] for call in calls if call.id in self._returned]
         if not values:
-            return _IN_RESULTS
+            faults = [self._faults[call.id] for call in calls if call.id in self._faults]
+            return faults[-1] if faults else _NOT_RUN.format(name=self._output.name)
         if any(one != values[0] for one in values):
             return _TWICE.format(name=self._output.name)
         self._accept(values[0])
@@ -247,12 +252,10 @@ class OutputTask:
         try:
             value = self._output.read(arguments)
         except OutputFaultError as exc:
-            raise ToolError(f"The result does not fit:\n{exc}") from exc
+            self._faults[context.id] = f"The result does not fit:\n{exc}"
+            raise ToolError(self._faults[context.id]) from exc
         self._returned[context.id] = value
         return ACCEPTED
-
-
-_IN_RESULTS: Final = "the arguments of the final tool do not fit"
 
 
 class _LiveOutput:

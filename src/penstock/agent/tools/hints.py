@@ -1,4 +1,4 @@
-"""Type hints as JSON: the schema of a hint, and the conversion of a JSON value to its type.
+"""The kinds of type hints as JSON: their schemas, and how a JSON value becomes their type.
 
 msgspec reads what it supports: builtin and generic types, dataclasses, `TypedDict`, `NamedTuple`,
 `Struct`, enums, `Literal`, dates. This module adds what it does not:
@@ -6,8 +6,9 @@ msgspec reads what it supports: builtin and generic types, dataclasses, `TypedDi
 * models of pydantic, which write their schema and validate their values themselves. They are
   recognised by their methods, so that pydantic is not needed for anything else;
 * constraints and descriptions in ``Annotated``: pydantic's `Field`, `annotated_types`, plain text;
-* unions whose members JSON cannot tell apart, such as two dataclasses or ``str | Path``. Their
-  members are tried from left to right;
+* unions whose members JSON cannot tell apart, such as two dataclasses or ``str | Path``. A member
+  that has all properties of the value comes first; then they are tried from left to right;
+* enums whose values are of several types;
 * all of this inside lists, dicts, dataclasses, `TypedDict` and `Struct`.
 """
 
@@ -15,43 +16,27 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
-import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from enum import Enum
+from functools import cached_property
 from pathlib import PurePath
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    NotRequired,
-    Required,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Any, Final
 
 import msgspec
 
 from penstock import _json
+from penstock.agent.schemas import close_objects, inline_root
+from penstock.agent.tools.constraints import (
+    constrain,
+    find_violation,
+    iter_metadata,
+    read_description,
+)
 from penstock.errors import UsageError
+from penstock.values import Schema
 
 _REFERENCE: Final = "#/$defs/{name}"
-
-_CONSTRAINTS: Final = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-    "multiple_of": "multipleOf",
-}
-"""Attributes of metadata that are keywords of numbers."""
-
-_LENGTHS: Final = {"string": "Length", "array": "Items", "object": "Properties"}
-_SEQUENCES: Final = (list, set, frozenset, tuple, Sequence)
-_MAPPINGS: Final = (dict, Mapping)
 
 
 class HintError(ValueError):
@@ -73,11 +58,6 @@ class HintType(ABC):
         """
 
 
-def read_hint(hint: Any) -> HintType:
-    """Return *hint* as a `HintType`; raise `UsageError` if it has no JSON form."""
-    return _Reader().read(Any if hint is object else hint)
-
-
 def convert_value(hint: HintType, value: Any) -> Any:
     """Convert the JSON *value* to the type of *hint*, or raise `HintError`."""
     try:
@@ -89,22 +69,25 @@ def convert_value(hint: HintType, value: Any) -> Any:
 # --- kinds of hints ---
 
 
-class _Native(HintType):
+class NativeHint(HintType):
     """A hint that msgspec supports as a whole."""
 
     def __init__(self, hint: Any) -> None:
         self._hint = hint
 
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
+
         def make(template: str) -> tuple[dict[str, Any], dict[str, Any]]:
             (schema,), found = msgspec.json.schema_components(
-                [self._hint], schema_hook=_describe_path, ref_template=template
+                [self._hint], schema_hook=describe_path, ref_template=template
             )
             return schema, found
 
         return _merge(make, "name", definitions)
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
         try:
             return msgspec.convert(
                 value, self._hint, strict=strict, str_keys=True, dec_hook=_decode_path
@@ -113,7 +96,7 @@ class _Native(HintType):
             raise HintError(_place(at, str(exc))) from exc
 
 
-class _Validated(HintType):
+class ValidatedHint(HintType):
     """A model of pydantic, or one of its dataclasses."""
 
     def __init__(
@@ -123,6 +106,8 @@ class _Validated(HintType):
         self._validate = validate
 
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
+
         def make(template: str) -> tuple[dict[str, Any], dict[str, Any]]:
             schema = dict(self._make_schema(template))
             return schema, schema.pop("$defs", {})
@@ -130,6 +115,7 @@ class _Validated(HintType):
         return _merge(make, "model", definitions)
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
         del strict  # The model has its own configuration.
         try:
             # JSON, because a strict model takes a date as text only from JSON.
@@ -138,18 +124,33 @@ class _Validated(HintType):
             raise HintError("; ".join(_explain_validation(exc, at))) from exc
 
 
-class _Choice(HintType):
-    """A union whose members are tried from left to right."""
+class UnionHint(HintType):
+    """A union: a member that has all properties of the value, else the first that takes it."""
 
     def __init__(self, members: list[HintType]) -> None:
         self._members = members
 
+    @cached_property
+    def _closed(self) -> list[Schema]:
+        """The schemas of the members without other properties; a recursive record is read late."""
+        schemas = []
+        for member in self._members:
+            definitions: dict[str, Any] = {}
+            root = inline_root(member.write_schema(definitions), definitions)
+            schemas.append(Schema(close_objects(root)))
+        return schemas
+
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
         return {"anyOf": [each.write_schema(definitions) for each in self._members]}
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
+        # Of two records with a common property, the first would drop the properties of the second.
+        closed = [schema.accepts(value) for schema in self._closed]
+        ordered = sorted(range(len(closed)), key=lambda at: not closed[at])
         reasons: list[str] = []
-        for member in self._members:
+        for member in (self._members[at] for at in ordered):
             try:
                 return member.convert(value, at, strict=strict)
             except HintError as exc:
@@ -157,7 +158,7 @@ class _Choice(HintType):
         raise HintError(reasons[-1] if len(reasons) == 1 else " or ".join(reasons))
 
 
-class _Items(HintType):
+class ItemsHint(HintType):
     """A list, set or tuple of any length."""
 
     def __init__(self, make: Callable[[list[Any]], Any], item: HintType) -> None:
@@ -165,9 +166,11 @@ class _Items(HintType):
         self._item = item
 
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
         return {"type": "array", "items": self._item.write_schema(definitions)}
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
         if not isinstance(value, list):
             raise HintError(_place(at, f"Expected `array`, got `{type(value).__name__}`"))
         return self._make(
@@ -175,28 +178,82 @@ class _Items(HintType):
         )
 
 
-class _Values(HintType):
-    """A dict with text as keys."""
+class TupleHint(HintType):
+    """A tuple with a hint for each item."""
 
-    def __init__(self, value: HintType) -> None:
+    def __init__(self, items: list[HintType]) -> None:
+        self._items = items
+
+    def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
+        return {
+            "type": "array",
+            "prefixItems": [each.write_schema(definitions) for each in self._items],
+            "minItems": len(self._items),
+            "maxItems": len(self._items),
+            "items": False,
+        }
+
+    def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
+        if not isinstance(value, list) or len(value) != len(self._items):
+            raise HintError(_place(at, f"Expected `array` of length {len(self._items)}"))
+        return tuple(
+            item.convert(one, f"{at}[{n}]", strict=strict)
+            for n, (item, one) in enumerate(zip(self._items, value, strict=True))
+        )
+
+
+class DictHint(HintType):
+    """A dict; *key* is the hint of its keys, which are text in JSON."""
+
+    def __init__(self, key: Any, value: HintType) -> None:
+        self._keys = NativeHint(dict[key, Any])
         self._value = value
 
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
         return {"type": "object", "additionalProperties": self._value.write_schema(definitions)}
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
         if not isinstance(value, dict):
             raise HintError(_place(at, f"Expected `object`, got `{type(value).__name__}`"))
-        return {
-            name: self._value.convert(one, f"{at}.{name}", strict=strict)
-            for name, one in value.items()
-        }
+        keys = [next(iter(self._keys.convert({name: 0}, at, strict=strict))) for name in value]
+        values = [
+            self._value.convert(one, f"{at}.{name}", strict=strict) for name, one in value.items()
+        ]
+        return dict(zip(keys, values, strict=True))
 
 
-class _Annotated(HintType):
-    """A hint with constraints and a description, which only the schema has.
+class EnumHint(HintType):
+    """An enum whose values are of several types, or neither text nor integers."""
 
-    Values are checked by the schema before they are converted.
+    def __init__(self, cls: type[Enum]) -> None:
+        # By type as well: 1, 1.0 and True are equal.
+        self._members = {(type(each.value), each.value): each for each in cls}
+
+    def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
+        del definitions
+        return {"enum": [value for _, value in self._members]}
+
+    def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
+        del strict
+        kinds = (int, float) if type(value) in (int, float) else (type(value),)
+        for kind in kinds if isinstance(value, Hashable) else ():
+            if (kind, value) in self._members:
+                return self._members[kind, value]
+        written = _json.encode(value).decode()
+        raise HintError(_place(at, f"Invalid enum value {written}"))
+
+
+class AnnotatedHint(HintType):
+    """A hint with constraints and a description.
+
+    Values are checked by the schema before they are converted, and by the bounds that a schema
+    cannot have after it.
     """
 
     def __init__(self, inner: HintType, metadata: Sequence[Any]) -> None:
@@ -204,17 +261,22 @@ class _Annotated(HintType):
         self._metadata = metadata
 
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
         schema = self._inner.write_schema(definitions)
-        for one in _iter_metadata(self._metadata):
-            schema = {**_constrain(schema, one), **_read_description(one)}
+        for one in iter_metadata(self._metadata):
+            schema = {**constrain(schema, one), **read_description(one)}
         return schema
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
-        return self._inner.convert(value, at, strict=strict)
+        """Convert *value*, as `HintType` says."""
+        converted = self._inner.convert(value, at, strict=strict)
+        if violation := find_violation(converted, self._metadata):
+            raise HintError(_place(at, violation))
+        return converted
 
 
 @dataclasses.dataclass
-class _Field:
+class RecordField:
     """A field of a record: *name* in JSON, *key* in Python."""
 
     name: str
@@ -224,14 +286,18 @@ class _Field:
     default: Any = inspect.Parameter.empty
 
 
-class _Record(HintType):
+class RecordHint(HintType):
     """A dataclass, `TypedDict` or `Struct` with fields that msgspec does not support."""
 
     def __init__(self, cls: Any) -> None:
         self._cls = cls
-        self.fields: list[_Field] = []
+        self.fields: list[RecordField] = []
+        config = cls.__struct_config__ if issubclass(cls, msgspec.Struct) else None
+        self._is_closed = config is not None and config.forbid_unknown_fields
+        self._tag = {config.tag_field: config.tag} if config and config.tag is not None else {}
 
     def write_schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema, as `HintType` says."""
         name = self._cls.__name__
         reference = {"$ref": _REFERENCE.format(name=name)}
         known = definitions.get(name)
@@ -245,17 +311,27 @@ class _Record(HintType):
         # A dataclass without a docstring gets its signature as one.
         if documentation and not documentation.startswith(f"{self._cls.__name__}("):
             schema["description"] = documentation
-        schema["properties"] = {
+        schema["properties"] = {name: {"enum": [tag]} for name, tag in self._tag.items()} | {
             field.name: _add_default(field.type.write_schema(definitions), field.default)
             for field in self.fields
         }
-        schema["required"] = [field.name for field in self.fields if field.required]
+        required = [field.name for field in self.fields if field.required]
+        schema["required"] = [*self._tag, *required]
+        if self._is_closed:
+            schema["additionalProperties"] = False
         del schema[_OWNER]
         return {"$ref": _REFERENCE.format(name=name)}
 
     def convert(self, value: Any, at: str, *, strict: bool) -> Any:
+        """Convert *value*, as `HintType` says."""
         if not isinstance(value, dict):
             raise HintError(_place(at, f"Expected `object`, got `{type(value).__name__}`"))
+        for name, tag in self._tag.items():
+            if value.get(name, tag) != tag:
+                raise HintError(_place(at, f"Invalid value {value[name]!r} of `{name}`"))
+        unknown = value.keys() - self._tag.keys() - {field.name for field in self.fields}
+        if self._is_closed and unknown:
+            raise HintError(_place(at, f"Object contains unknown field `{min(unknown)}`"))
         given: dict[str, Any] = {}
         for field in self.fields:
             if field.name in value:
@@ -271,180 +347,6 @@ class _Record(HintType):
 
 _OWNER: Final = "\0owner"
 """The key of a definition that is being written, so that a recursive record ends."""
-
-
-# --- reading hints ---
-
-
-class _Reader:
-    """Reads one hint; a record that refers to itself is read once."""
-
-    def __init__(self) -> None:
-        self._records: dict[Any, _Record] = {}
-
-    def read(self, hint: Any) -> HintType:
-        problem = _find_problem(hint)
-        if not problem and not _has_extras(hint, set()):
-            return _Native(hint)
-        origin, arguments = get_origin(hint), get_args(hint)
-        if origin is Annotated:
-            return _Annotated(self.read(arguments[0]), arguments[1:])
-        if origin in (Required, NotRequired):
-            return self.read(arguments[0])
-        if origin in (Union, types.UnionType):
-            return _Choice([self.read(one) for one in arguments])
-        if origin in _SEQUENCES and arguments and arguments[1:] in ((), (Ellipsis,)):
-            make = list if origin is Sequence else origin
-            return _Items(make, self.read(arguments[0]))
-        if origin in _MAPPINGS and arguments[:1] == (str,):
-            return _Values(self.read(arguments[1]))
-        if (found := _read_validated(hint)) is not None:
-            return found
-        if _is_record(hint):
-            return self._read_record(hint)
-        raise UsageError(problem or f"{hint!r} has no JSON form")
-
-    def _read_record(self, cls: Any) -> _Record:
-        if cls in self._records:
-            return self._records[cls]
-        record = self._records[cls] = _Record(cls)
-        hints = get_type_hints(cls, include_extras=True)
-        record.fields = list(self._iter_fields(cls, hints))
-        return record
-
-    def _iter_fields(self, cls: Any, hints: dict[str, Any]) -> Iterator[_Field]:
-        empty = inspect.Parameter.empty
-        if is_typeddict(cls):
-            for name, hint in hints.items():
-                yield _Field(name, name, self.read(hint), name in cls.__required_keys__)
-        elif issubclass(cls, msgspec.Struct):
-            for each in msgspec.structs.fields(cls):
-                default = empty if each.default is msgspec.NODEFAULT else each.default
-                read = self.read(hints[each.name])
-                yield _Field(each.encode_name, each.name, read, each.required, default)
-        else:
-            for one in dataclasses.fields(cls):
-                if one.init:
-                    default = empty if one.default is dataclasses.MISSING else one.default
-                    required = default is empty and one.default_factory is dataclasses.MISSING
-                    yield _Field(one.name, one.name, self.read(hints[one.name]), required, default)
-
-
-def _is_record(hint: Any) -> bool:
-    is_class = inspect.isclass(hint) and get_origin(hint) is None
-    return is_class and (
-        dataclasses.is_dataclass(hint) or is_typeddict(hint) or issubclass(hint, msgspec.Struct)
-    )
-
-
-def _read_validated(hint: Any) -> _Validated | None:
-    """Return *hint* as a model of pydantic, if it is one."""
-    if not inspect.isclass(hint):
-        return None
-    if hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate_json"):
-        model: Any = hint
-        return _Validated(
-            lambda template: model.model_json_schema(ref_template=template),
-            model.model_validate_json,
-        )
-    if dataclasses.is_dataclass(hint) and "__pydantic_validator__" in vars(hint):
-        from pydantic import TypeAdapter  # noqa: PLC0415 - a class of pydantic's: it is there
-
-        adapter = TypeAdapter(hint)
-        return _Validated(
-            lambda template: adapter.json_schema(ref_template=template), adapter.validate_json
-        )
-    return None
-
-
-def _has_extras(hint: Any, seen: set[Any]) -> bool:
-    """Return whether *hint* contains what msgspec would ignore: metadata and validators."""
-    if get_origin(hint) is Annotated:
-        inner, *metadata = get_args(hint)
-        return not all(isinstance(one, msgspec.Meta) for one in metadata) or _has_extras(
-            inner, seen
-        )
-    if any(_has_extras(one, seen) for one in get_args(hint)):
-        return True
-    origin = get_origin(hint) or hint
-    if not inspect.isclass(origin) or origin in seen:
-        return False
-    seen.add(origin)
-    if _read_validated(origin) is not None:
-        return True
-    if not _is_record(origin):
-        return False
-    try:
-        hints = get_type_hints(origin, include_extras=True)
-    except (NameError, TypeError):
-        return False
-    return any(_has_extras(one, seen) for one in hints.values())
-
-
-def _find_problem(hint: Any) -> str:
-    """Return why msgspec does not support *hint*; empty if it does."""
-    try:
-        msgspec.json.schema_components([hint], schema_hook=_describe_path)
-    except (TypeError, NameError, ValueError) as exc:
-        return " ".join(str(exc).split()) or f"{hint!r} has no JSON form"
-    return ""
-
-
-# --- metadata ---
-
-
-def _iter_metadata(metadata: Sequence[Any]) -> Iterator[Any]:
-    """Yield each piece of *metadata*, and those inside it: a `Field` of pydantic is a list."""
-    for one in metadata:
-        yield one
-        inner = getattr(one, "metadata", None)
-        if isinstance(inner, list):
-            yield from _iter_metadata(inner)
-
-
-def _read_description(one: Any) -> dict[str, Any]:
-    if isinstance(one, str):
-        return {"description": one}
-    found: dict[str, Any] = {}
-    for key in ("title", "description"):
-        value = getattr(one, key, None)
-        if isinstance(value, str) and value:
-            found[key] = value
-    documentation = getattr(one, "documentation", None)  # `typing_extensions.Doc`
-    if isinstance(documentation, str):
-        found["description"] = documentation
-    examples = getattr(one, "examples", None)
-    if isinstance(examples, list):
-        found["examples"] = examples
-    for key in ("json_schema_extra", "extra_json_schema"):
-        extra = getattr(one, key, None)
-        if isinstance(extra, dict):
-            found |= extra
-    return found
-
-
-def _constrain(schema: dict[str, Any], one: Any) -> dict[str, Any]:
-    """Return *schema* with the constraints of the metadata *one*, where its type has them."""
-    if isinstance(one, str):
-        return schema
-    if "anyOf" in schema:
-        return {**schema, "anyOf": [_constrain(each, one) for each in schema["anyOf"]]}
-    kind = schema.get("type")
-    found: dict[str, Any] = {}
-    if kind in ("integer", "number"):
-        for name, keyword in _CONSTRAINTS.items():
-            value = getattr(one, name, None)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                found[keyword] = value
-    if kind in _LENGTHS:
-        for name, keyword in (("min_length", "min"), ("max_length", "max")):
-            value = getattr(one, name, None)
-            if isinstance(value, int) and not (name == "min_length" and value == 0):
-                found[keyword + _LENGTHS[kind]] = value
-    pattern = getattr(one, "pattern", None)
-    if kind == "string" and pattern is not None:
-        found["pattern"] = pattern.pattern if isinstance(pattern, re.Pattern) else str(pattern)
-    return {**schema, **found}
 
 
 # --- JSON ---
@@ -507,7 +409,8 @@ def _explain_validation(exc: ValueError, at: str) -> Iterator[str]:
         yield _place(path, str(fault["msg"]))
 
 
-def _describe_path(type_: type) -> dict[str, Any]:
+def describe_path(type_: type) -> dict[str, Any]:
+    """Return the schema of a path; raise `TypeError` for another type."""
     if issubclass(type_, PurePath):
         return {"type": "string", "format": "path"}
     raise TypeError(f"{type_!r} has no JSON form")

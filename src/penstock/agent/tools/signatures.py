@@ -22,13 +22,8 @@ from inspect import Parameter
 from typing import Annotated, Any, Optional, Union, get_args, get_origin, get_type_hints
 
 from penstock.agent.tools.base import ToolContext
-from penstock.agent.tools.hints import (
-    HintError,
-    HintType,
-    convert_value,
-    read_hint,
-    write_default,
-)
+from penstock.agent.tools.hint_reader import read_hint
+from penstock.agent.tools.hints import HintError, HintType, convert_value, write_default
 from penstock.errors import ToolError, UsageError
 
 
@@ -109,8 +104,9 @@ class FunctionSignature:
         missing = [name for name in required if name not in bound]
         if missing:
             raise ToolError(f"missing: {', '.join(missing)}")
-        for name, default in self._field_defaults.items():
-            bound.setdefault(name, default)
+        for name, field in self._field_defaults.items():
+            if name not in bound:
+                bound[name] = field.get_default(call_default_factory=True)
         found = inspect.BoundArguments(self._signature, bound)
         found.apply_defaults()
         return found
@@ -128,10 +124,13 @@ class FunctionSignature:
         if name in {"self", "cls"} and not self.parameters and hint is Any:
             raise UsageError("a method needs its object: make the tool from the bound method")
         default = parameter.default
-        if hasattr(default, "default_factory") and hasattr(default, "metadata"):
+        if _is_field(default):
             # A `Field` of pydantic: it describes the parameter, and the function expects a value.
-            hint, default = Annotated[hint, default], _read_field_default(default)
-            self._field_defaults[name] = default
+            hint = Annotated[hint, default]
+            default = self._add_field(name, default)
+        elif default is Parameter.empty and get_origin(hint) is Annotated:
+            for one in filter(_is_field, get_args(hint)[1:]):
+                default = self._add_field(name, one)
         if default is None:
             hint = _allow_none(hint)
         if parameter.kind is Parameter.VAR_POSITIONAL:
@@ -143,6 +142,13 @@ class FunctionSignature:
                 f"parameter `{name}` cannot be described in JSON Schema: {exc}"
             ) from exc
         self.parameters[name] = FunctionParameter(name, parameter.kind, read, default, description)
+
+    def _add_field(self, name: str, field: Any) -> Any:
+        """Return the default of *field*, a `Field` of pydantic; `Parameter.empty` if none."""
+        if field.is_required():
+            return Parameter.empty
+        self._field_defaults[name] = field
+        return field.get_default(call_default_factory=True)
 
     def _make_schema(self) -> dict[str, Any]:
         definitions: dict[str, Any] = {}
@@ -180,11 +186,9 @@ def _describe(schema: dict[str, Any], parameter: FunctionParameter) -> dict[str,
     return schema
 
 
-def _read_field_default(field: Any) -> Any:
-    """Return the default of a `Field` of pydantic; `Parameter.empty` if it has none."""
-    if field.is_required():
-        return Parameter.empty
-    return field.get_default(call_default_factory=True)
+def _is_field(value: Any) -> bool:
+    """Return whether *value* is a `Field` of pydantic."""
+    return hasattr(value, "default_factory") and hasattr(value, "metadata")
 
 
 # --- hints ---

@@ -61,7 +61,7 @@ def prepare(tool: AgentTool, call: ToolCall) -> dict[str, Any]:
         raise ToolError(f"The call of `{call.name}` was cut off, so it was not run. Call it again.")
     schema = Schema(tool.tool.parameters)
     # Some models send null for every optional property that they do not use.
-    arguments = coerce(_drop_nulls(call.arguments, schema), schema, typed=True)
+    arguments = coerce(drop_nulls(call.arguments, schema), schema, typed=True)
     if isinstance(arguments, dict) and schema.accepts(arguments):
         return _copy(arguments)
     if tool.lenient:
@@ -79,8 +79,8 @@ def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def _drop_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Drop each null that may only be absent: some models fill in every property."""
+def drop_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Return *arguments* without nulls that may only be absent: some models fill in everything."""
     kept = {}
     for name, value in arguments.items():
         child = schema.properties.get(name)
