@@ -191,3 +191,20 @@ def test_the_gateway_records_what_it_served(state: str) -> None:
     (duration,) = exported.points("gen_ai.server.request.duration")
     (first,) = exported.points("gen_ai.server.time_to_first_token")
     assert (duration.sum, first.sum) == (2.0, 0.5)
+
+
+async def test_the_server_learns_the_trace_of_a_response() -> None:
+    exported = Exported()
+    async with talking(text("High water at six.")) as (model, upstream):
+        await Agent(model, telemetry=exported.telemetry).run("When?")
+    span = next(span for span in exported.spans() if span.name.startswith("chat"))
+    context = span.context
+    assert context is not None
+    sent = upstream.seen[0].headers["traceparent"]
+    assert sent.startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
+
+
+async def test_without_telemetry_no_trace_is_sent() -> None:
+    async with talking(text("High water at six.")) as (model, upstream):
+        await Agent(model).run("When?")
+    assert "traceparent" not in upstream.seen[0].headers

@@ -22,6 +22,8 @@ PRINTED = (
     '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris", "days": "3"}}</tool_call>'
 )
 
+TRACE_PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 
 def serve(folder: Path) -> dict[str, Any]:
     """Ask a gateway over HTTP; return the spans and the metrics that were exported."""
@@ -50,7 +52,8 @@ def serve(folder: Path) -> dict[str, Any]:
         actor.play(good, good, good, Reply(status=500, whole=b'{"error": {"message": "full"}}'))
         for api, path in CLIENTS.items():
             body = request_of(api, "tides", tools=tools_of(api))
-            statuses.append(ask(served, path, body).status)
+            statuses.append(ask(served, path, body, traceparent=TRACE_PARENT).status)
+        received = actor.seen[0].headers.get("traceparent")
         statuses.append(ask(served, CLIENTS["openai-chat"], request_of("openai-chat", "m")).status)
     data = reader.get_metrics_data()
     assert data is not None
@@ -62,10 +65,12 @@ def serve(folder: Path) -> dict[str, Any]:
     }
     finished = [
         {"name": span.name, "kind": span.kind.name, "status": span.status.status_code.name,
+         "trace": f"{span.context.trace_id:032x}",
+         "parent": f"{span.parent.span_id:016x}" if span.parent else "",
          "nanoseconds": (span.end_time or 0) - (span.start_time or 0), **(span.attributes or {})}
         for span in spans.get_finished_spans()
     ]  # fmt: skip
-    return {"statuses": statuses, "spans": finished, "points": points}
+    return {"statuses": statuses, "spans": finished, "points": points, "received": received}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +105,15 @@ def test_a_running_gateway_exports_a_span_for_each_response(exported: dict[str, 
         assert span["penstock.format"] == "auto"
         assert span["penstock.repairs"] == 1  # "3" is an integer of the schema
         assert 0 < span["gen_ai.response.time_to_first_chunk"] * 1e9 <= span["nanoseconds"]
+
+
+def test_a_span_belongs_to_the_trace_of_the_client(exported: dict[str, Any]) -> None:
+    _, trace, parent, _ = TRACE_PARENT.split("-")
+    found = [(span["trace"], span["parent"]) for span in exported["spans"]]
+    assert found[:3] == [(trace, parent)] * 3
+    assert found[3][0] != trace  # that client sent no trace
+    assert found[3][1] == ""
+    assert exported["received"] == TRACE_PARENT  # so that the upstream's spans belong to it too
 
 
 def test_a_failed_response_has_an_error_type(exported: dict[str, Any]) -> None:

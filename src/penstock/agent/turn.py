@@ -126,6 +126,8 @@ class Turn:
         reader = _ResponseReader(self._guards, self._cancel, self._conversation, self._output)
         reader.may_stop = self._interruptions < MAX_INTERRUPTIONS
         with self._settings.telemetry.start_response(request, self._model) as span:
+            headers = {**span.trace_headers(), **request.headers}
+            request = structs.replace(request, headers=headers)
             finding = await self._read_response(reader, request, span)
             span.finish(reader.record.message)
         return ModelResponse(reader.record.message, finding, reader.reminders)

@@ -259,6 +259,7 @@ class CompletionHandler:
             bodies=gateway.bodies,
         )  # fmt: skip
         log.asked, log.route = summary.asked, route
+        log.trace_headers = request.headers
         log.falls_back = route.can_fall_back(request)
         log.omitted_here, log.adapted = self._omitted, route.describe_changes(request)
         included = self._fields.get("include")

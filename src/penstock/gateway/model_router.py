@@ -132,8 +132,8 @@ QUIET_SECONDS: Final = 60.0
 """The minimum number of seconds between two reports that the same upstream is down."""
 
 _LOG: Final = getLogger("penstock.gateway")
-_FORWARDED: Final = ("anthropic-beta", "openai-beta")
-"""The client headers that are sent to an upstream.
+_FORWARDED: Final = ("anthropic-beta", "openai-beta", "traceparent", "tracestate")
+"""The client headers that are sent to an upstream; the last two name the trace of the client.
 
 Not ``idempotency-key``: one request may cause several upstream requests, all of them intended."""
 

@@ -11,7 +11,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -249,7 +249,7 @@ class RequestLog(Tap):
                  "_timeline", "_tools", "_upstream_request", "_upstream_starts", "adapted", "asked",
                  "call_stats", "chunks", "complaints", "falls_back", "first_byte", "first_token",
                  "handled", "omitted_here", "redactor", "report", "response_repairs",
-                 "route", "started")  # fmt: skip
+                 "route", "started", "trace_headers")  # fmt: skip
 
     is_redacting = True  # in whole blocks, which is cheaper than in each chunk
 
@@ -287,6 +287,8 @@ class RequestLog(Tap):
         """Descriptions of the parts of the request that are sent in another place or form."""
         self.handled: frozenset[str] = frozenset()
         """Fields that the upstream cannot express and the gateway implements itself."""
+        self.trace_headers: Mapping[str, str] = {}
+        """The headers of the request; those of OpenTelemetry name the trace of the client."""
         self._began = monotonic()
         self._store = store
         self._keeps = store is not None and bodies
@@ -412,6 +414,7 @@ class RequestLog(Tap):
                 first_token=self.first_token,
                 format_name=self.started.format,
                 repairs=self.repairs,
+                headers=self.trace_headers,
             )
         if self._store is None:
             return

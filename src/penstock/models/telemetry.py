@@ -70,6 +70,10 @@ class ResponseSpan:
         """Return *batches*, whose first delta is timed."""
         return batches
 
+    def trace_headers(self) -> dict[str, str]:
+        """Return the headers that make the spans of the server children of this one."""
+        return {}
+
     def finish(self, message: AssistantMessage) -> None:
         """Record the end of the response."""
 
@@ -120,10 +124,11 @@ class OpenTelemetry(Telemetry):
         content: bool = False,
     ) -> None:
         try:  # Imported here, so that penstock works without the extra.
-            from opentelemetry import metrics, trace  # noqa: PLC0415
+            from opentelemetry import metrics, propagate, trace  # noqa: PLC0415
         except ImportError as exc:
             raise UsageError("OpenTelemetry needs: pip install 'penstock[otel]'") from exc
         self._trace = trace
+        self._propagate = propagate
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
         self._agent = agent
@@ -199,7 +204,7 @@ class OpenTelemetry(Telemetry):
         with self._start(f"execute_tool {call.name}", "INTERNAL", attributes) as span:
             yield _RecordedTool(self, span)
 
-    def record_served(
+    def record_served(  # noqa: PLR0913 - each is an attribute of its own
         self,
         message: AssistantMessage,
         *,
@@ -209,8 +214,12 @@ class OpenTelemetry(Telemetry):
         first_token: float | None,
         format_name: str = "",
         repairs: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Record a response that the gateway served, as a span that ends now."""
+        """Record a response that the gateway served, as a span that ends now.
+
+        *headers* of the request may name the trace of the client, which the span then belongs to.
+        """
         common: dict[str, Any] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _PROVIDERS.get(api, _SCOPE),
@@ -219,6 +228,7 @@ class OpenTelemetry(Telemetry):
         end = time.time_ns()
         span = self._tracer.start_span(
             f"chat {request_model}".rstrip(),
+            context=self._propagate.extract(headers or {}),
             kind=self._trace.SpanKind.SERVER,
             attributes={**common, **({"penstock.format": format_name} if format_name else {})},
             start_time=end - round(seconds * 1e9),
@@ -282,6 +292,11 @@ class _RecordedResponse(ResponseSpan):
 
     def watch(self, batches: Batches) -> Batches:
         return self._time_first(batches)
+
+    def trace_headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        self._telemetry._propagate.inject(headers)  # noqa: SLF001 - a part of it
+        return headers
 
     async def _time_first(self, batches: Batches) -> Batches:
         is_first = True
