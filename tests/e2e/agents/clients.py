@@ -1,10 +1,11 @@
-"""Gemini CLI, Qwen Code and mini-swe-agent work with a model that prints its calls as text.
+"""Five coding agents work with a model that prints its calls as text.
 
-Each is configured as docs/gateway/coding_agents.md says and runs without a screen in a folder of
-its own. The model behind the gateway prints a call that writes a file, then one that runs a command
-on it, each in another format, and waits for the result before it prints the next. The file and the
-command's output have to be there, byte for byte, and the gateway's log has to have every call. The
-agents run side by side; the exit code is the number of those that failed.
+They are Gemini CLI, Qwen Code, Cline, Continue and mini-swe-agent. Each is configured as
+docs/gateway/coding_agents.md says and runs without a screen in a folder of its own. The model
+behind the gateway prints a call that writes a file, then one that runs a command on it, each agent
+in another format, and waits for the result before it prints the next. The file and the command's
+output have to be there, byte for byte, and the gateway's log has to have every call. The agents
+run side by side; the exit code is the number of those that failed.
 
 Node has to be there; `AGENTS=skip` skips this script on machines without it.
 """
@@ -44,15 +45,16 @@ FILE: Final = "tide.txt"
 COUNT: Final = f"wc -c < {FILE} > size.txt"
 SIZE: Final = len(NASTY.encode())
 
-Calls = tuple[tuple[str, dict[str, str]], ...]
+Calls = tuple[tuple[str, dict[str, Any]], ...]
 """The tools that the model calls, one after the other, and their arguments."""
 
 
 class Client(Struct, frozen=True):
     """An agent, its *model*, the *api* that it speaks, and the *shape* of the calls that it gets.
 
-    *calls* are what its model does in a folder; *command* runs it; *environ* has what it needs to
-    find the gateway; *settings* is a file below its home folder, and the content.
+    *calls* are what its model does in a folder; *command* runs it, *prepare* before it; *environ*
+    has what it needs to find the gateway; *settings* is a file below its home folder, and the
+    content. All but *command* are told the address of the gateway.
     """
 
     name: str
@@ -62,13 +64,38 @@ class Client(Struct, frozen=True):
     calls: Callable[[Path], Calls]
     command: list[str]
     environ: Callable[[str], dict[str, str]]
-    settings: tuple[str, dict[str, Any]] = ("settings.json", {})
+    settings: Callable[[str], tuple[str, dict[str, Any]]] = lambda _: ("settings.json", {})
+    prepare: Callable[[str], list[str]] | None = None
 
 
 def _write_and_count(work: Path) -> Calls:
     """Return the calls for the tools of Gemini CLI, which Qwen Code inherited."""
     write = {"file_path": str(work / FILE), "content": NASTY}
     return ("write_file", write), ("run_shell_command", {"command": COUNT})
+
+
+def _write_and_count_in_cline(work: Path) -> Calls:
+    write = {"path": str(work / FILE), "new_text": NASTY}
+    return ("editor", write), ("run_commands", {"commands": [COUNT]})
+
+
+def _write_and_count_in_continue(work: Path) -> Calls:
+    write = {"filepath": str(work / FILE), "content": NASTY}
+    return ("Write", write), ("Bash", {"command": COUNT})
+
+
+def _configure_continue(address: str) -> tuple[str, dict[str, Any]]:
+    model = {
+        "name": "penstock",
+        "provider": "openai",
+        "model": "continue",
+        "apiBase": f"{address}/v1",
+        "apiKey": "none",
+        "roles": ["chat", "edit", "apply"],
+        "capabilities": ["tool_use"],
+    }
+    # JSON is YAML as well.
+    return "config.yaml", {"name": "Local", "version": "0.0.1", "schema": "v1", "models": [model]}
 
 
 def _count_in_bash(_work: Path) -> Calls:
@@ -104,7 +131,7 @@ def make_clients(programs: Path) -> tuple[Client, ...]:
                 "GEMINI_API_KEY": "none",
                 "GEMINI_CLI_TRUST_WORKSPACE": "true",
             },
-            (".gemini/settings.json", gemini),
+            lambda _: (".gemini/settings.json", gemini),
         ),
         Client(
             "Qwen Code",
@@ -118,7 +145,30 @@ def make_clients(programs: Path) -> tuple[Client, ...]:
                 "OPENAI_API_KEY": "none",
                 "OPENAI_MODEL": "qwen-code",
             },
-            (".qwen/settings.json", qwen),
+            lambda _: (".qwen/settings.json", qwen),
+        ),
+        Client(
+            "Cline",
+            "cline",
+            "openai-chat",
+            "hermes",
+            _write_and_count_in_cline,
+            [str(PROGRAMS / "cline"), QUESTION],
+            lambda _: {"AI_SDK_LOG_WARNINGS": "false"},
+            prepare=lambda address: [
+                *(str(PROGRAMS / "cline"), "auth", "-p", "openai", "-k", "none"),
+                *("-b", f"{address}/v1", "-m", "cline"),
+            ],
+        ),
+        Client(
+            "Continue",
+            "continue",
+            "openai-chat",
+            "bare_json",
+            _write_and_count_in_continue,
+            [str(PROGRAMS / "cn"), "--config", "../home/config.yaml", "--auto", "-p", QUESTION],
+            lambda _: {"CONTINUE_TELEMETRY_ENABLED": "0"},
+            _configure_continue,
         ),
         Client(
             "mini-swe-agent",
@@ -204,12 +254,13 @@ def run_client(client: Client, gateway: Gateway, folder: Path) -> bool:
 def run(client: Client, address: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run *client* in *folder*/work with a home folder of its own."""
     home, work = folder / "home", folder / "work"
-    settings = home / client.settings[0]
+    name, content = client.settings(address)
+    settings = home / name
     settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps(client.settings[1]))
+    settings.write_text(json.dumps(content))
     work.mkdir()
-    return subprocess.run(
-        client.command,
+    start = partial(
+        subprocess.run,
         cwd=work,
         env={"PATH": os.environ["PATH"], "HOME": str(home), **client.environ(address)},
         stdin=subprocess.DEVNULL,
@@ -218,6 +269,11 @@ def run(client: Client, address: str, folder: Path) -> subprocess.CompletedProce
         timeout=SECONDS,
         check=False,
     )
+    if client.prepare is not None:
+        done = start(client.prepare(address))
+        if done.returncode != 0:
+            return done
+    return start(client.command)
 
 
 def check(
