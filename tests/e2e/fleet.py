@@ -1,8 +1,9 @@
 """A fleet on one machine: three gateways behind HAProxy, on one PostgreSQL and one Redis.
 
 ``python tests/e2e/fleet.py`` sends streams through the proxy while a gateway is killed, while all
-of them are restarted one by one, and while the database is restarted. No client of another gateway
-may notice, and every response that a client received completely has to be in the log.
+of them are restarted one by one, while the database is restarted, and while Redis is gone. No
+client of another gateway may notice, every response that a client received completely has to be in
+the log, and the conversation that began before all this is continued after each step.
 """
 
 from __future__ import annotations
@@ -99,20 +100,31 @@ class Fleet:
             '[models.demo]\nupstream = "scripted"\n'
         )
         self._gateways: dict[int, subprocess.Popen[bytes]] = {}
-        self._others: list[subprocess.Popen[bytes]] = []
+        self._proxy: subprocess.Popen[bytes] | None = None
+        self._redis: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
         """Start everything, and wait until it serves."""
-        flags = ["--port", str(self._redis_port), "--bind", "127.0.0.1", "--save", ""]
-        self._others.append(self._run(_find("redis-server"), *flags, "--dir", str(self._folder)))
+        self.start_redis()
         for port in self.ports:
             self.start_gateway(port)
         proxy = self._folder / "haproxy.cfg"
         proxy.write_text(self._proxy_settings())
         for port in self.ports:
             await self.wait_for(port)
-        self._others.append(self._run(_find("haproxy"), "-db", "-f", str(proxy)))
+        self._proxy = self._run(_find("haproxy"), "-db", "-f", str(proxy))
         await self.wait_for(self.proxy_port)
+
+    def start_redis(self) -> None:
+        """Start Redis, without a file for its data."""
+        flags = ["--port", str(self._redis_port), "--bind", "127.0.0.1", "--save", ""]
+        self._redis = self._run(_find("redis-server"), *flags, "--dir", str(self._folder))
+
+    def kill_redis(self) -> None:
+        """Kill Redis, and what it knew of quotas with it."""
+        assert self._redis is not None
+        self._redis.kill()
+        self._redis.wait()
 
     def _proxy_settings(self) -> str:
         servers = "\n".join(
@@ -171,8 +183,8 @@ class Fleet:
 
     def stop(self) -> None:
         """End everything."""
-        for process in (*self._gateways.values(), *self._others):
-            if process.poll() is None:
+        for process in (*self._gateways.values(), self._proxy, self._redis):
+            if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
 
@@ -222,15 +234,21 @@ class Proof:
         self._postgres = postgres
         self._database = database
         self._whole: list[str] = []  # ids of responses that clients received completely
+        self._cut = 0  # streams that the killed gateway served
+        self._turns: list[str] = []  # ids of the responses of one conversation
 
     async def run(self) -> None:
         """Run all steps."""
         async with make_session() as session:
-            await self._send_streams(session)
-            await self._kill_one(session)
-            await self._restart_all(session)
-            await self._restart_database(session)
-            await self._continue_elsewhere(session)
+            for step in (
+                self._send_streams,
+                self._kill_one,
+                self._restart_all,
+                self._restart_database,
+                self._lose_redis,
+            ):
+                await step(session)
+                await self._continue_conversation(session)
             await self._limit_rate(session)
         await self._check_log()
 
@@ -258,6 +276,7 @@ class Proof:
         self._check_whole(others, f"{len(others)} streams of the other gateways are whole")
         lost = sum(not one.is_whole for one in found)
         check(lost <= STREAMS // 2, f"{lost} streams were cut, all of them of the killed gateway")
+        self._cut = lost
         self._fleet.start_gateway(killed)
         await self._fleet.wait_for(killed)
 
@@ -290,37 +309,65 @@ class Proof:
         found += await load
         self._check_whole(found, f"all {len(found)} streams are whole")
 
-    async def _continue_elsewhere(self, session: aiohttp.ClientSession) -> None:
-        print("previous_response_id on another gateway")
-        headers = {"authorization": f"Bearer {LOAD_KEY}"}
-        previous = None
+    async def _lose_redis(self, session: aiohttp.ClientSession) -> None:
+        print("kill -9 of Redis under load, and its restart")
+        load = asyncio.create_task(self._load(session, STREAMS // 3))
+        await asyncio.sleep(0.3)
+        self._fleet.kill_redis()
+        statuses = Counter([await self._ask_limited(session) for _ in range(6)])
+        check(statuses == {200: 6}, "a key with limits is served without Redis")
+        await self._wait_for_quotas(session, "local, because the shared database does not respond")
+        self._fleet.start_redis()
+        await self._wait_for_quotas(session, "shared")
+        found = await load
+        self._check_whole(found, f"all {len(found)} streams are whole")
+
+    async def _wait_for_quotas(self, session: aiohttp.ClientSession, state: str) -> None:
+        """Wait until every gateway reports this *state* of its quotas."""
+        deadline = time.monotonic() + PATIENCE
         for port in self._fleet.ports:
-            body = {"model": "demo", "input": "Hello!", "store": True}
-            if previous is not None:
-                body["previous_response_id"] = previous
+            while True:
+                async with session.get(f"http://127.0.0.1:{port}/health/ready") as response:
+                    if (await response.json())["quotas"] == state:
+                        break
+                if time.monotonic() > deadline:
+                    raise FleetError(f"port {port}: quotas are not {state}")
+                await asyncio.sleep(0.05)
+        check(is_so=True, what=f"all gateways report: quotas {state}")
+
+    async def _continue_conversation(self, session: aiohttp.ClientSession) -> None:
+        """Continue the conversation on each gateway, from the response of the one before."""
+        headers = {"authorization": f"Bearer {LOAD_KEY}"}
+        for port in self._fleet.ports:
+            body = {"model": "demo", "input": f"Turn {len(self._turns)}", "store": True}
+            if self._turns:
+                body["previous_response_id"] = self._turns[-1]
             url = f"http://127.0.0.1:{port}/v1/responses"
             async with session.post(url, json=body, headers=headers) as response:
                 data = json.loads(await response.read())
-                check(response.status == 200, f"port {port}: {data.get('id')} after {previous}")
-            previous = data["id"]
+            if response.status != 200:
+                raise FleetError(f"turn {len(self._turns)} on port {port}: {data}")
+            self._turns.append(data["id"])
+        check(is_so=True, what=f"the conversation has {len(self._turns)} turns, on all gateways")
 
     async def _limit_rate(self, session: aiohttp.ClientSession) -> None:
         print(f"a key with {RATE} requests per minute, over all gateways")
-        headers = {"authorization": f"Bearer {LIMITED_KEY}"}
-        body = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
-        url = f"http://127.0.0.1:{self._fleet.proxy_port}/v1/chat/completions"
-
-        async def ask() -> int:
-            async with session.post(url, json=body, headers=headers) as response:
-                await response.read()
-                return response.status
-
         began = time.monotonic()
-        statuses = Counter(await asyncio.gather(*(ask() for _ in range(2 * RATE))))
+        asked = [self._ask_limited(session) for _ in range(2 * RATE)]
+        statuses = Counter(await asyncio.gather(*asked))
         # The bucket is refilled while the requests are sent.
         most = RATE * 1.05 + (time.monotonic() - began) * RATE / 60
         check(RATE <= statuses[200] <= most, f"{statuses[200]} granted, {statuses[429]} refused")
         check(set(statuses) == {200, 429}, "no other status")
+
+    async def _ask_limited(self, session: aiohttp.ClientSession) -> int:
+        """Send a request with the key that has a rate; return the status."""
+        headers = {"authorization": f"Bearer {LIMITED_KEY}"}
+        body = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
+        url = f"http://127.0.0.1:{self._fleet.proxy_port}/v1/chat/completions"
+        async with session.post(url, json=body, headers=headers) as response:
+            await response.read()
+            return response.status
 
     async def _check_log(self) -> None:
         print("the log")
@@ -331,8 +378,22 @@ class Proof:
                 rows = connection.execute("SELECT id FROM requests WHERE state = 'done'").fetchall()
             return wanted <= {row[0] for row in rows}
 
+        def count_states() -> Counter[str]:
+            with psycopg.connect(self._database) as connection:
+                rows = connection.execute("SELECT state FROM requests").fetchall()
+            return Counter(row[0] for row in rows)
+
         await wait_until(is_logged, "every whole response is in the log")
         check(is_logged(), f"all {len(wanted)} whole responses are in the log")
+        await wait_until(lambda: count_states()["started"] == 0, "every request has an end")
+        states = count_states()
+        check(states["interrupted"] <= self._cut, f"{states['interrupted']} are interrupted")
+        check(set(states) == {"done", "interrupted"}, f"no other state: {dict(states)}")
+        with psycopg.connect(self._database) as connection:
+            rows = connection.execute("SELECT id FROM responses").fetchall()
+        check(
+            set(self._turns) <= {row[0] for row in rows}, "all turns of the conversation are stored"
+        )
 
     @staticmethod
     def _check_whole(found: list[Response], what: str) -> None:
