@@ -8,8 +8,9 @@ with user namespaces.
 
 Gateways are measured in turn, A B A B, in front of one fake upstream; the best round counts. CPU
 time is that of the whole process tree for each piece that the upstream sent. Whether a *printed
-call* becomes a call is tried with one response in the format of Hermes. Parsers are measured in a
-process of their own, `parsers.py`.
+call* becomes a call is tried with one response in the format of Hermes. vLLM's front end gets the
+same pieces as tokens from an engine, `engine.py`, whose CPU time is not counted. Parsers are
+measured in a process of their own, `parsers.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from gateway import load
 from gateway.processes import Server, free_port, serving, used_by
 from gateway.wire import Target
+from peers.engine import EngineTarget, make_tokenizer
 
 BENCH: Final = Path(__file__).parents[1]
 STREAMS: Final = 50
@@ -61,8 +64,8 @@ KEY: Final = f"sk-{secrets.token_hex(24)}"
 class Peer(Struct, frozen=True):
     """A gateway: *program* with *arguments*, from the distribution *package*.
 
-    In the arguments, ``{upstream}``, ``{port}``, ``{other}`` (another free port) and ``{folder}``
-    are replaced.
+    In the arguments, ``{upstream}``, ``{port}``, ``{other}`` (another free port), ``{engine}`` (the
+    port for the handshake with an engine) and ``{folder}`` are replaced.
     """
 
     name: str
@@ -70,6 +73,16 @@ class Peer(Struct, frozen=True):
     program: str
     arguments: tuple[str, ...]
     ready: str = "/health"
+    has_engine: bool = False
+    """Whether tokens of an engine take the place of the upstream's responses."""
+
+
+class Running(Struct, frozen=True):
+    """A gateway that serves, and how it is asked."""
+
+    version: str
+    server: Server
+    target: Target
 
 
 _ROUTER: Final = (
@@ -96,6 +109,13 @@ PEERS: Final = (
     Peer(
         "vllm-router (Rust)", "vllm-router", "vllm-router",
         ("--policy", "round_robin", "--log-level", "warning", *_ROUTER),
+    ),
+    Peer(
+        "vLLM's front end (Rust)", "vllm", "vllm-rs",
+        ("serve", "{folder}/model", "--served-model-name", "m", "--host", "127.0.0.1",
+         "--port", "{port}", "--data-parallel-size-local", "0", "--handshake-port", "{engine}",
+         "--tool-call-parser", "hermes", "--reasoning-parser", "none"),
+        has_engine=True,
     ),
 )  # fmt: skip
 
@@ -148,7 +168,8 @@ def measure_gateways(
     port = free_port()
     script = [str(BENCH / "gateway" / "upstream.py"), "--port", str(port)]
     upstream = stack.enter_context(serving(script, port, ready="/v1/models")).address
-    servers = {"passes bytes on": ("", _start_floor(stack, upstream))}
+    floor = _start_floor(stack, upstream)
+    servers = {"passes bytes on": Running("", floor, _target(floor))}
     for peer in PEERS:
         found = _start(stack, peer, upstream, environments, folder)
         if found is None:
@@ -159,19 +180,19 @@ def measure_gateways(
     notes: dict[str, str] = {}
     for _ in range(rounds):
         for column, (model, count) in MODELS.items():
-            for name, (_version, server) in servers.items():
-                target = _target(server)
-                running = load.run(target, model, streams=STREAMS, requests=count, pid=server.pid)
+            for name, one in servers.items():
+                pid = one.server.pid
+                running = load.run(one.target, model, streams=STREAMS, requests=count, pid=pid)
                 figures = asyncio.run(running)
                 cost = figures.cpu_per_piece
                 best[name, column] = min(best.get((name, column), cost), cost)
                 if figures.wrong:
                     notes[name] = f"wrong: {figures.wrong}"
     rows = [["µs CPU a piece", "version", *MODELS, "MB", "printed call"]]
-    for name, (version, server) in servers.items():
+    for name, one in servers.items():
         costs = [f"{best[name, column]:.0f}" for column in MODELS]
-        memory = f"{used_by(server.pid).rss / 2**20:.0f}"
-        rows.append([name, version, *costs, memory, _read_call(server)])
+        memory = f"{used_by(one.server.pid).rss / 2**20:.0f}"
+        rows.append([name, one.version, *costs, memory, _read_call(one.target)])
     for name, note in notes.items():
         print(f"{name}: {note}", file=sys.stderr)
     return rows
@@ -185,25 +206,53 @@ def _start_floor(stack: ExitStack, upstream: str) -> Server:
 
 def _start(
     stack: ExitStack, peer: Peer, upstream: str, environments: Sequence[Path], folder: str
-) -> tuple[str, Server] | None:
-    """Start *peer*; return its version and the server, or None if it is not installed."""
-    folders = os.pathsep.join(str(environment / "bin") for environment in environments)
-    program = shutil.which(peer.program, path=folders) if peer.program else sys.executable
-    if program is None:
+) -> Running | None:
+    """Start *peer*; return None if it is not installed."""
+    places = [place for each in environments for place in _program_folders(each)]
+    path = os.pathsep.join(map(str, places))
+    program = shutil.which(peer.program, path=path) if peer.program else sys.executable
+    if program is None or (peer.has_engine and find_spec("zmq") is None):
         return None
     os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", XDG_STATE_HOME=folder)
+    os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
     Path(folder, "litellm.yaml").write_text(LITELLM.format(upstream=upstream, key=KEY))
-    port = free_port()
+    port, engine = free_port(), free_port()
     values = {"upstream": upstream, "port": port, "other": free_port(), "folder": folder}
-    arguments = [each.format(**values) for each in peer.arguments]
+    arguments = [each.format(**values, engine=engine) for each in peer.arguments]
+    if peer.has_engine:
+        _start_engine(stack, engine, Path(folder, "model"))
     running = serving(
         arguments, port, ready=peer.ready, folder=folder, program=program, log=subprocess.DEVNULL
     )
-    python = Path(program).parent / "python" if peer.program else Path(sys.executable)
-    return _version(python, peer.package), stack.enter_context(running)
+    version = _version(_python_for(Path(program)) if peer.program else sys.executable, peer.package)
+    server = stack.enter_context(running)
+    target = _target(server)
+    return Running(
+        version, server, EngineTarget(target.host, target.port) if peer.has_engine else target
+    )
 
 
-def _version(python: Path, package: str) -> str:
+def _program_folders(environment: Path) -> Iterator[Path]:
+    """Yield where *environment* may have programs; vLLM's is in its package."""
+    yield environment / "bin"
+    yield from environment.glob("lib/python3*/site-packages/vllm")
+
+
+def _python_for(program: Path) -> Path:
+    """Return the interpreter of the environment that has *program*."""
+    return next(python for each in program.parents if (python := each / "bin" / "python").exists())
+
+
+def _start_engine(stack: ExitStack, port: int, folder: Path) -> None:
+    """Start the engine of a front end, and write its model into *folder*."""
+    folder.mkdir()
+    make_tokenizer().write_model(folder)
+    script = str(Path(__file__).parent / "engine.py")
+    process = stack.enter_context(subprocess.Popen([sys.executable, script, str(port)]))
+    stack.callback(process.kill)
+
+
+def _version(python: Path | str, package: str) -> str:
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     ran = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True)
     return ran.stdout.strip()
@@ -213,9 +262,8 @@ def _target(server: Server) -> Target:
     return Target("127.0.0.1", int(server.address.rpartition(":")[2]), "chat", KEY)
 
 
-def _read_call(server: Server) -> str:
+def _read_call(target: Target) -> str:
     """Return whether a call that the model printed becomes a call."""
-    target = _target(server)
     request = target.request("fake-c60-mhermes", tools=True)
     ((_, answer),) = asyncio.run(load.ask_all(target, request, 1, 1))
     return "a call" if b'"tool_calls"' in answer.parse().body else "text"

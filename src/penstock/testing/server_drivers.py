@@ -190,43 +190,60 @@ _ADD: Final = b"\x00"
 _STOP: Final = 0
 
 
+class EngineConnection:
+    """The engine's side of vLLM's protocol: requests arrive, and tokens are sent."""
+
+    def __init__(self, port: int) -> None:
+        """Register with the front end whose handshake is at *port*."""
+        self._zmq = import_module("zmq")
+        state = {"local": False, "headless": True}
+        hello = self._connect(self._zmq.DEALER, f"tcp://127.0.0.1:{port}")
+        hello.send(msgpack.encode({"status": "HELLO", **state}))
+        addresses = msgpack.decode(hello.recv())["addresses"]
+        self._requests = self._connect(self._zmq.DEALER, addresses["inputs"][0])
+        self._outputs = self._connect(self._zmq.PUSH, addresses["outputs"][0])
+        self._requests.send(msgpack.encode(_READY))
+        hello.send(msgpack.encode({"status": "READY", **state}))
+
+    def receive(self, seconds: float | None = None) -> tuple[str, list[int]] | None:
+        """Return the id and the prompt of the next request; None if none arrives in *seconds*."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = None if until is None else max(0, int((until - time.monotonic()) * 1e3))
+            if not self._requests.poll(left):
+                return None
+            kind, *frames = self._requests.recv_multipart()
+            if kind == _ADD:
+                request, prompt, *_ = msgpack.decode(frames[0])
+                return request, prompt
+
+    def send(self, request: str, tokens: Sequence[int], *, is_last: bool) -> None:
+        """Send *tokens* of the response to *request*."""
+        output = [request, tokens, None, None, None, _STOP if is_last else None]
+        self._outputs.send(msgpack.encode([0, [output], None, time.monotonic()]))
+
+    def _connect(self, kind: int, address: str) -> Any:
+        found = self._zmq.Context.instance().socket(kind)
+        found.setsockopt(self._zmq.IDENTITY, (0).to_bytes(2, "little"))
+        found.setsockopt(self._zmq.LINGER, 0)
+        found.connect(address)
+        return found
+
+
 class _Engine:
     """An engine that responds to every request with `groups` of tokens, one group in each step."""
 
     def __init__(self, port: int) -> None:
         self.groups: list[list[int]] = []
-        self._zmq = import_module("zmq")
         self._port = port
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        zmq = self._zmq
-        state = {"local": False, "headless": True}
-        hello = self._connect(zmq.DEALER, f"tcp://127.0.0.1:{self._port}")
-        hello.send(msgpack.encode({"status": "HELLO", **state}))
-        addresses = msgpack.decode(hello.recv())["addresses"]
-        requests = self._connect(zmq.DEALER, addresses["inputs"][0])
-        outputs = self._connect(zmq.PUSH, addresses["outputs"][0])
-        requests.send(msgpack.encode(_READY))
-        hello.send(msgpack.encode({"status": "READY", **state}))
-        while True:
-            kind, *frames = requests.recv_multipart()
-            if kind != _ADD:
-                continue
-            request = msgpack.decode(frames[0])[0]
+        connection = EngineConnection(self._port)
+        while received := connection.receive():
             last = len(self.groups) - 1
             for number, group in enumerate(self.groups):
-                finish = _STOP if number == last else None
-                output = [request, group, None, None, None, finish]
-                outputs.send(msgpack.encode([0, [output], None, time.monotonic()]))
-
-    def _connect(self, kind: int, address: str) -> Any:
-        zmq = self._zmq
-        found = zmq.Context.instance().socket(kind)
-        found.setsockopt(zmq.IDENTITY, (0).to_bytes(2, "little"))
-        found.setsockopt(zmq.LINGER, 0)
-        found.connect(address)
-        return found
+                connection.send(received[0], group, is_last=number == last)
 
 
 class _FrontEnd(NamedTuple):
