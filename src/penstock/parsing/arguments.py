@@ -13,6 +13,7 @@ call: the last value counts if nothing was emitted yet; otherwise the call is in
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring
 from typing import Any, Final
@@ -190,6 +191,15 @@ class ArgumentWriter:
             self.conflicts.setdefault(key, before)
             self.arguments[key] = value
 
+    def find_damaged_key(self) -> str:
+        """Return what is wrong with an argument that the tool does not have; empty if nothing is.
+
+        With markup or a sentence in its name, it is another argument with a damaged name.
+        """
+        schema = self._schema
+        key = None if schema is None else _find_damaged_key(self.arguments, schema)
+        return "" if key is None else f"the name {key[:99]!r} of an argument is damaged"
+
     @property
     def written(self) -> dict[str, Any]:
         """The arguments as written; where there are `conflicts`, these are not `arguments`."""
@@ -237,6 +247,20 @@ class ArgumentWriter:
                 self.write(key, value)
 
 
+def _find_damaged_key(members: dict[str, Any], schema: Schema) -> str | None:
+    declared = schema.properties
+    for key, value in members.items():
+        if key in declared:
+            inner = schema.property(key) if isinstance(value, dict) else None
+            found = None if inner is None else _find_damaged_key(value, inner)
+            if found is not None:
+                return found
+        elif declared and (key != key.strip() or not key or _IN_NO_KEY.search(key)):
+            return key
+    return None
+
+
+_IN_NO_KEY: Final = re.compile(r"[<>{}\[\]|\"'`\u201c\u201d\u2018\u2019\n]|[.,:;!?]\s")
 _NOTHING: Final = object()
 
 

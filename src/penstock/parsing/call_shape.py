@@ -81,13 +81,15 @@ CALL_KEYS: Final = frozenset({*ANY_CALL.names, *ANY_CALL.arguments, *ANY_CALL.id
 class ParsedCall(NamedTuple):
     """The parts of a call; *arguments* is None if they are missing.
 
-    *fields* are the members of the call's object and of those inside and around it.
+    *fields* are the members of the call's object and of those inside and around it. *misnamed* are
+    the keys that may have been meant as that of the arguments, which are missing then.
     """
 
     name: str
     arguments: dict[str, Any] | None
     id: str
     fields: dict[str, Any]
+    misnamed: tuple[str, ...] = ()
 
 
 def parse_call(item: Any, shape: CallShape, repairs: list[str] | None = None) -> ParsedCall:
@@ -119,9 +121,27 @@ def parse_call(item: Any, shape: CallShape, repairs: list[str] | None = None) ->
     for value in given:
         arguments |= parse_arguments(value, repairs)
     id_ = next((fields[key] for key in fields if key in shape.ids), "")
+    misnamed = [key for key in fields if not given and may_hold_arguments(key, fields[key])]
     return ParsedCall(
-        name, arguments if given else None, id_ if isinstance(id_, str) else "", fields
+        name,
+        arguments if given else None,
+        id_ if isinstance(id_, str) else "",
+        fields,
+        tuple(misnamed),
     )
+
+
+def may_hold_arguments(key: str, value: Any) -> bool:
+    """Return whether the member *key* may be the arguments, with another name.
+
+    A call without arguments may have other scalars beside its name, and empty objects.
+    """
+    if key in CALL_KEYS:
+        return False
+    if isinstance(value, str):
+        bare = value.strip()
+        return bare.startswith("{") and bare != "{}"
+    return isinstance(value, dict | list) and len(value) > 0
 
 
 def parse_arguments(value: Any, repairs: list[str] | None = None) -> dict[str, Any]:

@@ -254,7 +254,8 @@ class CallSink:
             self._reset()
             return
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
-        doubt = state.doubt or writer.flaw
+        flaw = writer.flaw or writer.find_damaged_key()
+        doubt = state.doubt or flaw
         if state.live and (repeated or doubt):
             self.report(doubt or f"several values for one argument: {repeated}")
             self.drop()
@@ -262,8 +263,8 @@ class CallSink:
             return
         if state.doubt:
             raise UnclearCallError(state.doubt)
-        if writer.flaw:
-            raise NoCallError(writer.flaw)
+        if flaw:
+            raise NoCallError(flaw)
         self._complete(writer, quote, repeated)
 
     def _complete(self, writer: ArgumentWriter, quote: str, repeated: str) -> None:

@@ -300,6 +300,8 @@ class CoflReader(BodyReader):
 
     def _close_text(self) -> None:
         text, kind, writer = "".join(self._pieces), self._kind, self._open_writer
+        if _DAMAGED.are_in(text):
+            raise NoCallError("a damaged tag in a value")
         self._kind = ""
         if self._streams:
             self._streams = False

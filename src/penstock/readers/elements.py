@@ -258,10 +258,17 @@ class ElementCallReader(BodyReader):
             on_error=surplus.append,
             on_skip=skipped.append,
         )
+        skipped += self._take_reasoning(arguments)
         self._check(arguments, inside)
         if not ended:
             self._check_unended(arguments)
         return arguments
+
+    def _take_reasoning(self, arguments: dict[str, Any]) -> list[str]:
+        """Take the elements of reasoning out of *arguments*, and return their text."""
+        known = self._schema.properties if self._schema is not None else ()
+        names = [key for key in arguments if known and key in _REASONING and key not in known]
+        return [str(arguments.pop(name)) for name in names]
 
     def _check(self, arguments: dict[str, Any], inside: str) -> None:
         """Raise `NoCallError` if one of *arguments* is not what was meant."""
@@ -269,7 +276,8 @@ class ElementCallReader(BodyReader):
         damaged = _damaged_tags(self._name, tuple(schema.properties if schema is not None else ()))
         for key, value in arguments.items():
             items = value if isinstance(value, list) else ()
-            if any(isinstance(item, str) and has_loose_tags(item, {"item", key}) for item in items):
+            texts = [item for item in items if isinstance(item, str)]
+            if any(has_loose_tags(text, {"item", key}) or damaged.are_in(text) for text in texts):
                 raise NoCallError(f"a tag inside an item of `{key}`")
             if not isinstance(value, str):
                 continue
@@ -472,6 +480,9 @@ class ElementCallReader(BodyReader):
         scanner.advance_to(tags.find_held(text, scanner.at))
         return Verdict.MORE
 
+
+_REASONING: Final = frozenset({"think", "thinking", "thought", "reasoning"})
+"""Elements between the arguments that are the model's reasoning."""
 
 _CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z")
 """An entity or a tag that the end of the text has cut."""

@@ -34,8 +34,10 @@ from penstock.parsing.call_shape import (
     NO_NAME,
     NOT_AN_OBJECT,
     CallShape,
+    ParsedCall,
     find_name,
     list_calls,
+    may_hold_arguments,
     parse_arguments,
     parse_call,
 )
@@ -293,6 +295,7 @@ Path = tuple[str | int, ...]
 
 
 OUTSIDE: Final = "arguments outside of the arguments"
+MISNAMED: Final = "the key of the arguments is damaged"
 
 
 class NotMeantError(NoCallError):
@@ -363,6 +366,7 @@ class Envelope(MemberWriter):
         self._id = ""
         self._name_key = ""
         self._others: set[str] = set()  # the keys of members that are not part of a call
+        self._is_misnamed = False  # one of them may hold the arguments
         self._writer: ArgumentWriter | None = None
         self._waiting: list[Any] = []  # arguments that came before the name
 
@@ -437,6 +441,8 @@ class Envelope(MemberWriter):
         """Process a change of a member that is not the arguments: the name, the id, or another."""
         if key not in CALL_KEYS:
             self._others.add(key)
+        if change.kind in ("value", "end") and may_hold_arguments(key, change.value):
+            self._is_misnamed = True
         if change.kind != "value":
             return
         is_name = key == HELD_NAME if is_held else key in self._shape.names
@@ -525,6 +531,8 @@ class Envelope(MemberWriter):
         if self._others and schema is not None and not self._others.isdisjoint(schema.properties):
             # A bracket came too early, and what follows it was meant as arguments.
             raise NoCallError(OUTSIDE)
+        if self._is_misnamed and not self.has_arguments:
+            raise NoCallError(MISNAMED)
         self._open()
         self._calls.close()
 
@@ -585,7 +593,20 @@ def _repair_call(
             raise NoCallError(OUTSIDE)
     if not call.name:
         raise NoCallError(NO_NAME)
-    return RepairedCall(call.name, call.arguments or {}, repairs, call.id, written=text)
+    arguments = call.arguments
+    if call.misnamed:
+        arguments = _take_misnamed(call, schema)
+        repairs.append(f"read {call.misnamed[0][:99]!r} as the arguments")
+    return RepairedCall(call.name, arguments or {}, repairs, call.id, written=text)
+
+
+def _take_misnamed(call: ParsedCall, schema: Schema | None) -> dict[str, Any]:
+    """Return the arguments of *call*, whose key is damaged; raise `NoCallError` in doubt."""
+    arguments = parse_arguments(call.fields[call.misnamed[0]])
+    known = schema.properties if schema is not None else ()
+    if len(call.misnamed) > 1 or not all(key in known for key in arguments):
+        raise NoCallError(MISNAMED)
+    return arguments
 
 
 class RepairedBody(NamedTuple):

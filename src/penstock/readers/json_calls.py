@@ -48,9 +48,12 @@ _NAME: Final = rf"[^\"'\\\r\n]{{0,{MAX_MEMBER_NAME}}}"
 def _member_after(closing: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of a member after brackets of *closing*, and of its beginning."""
     between = rf"[{closing} \t\r\n]{{0,{MAX_BLANK}}}"
+    # Without a comma the key has to be on the same line: prose may begin with a quotation.
+    near = rf"[{closing} \t]{{0,{MAX_BLANK}}}"
+    key, cut_key = rf"{_QUOTED}{_NAME}{_QUOTED}{_SPACE}", rf"{_QUOTED}{_NAME}(?:{_QUOTED}{_SPACE})?"
     return (
-        re.compile(rf"{between},{_SPACE}{_QUOTED}{_NAME}{_QUOTED}{_SPACE}:"),
-        re.compile(rf"{between}(?:,{_SPACE}(?:{_QUOTED}{_NAME}(?:{_QUOTED}{_SPACE})?)?)?"),
+        re.compile(rf"(?:{between},{_SPACE}|{near}(?=\")){key}:"),
+        re.compile(rf"{between}(?:,{_SPACE}(?:{cut_key})?)?|{near}(?=\"){cut_key}"),
     )
 
 
@@ -66,7 +69,7 @@ def precedes_member(text: str, at: int, *, nested: bool = False) -> bool | None:
     With *nested* the object is in a list; after the end of the list, members are those of another
     object.
     """
-    if at < len(text) and text[at] not in ",}] \t\r\n":
+    if at < len(text) and text[at] not in ',}]" \t\r\n':
         return False
     member, beginning = _AFTER_ITEM if nested else _AFTER_OBJECT
     if member.match(text, at):

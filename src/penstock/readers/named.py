@@ -407,6 +407,9 @@ class NamedCallReader(BodyReader):
         return tuple(filter(None, (self._dialect.call_end, FENCE if is_fenced else "")))
 
     def _open_empty(self, head: Head, calls: CallSink) -> None:
+        schema = calls.find_schema(head.name)
+        if schema is not None and schema.required:
+            raise NoCallError("the arguments are missing")  # They may follow the end marker.
         calls.open(head.name or find_fitting({}, calls.schemas), head.id)
 
     def _read_inside(

@@ -37,6 +37,9 @@ MIN_KEY: Final = 3
 MAX_KEY: Final = 64
 """The length of a name whose misspellings are looked for."""
 
+MAX_QUOTATION: Final = 256
+"""How far before a tag the quote may be that quotes it: lines of code are shorter."""
+
 MAX_NAMES: Final = 64
 """How many names of tags are looked for in a value: those of one call."""
 
@@ -48,14 +51,16 @@ _MARKUP: Final = re.compile(r"""[<>{}\[\]"|]|\S\s+\S""")
 def has_loose_tags(text: str, names: Collection[str]) -> bool:
     """Return whether *text* holds unmatched tags of one of *names*, in any case.
 
-    A tag that a quote follows is quoted, and does not count. Opening and closing tags must match
-    like brackets, as they do in a file that documents the format.
+    A tag that a quote follows, with one before it on its line, is quoted, and does not count.
+    Opening and closing tags must match like brackets, as they do in a file that documents the
+    format.
     """
     if "<" not in text:
         return False
     is_open: list[str] = []
     for found in _tags(tuple(names)[:MAX_NAMES]).finditer(text):
-        if is_quoted(text, found.end()):
+        before = text[max(0, found.start() - MAX_QUOTATION) : found.start()].rpartition("\n")[2]
+        if is_quoted(text, found.end()) and any(quote in before for quote in "\"'`"):
             continue
         slash, name, empty = found.groups()
         if not slash and not empty:
@@ -156,8 +161,22 @@ def is_misspelled(key: str, schema: Schema | None) -> bool:
         return True
     if not MIN_KEY <= len(key) <= MAX_KEY or not key.isascii() or _DIGIT.search(key):
         return False
-    near = (name for name in schema.properties if abs(len(name) - len(key)) <= 1)
-    return any(key in misspell(name) for name in near)
+    return any(_is_near(key, name) for name in schema.properties)
+
+
+def _is_near(key: str, name: str) -> bool:
+    """Return whether *key* is *name* with one character wrong, or twice *name*."""
+    if key == name + name:
+        return True
+    if abs(len(name) - len(key)) > 1:
+        return False
+    same = 0
+    while same < min(len(key), len(name)) and key[same] == name[same]:
+        same += 1
+    rest, other = key[same:], name[same:]
+    if len(rest) == len(other):
+        return rest[1:] == other[1:] or (rest[:2] == other[1::-1] and rest[2:] == other[2:])
+    return rest[1:] == other if len(rest) > len(other) else rest == other[1:]
 
 
 @lru_cache(maxsize=256)

@@ -141,6 +141,9 @@ class PythonCallReader(BodyReader):
                 arguments[self._key] = self._close_literal(self._literal)
         except (ParseError, NoCallError):
             return []
+        # `f(a="ls)"`: the bracket that is missing may be the one in the string.
+        if (last_text(arguments) or "").endswith(")") and not is_in_string:
+            return []
         return [RepairedCall(self._name, arguments, ["closed an open call"])]
 
     def _read_slips(self, text: str) -> list[RepairedCall]:

@@ -32,7 +32,7 @@ from penstock.parsing.body import (
 from penstock.parsing.call_shape import ANY_CALL, find_tool, list_calls, parse_arguments, parse_call
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read_call
 from penstock.parsing.scanner import Scanner, markers
-from penstock.readers.envelope import error_at, repair_body
+from penstock.readers.envelope import MISNAMED, error_at, repair_body
 from penstock.readers.json_arguments import JSONArgumentReader
 from penstock.readers.json_calls import EARLY_END, precedes_member
 from penstock.readers.plausible import ends_with_loose_tag
@@ -498,6 +498,7 @@ class _TaggedBody(_SkippedBody):
         self._name = name
         self._repairs = repairs
         self._pieces: list[str] = []
+        self._arguments: TaggedArguments | None = None  # once they are read
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Collect all text up to the end marker, then read it."""
@@ -509,6 +510,7 @@ class _TaggedBody(_SkippedBody):
             return Verdict.MORE
         owner = Owner(self._name, calls.schemas[self._name], GENERIC, {})
         arguments = TaggedArguments(owner, _get_writer(calls), repairs=self._repairs)
+        self._arguments = arguments
         inside = Scanner()
         inside.push("".join(self._pieces) + "</tool>")
         if arguments.read(inside, calls) is not Verdict.DONE:
@@ -517,6 +519,10 @@ class _TaggedBody(_SkippedBody):
         scanner.advance_to(found.end())
         arguments.close(calls)
         return Verdict.DONE
+
+    def open_text(self) -> str | None:
+        """Return what was emitted of a string that does not end."""
+        return None if self._arguments is None else self._arguments.open_text()
 
 
 class _JSONBody(BodyReader):
@@ -611,6 +617,8 @@ class _NamedCalls(BodyReader):
         relaxed = self._json.take_relaxed()
         items = list_calls(self._json.value, ANY_CALL)
         found = [parse_call(item, ANY_CALL) for item in items]
+        if any(call.misnamed for call in found):
+            raise NoCallError(MISNAMED)
         names = [find_tool(call.name, calls.schemas) for call in found]
         for name, call in zip(names, found, strict=True):
             writer = calls.open(name)

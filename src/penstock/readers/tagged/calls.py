@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.errors import JSONParseError
 from penstock.parsing.body import CALL_CUT, BodyReader, ValueReader, Verdict
-from penstock.parsing.call_sink import CallSink, RepairedCall
+from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner
 from penstock.readers.json_calls import JSONCallReader
 from penstock.readers.loose_bodies import read_loose
@@ -252,14 +252,18 @@ class TaggedCallReader(BodyReader):
         scanner = Scanner()
         calls = CallSink.detached(scanner, schemas)
         scanner.push(text)
-        verdict = self.read(scanner, calls)
-        inside, notes = self._inside, []
-        if verdict is Verdict.MORE and inside is not None:
-            if not inside.close_early(scanner, calls):
+        notes = []
+        try:
+            verdict = self.read(scanner, calls)
+            inside = self._inside
+            if verdict is Verdict.MORE and inside is not None:
+                if not inside.close_early(scanner, calls):
+                    return []
+                self._end_call(calls)
+                notes = ["closed the call"]
+            elif verdict in (Verdict.BROKEN, Verdict.NOT_A_CALL):
                 return []
-            self._end_call(calls)
-            notes = ["closed the call"]
-        elif verdict in (Verdict.BROKEN, Verdict.NOT_A_CALL):
+        except NoCallError:  # The meaning of the call is in doubt.
             return []
         found = calls.calls()
         if len(found) != 1:

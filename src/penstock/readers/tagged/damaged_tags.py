@@ -1,8 +1,8 @@
-"""Tags that are almost those of a dialect: one character is missing, doubled or swapped.
+"""Tags that are almost those of a dialect: one character is wrong, or half of the tag is missing.
 
-A model that writes ``</paramter>`` meant the end of its value. The reader cannot see that tag, so
-the value would hold it, and all that follows up to the next tag. A value with such a tag is not
-what was meant (law 11). A tag before a quote is quoted, and counts as data.
+A model that writes ``</paramter>`` or ``</para`` meant the end of its value. The reader cannot see
+that tag, so the value would hold it, and all that follows up to the next tag. A value with such a
+tag is not what was meant (law 11). A tag before a quote is quoted, and counts as data.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.readers.plausible import ends_with_loose_tag, misspell
+from penstock.readers.plausible import MAX_LAST_TAG, ends_with_loose_tag, misspell
 from penstock.values.control_tokens import has_control_token
 
 MIN_NAME: Final = 5
 """Names that are shorter have too many neighbours that are words."""
 
+MIN_COMMON: Final = 3
+"""How many letters a closing tag with ``=`` in it, two tags in one, has in common with another."""
+
 MIN_TOKEN: Final = 7
 """The same for special tokens."""
+
+MIN_BEGUN: Final = 2
+"""How much of a special token at the end of a value is a sign of one that was cut."""
 
 _BARS: Final = "|\uff5c\u2581"
 _WORD: Final = rf"[\w{_BARS}](?:[\w.:/{_BARS}\-]|(?<=[{_BARS}\s])\s){{2,63}}"
@@ -28,10 +34,18 @@ _CANDIDATE: Final = re.compile(
 )
 _REST: Final = re.compile(r"[^<>\n]{0,256}>")
 _CLOSED: Final = re.compile(r"\s{0,16}>")
+_LETTERS: Final = rf"[\w.:{_BARS}\-]"
+_FIRST_HALF: Final = re.compile(
+    rf"</(?P<name>{_LETTERS}{{0,64}}+)(?:\s*+\Z|\s{{0,16}}+(?:<|(?P<merged>=)))"
+)
+_SECOND_HALF: Final = re.compile(
+    rf"(?<!{_LETTERS})(?<!<)(?<!</)/?(?P<name>{_LETTERS}{{2,64}}+)>\s*+\Z"
+)
 _NEXT: Final = re.compile(r"[ \t]*(?:[\n<]|\Z)")
 _BLANKS: Final = re.compile(r"\s\s")
 _QUOTES: Final = "\"'`\\"
 _NAME: Final = re.compile(rf"</?({_WORD})")
+_CLOSING: Final = re.compile(rf"</(?P<name>[\w.:{_BARS}\-]+)")
 
 
 class DamagedTags:
@@ -45,6 +59,9 @@ class DamagedTags:
         self, tags: Iterable[str], tokens: Iterable[str], *, has_elements: bool = False
     ) -> None:
         self._has_elements = has_elements
+        tags = tuple(tags)
+        closings = (found["name"] for found in map(_CLOSING.match, tags) if found)
+        self._closings = {name.lower() for name in closings}
         found = [name for name in map(_NAME.match, tags) if name and len(name[1]) >= MIN_NAME]
         self._names = {_normalize(name[1]) for name in found}
         opened = [name for name in found if "/" not in name[0]]
@@ -54,6 +71,9 @@ class DamagedTags:
         self._barred = {name.replace("\uff5c", "") for name in self._names if "\uff5c" in name}
         self._near = {near for name in self._names for near in misspell(name)} - self._names
         self._tokens = tuple(token for token in tokens if len(token) >= MIN_TOKEN)
+        self._begun_tokens = tuple(
+            token[:end] for token in self._tokens for end in range(MIN_BEGUN, len(token))
+        )
         wrong = {near for token in self._tokens for near in misspell(token)}
         self._wrong = re.compile("|".join(map(re.escape, wrong))) if wrong else None
 
@@ -64,10 +84,16 @@ class DamagedTags:
         if "<" in text or ">" in text:
             if any(map(self._is_damaged, _CANDIDATE.finditer(text))):
                 return True
-            if is_cut and text.endswith(("<", "</")):
+            if is_cut and (text.endswith("<") or self._has_second_half(text)):
+                return True
+            if text.rstrip().endswith("\n<"):
+                return True
+            if any(map(self._is_first_half, _FIRST_HALF.finditer(text))):
                 return True
         if self._wrong is None:
             return False
+        if text.rstrip().endswith(self._begun_tokens):
+            return True
         for token in self._tokens:  # Elements inside the value have whole ones.
             text = text.replace(token, "\0")
         return self._wrong.search(text) is not None
@@ -97,6 +123,28 @@ class DamagedTags:
         if not is_closing and name in self._named and text.startswith(">", end):
             return True
         return not is_tag and _NEXT.match(text, end) is not None
+
+    def _is_first_half(self, found: re.Match[str]) -> bool:
+        """Return whether a closing tag begins, and another tag, or its end, comes too early."""
+        name = found["name"].lower()
+        if found["merged"] is not None:
+            name = name[:MIN_COMMON]
+            return len(name) == MIN_COMMON and any(
+                each[:MIN_COMMON] == name for each in self._closings
+            )
+        return any(each.startswith(name) for each in self._closings)
+
+    def _has_second_half(self, text: str) -> bool:
+        """Return whether *text*, which lacks its closing tag, ends with half of it, or quotes it."""
+        found = _SECOND_HALF.search(text, max(0, len(text) - MAX_LAST_TAG))
+        if found is not None:
+            name = found["name"].lower()
+            if any(
+                each.partition(":")[0].endswith(name.partition(":")[0]) for each in self._closings
+            ):
+                return True
+        line = text.rstrip().rpartition("\n")[2].lower()
+        return any(f"</{each}" in line for each in self._closings)
 
     def _begins_barred(self, name: str) -> bool:
         """Return whether *name* begins a name with bars, which special tokens have, otherwise."""

@@ -313,6 +313,8 @@ class ParameterReader(ValueReader):
         takes_text = step.token.kind in (TagKind.VALUE_END, TagKind.KEY)
         if step.has_text and not takes_text and not is_prose(step.skipped):
             raise UnclearError("the text between parameters may be a value without its tags")
+        if step.has_text and self._grammar.damaged_tags.are_in(step.skipped):
+            raise UnclearError("a damaged tag between parameters")
 
     def _note(self, step: _Step, calls: CallSink) -> None:
         """Note the text that was skipped before a tag."""

@@ -21,6 +21,7 @@ from penstock.parsing.scanner import Markers, Scanner
 from penstock.readers.tagged import MAX_TAIL, Trim
 from penstock.values.coercion import decode_entities, find_entity
 from penstock.values.json_grammar import REMEMBERED, string_gate
+from penstock.values.rxml.elements import trim_newlines
 
 MAX_LINE: Final = 256
 """How much of a line is searched for a quote before a tag: lines of code are shorter."""
@@ -99,7 +100,7 @@ def take_text(value: OpenValue, scanner: Scanner, end: int) -> None:
 def trim_text(text: str, trim: Trim) -> str:
     """Return *text*, a whole value, without the white space that *trim* excludes."""
     if trim == "newlines" or (trim == "lines" and text.startswith("\n")):
-        return text.removeprefix("\n").removesuffix("\n")
+        return trim_newlines(text)
     return text.strip() if trim == "blanks" else text
 
 
@@ -193,7 +194,7 @@ class StreamedText(OpenValue):
 
     def count_waiting(self, piece: str) -> int:
         """Return how many characters at the end of *piece*, the next one, will wait."""
-        return len(piece) - self._edges.find_end(piece, len(piece))
+        return self._edges.count_held(piece)
 
     def add(self, piece: str) -> None:
         """Take more of the text."""
@@ -344,6 +345,10 @@ class _Edges:
         """Take more text; return what does not wait."""
         return piece
 
+    def count_held(self, piece: str) -> int:
+        """Return how many characters at the end of *piece* would wait."""
+        return len(piece) - self.find_end(piece, len(piece))
+
     @staticmethod
     def find_end(text: str, size: int) -> int:
         """Find where the end of ``text[:size]`` that waits begins."""
@@ -371,8 +376,8 @@ class _NewlineEdges(_Edges):
         return size - text.endswith("\n", 0, size)
 
 
-class _TrimmedNewlineEdges(_NewlineEdges):
-    """One newline at either end is not part of the value."""
+class _LineEdges(_NewlineEdges):
+    """One newline at either end is not part of a value that begins with one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -380,7 +385,7 @@ class _TrimmedNewlineEdges(_NewlineEdges):
 
     @property
     def kept(self) -> str:
-        return ""
+        return "" if self.lead else self.held
 
     @property
     def cut(self) -> str:
@@ -394,12 +399,41 @@ class _TrimmedNewlineEdges(_NewlineEdges):
         return super().push(piece)
 
 
-class _LineEdges(_TrimmedNewlineEdges):
-    """One newline at either end is not part of a value that begins with one."""
+class _TrimmedNewlineEdges(_LineEdges):
+    r"""One newline at either end is not part of the value.
+
+    Some servers write ``\r\n`` for each newline: a value that begins with it also ends with it.
+    """
+
+    @property
+    def is_clear(self) -> bool:
+        return self.lead != "\r\n" and super().is_clear
 
     @property
     def kept(self) -> str:
-        return "" if self.lead else self.held
+        is_whole = self.is_begun and self.held != "\r"
+        return "" if is_whole else self.held
+
+    def push(self, piece: str) -> str:
+        if not self.is_begun:
+            piece, self.held = self.held + piece, ""
+            if piece == "\r":
+                self.held = piece
+                return ""
+            if piece.startswith("\r\n"):
+                self.is_begun, self.lead = True, "\r\n"
+                piece = piece.removeprefix("\r\n")
+        if self.lead != "\r\n":
+            return super().push(piece)
+        text = self.held + piece
+        end = len(text) - self.count_held(text)
+        self.held = text[end:]
+        return text[:end]
+
+    def count_held(self, piece: str) -> int:
+        if self.lead != "\r\n" and piece != "\r":
+            return super().count_held(piece)
+        return 2 if piece.endswith("\r\n") else int(piece.endswith(("\r", "\n")))
 
 
 class _BlankEdges(_Edges):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
 from penstock.readers.plausible import ends_with_loose_tag, fits, has_loose_tags, is_misspelled
 from penstock.readers.tagged import Trim
+from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.endings import (
     SECTION_END,
     Ending,
@@ -34,7 +36,7 @@ from penstock.readers.tagged.endings import (
 from penstock.readers.tagged.piped_tools import PipedTool, read_metadata
 from penstock.readers.tagged.strings import CollectedText, OpenValue, StreamedText
 from penstock.readers.tagged.tags import MAX_TAG
-from penstock.readers.tagged.values import find_key, read_markup
+from penstock.readers.tagged.values import BRACKETS, find_key, read_markup
 from penstock.values.control_tokens import without_turn_end
 from penstock.values.rxml.elements import is_list
 from penstock.values.rxml.markup import (
@@ -267,11 +269,14 @@ class TaggedArguments(ValueReader):
         """Close the call, whose end tag was read, and emit those that follow it in a JSON list."""
         if self._writer.conflicts:
             self.doubt = "an argument came twice, with different values"
+        skipped = "".join(self.skipped)
+        if not BRACKETS.isdisjoint(skipped):
+            self.doubt = "the text between arguments may be a value without its tags"
         if self.doubt:
             calls.doubt(self.doubt)
         calls.note(*self.notes)
-        if self.skipped:
-            calls.note(make_skipped_note("".join(self.skipped)))
+        if skipped:
+            calls.note(make_skipped_note(skipped))
         if self._whole is not None:
             self._whole.close(calls)
         else:
@@ -452,7 +457,8 @@ class TaggedArguments(ValueReader):
         # The rest of another argument is not a value: loose tags, or text that does not fit.
         if not opened.is_section and not isinstance(opened.ending, EndMarkerEnding):
             is_misfit = isinstance(found, str) and not fits(text, argument.schema)
-            if is_misfit or has_loose_tags(text, {argument.tag.lower(), *_AROUND}):
+            is_loose = has_loose_tags(text, {argument.tag.lower(), *_AROUND})
+            if is_misfit or is_loose or _damaged_tags(argument.tag).are_in(text):
                 self.doubt = f"it is not clear where `{argument.key}` ends"
         if is_collected:
             self._put(argument, found)
@@ -488,6 +494,11 @@ class TaggedArguments(ValueReader):
         self._in_comment = False
         scanner.advance_to(end + len(_COMMENT_END))
         return None
+
+
+@lru_cache(maxsize=128)
+def _damaged_tags(name: str) -> DamagedTags:
+    return DamagedTags((f"</{each}>" for each in (name, *_AROUND)), (), has_elements=True)
 
 
 def _find_tag(text: str, names: Collection[str]) -> bool:

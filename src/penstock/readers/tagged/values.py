@@ -38,7 +38,7 @@ from penstock.values.schema import Schema
 
 _CONTAINERS: Final = ("{", "[")
 _SIGNS: Final = frozenset('[]{}"')
-_BRACKETS: Final = frozenset("[]{}")
+BRACKETS: Final = frozenset("[]{}")
 _SECTION_END: Final = "]]>"
 
 
@@ -102,7 +102,7 @@ def is_prose(text: str) -> bool:
     A single word, or text with brackets, may be a value that has lost its tags.
     """
     words = [word for word in text.split() if not word.startswith("<")]
-    return len(words) != 1 and _BRACKETS.isdisjoint(text)
+    return len(words) != 1 and BRACKETS.isdisjoint(text)
 
 
 STRING_KINDS: Final = frozenset({"string", "true"})

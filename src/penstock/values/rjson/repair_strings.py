@@ -347,7 +347,16 @@ _MARKUP: Final = re.compile(rf"{CONTROL_TOKEN}|</[\w:.\-]++>\s*+\Z|\[/?[A-Z_]{{3
 """Text that an open string does not have: a special token, or a closing tag at its end."""
 _MEMBER: Final = re.compile(r"[{,]\s*+\"[\w\-]{1,64}+\"\s*+:")
 _LINE_END: Final = re.compile(r"[ \t]*+\n")
-_LAST_QUOTES: Final = frozenset("".join(CLOSING.values()))
+OTHER_QUOTES: Final = (
+    "&quot;",
+    "&#34;",
+    "&#39;",
+    "&apos;",
+    *"\u201c\u201d\u2019\u201e\u201f\u00ab\u00bb",
+)
+"""What models write in the place of a quote, and JSON readers do not read as one."""
+
+_LAST_QUOTES: Final = (*OTHER_QUOTES, *"".join(CLOSING.values()), "\\")
 _PATH_END: Final = re.compile(r'\\"(?=[\s}\]]*+\Z)')
 
 
@@ -473,8 +482,7 @@ class BrokenStringReader:
 
     def _check_end(self, content: str) -> None:
         """Doubt the end of *content*, which lacks its quote, if it may be one of another kind."""
-        last = content.rstrip()[-1:]
-        if last and (last in _LAST_QUOTES or last == "\\"):
+        if content.rstrip().endswith(_LAST_QUOTES):
             self._notes.doubt("a string that may end with another quote")
 
     def _find_content_end(self, start: int, depth: int) -> int:

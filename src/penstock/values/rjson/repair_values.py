@@ -37,6 +37,7 @@ from penstock.values.rjson.escapes import decode_escapes
 from penstock.values.rjson.notes import Repair, Repairs
 from penstock.values.rjson.repair_strings import (
     CLOSING,
+    OTHER_QUOTES,
     QUOTES,
     BrokenStringReader,
     LookAhead,
@@ -158,6 +159,7 @@ _COLON: Final = re.compile(r":|=>?")
 _FENCE: Final = "```"
 _BEGINS_VALUE: Final = QUOTES + "{["
 _MARKUP: Final = re.compile(r"[<>|]")
+_NO_BEGINNING: Final = ")]};:=,"
 _WINDOW: Final = 64
 _CLOSER_IN_STRING: Final = re.compile(r"[}\]][\"'][\s}\]]*\Z")
 
@@ -438,6 +440,8 @@ class BrokenJSONReader:
         """
         if _MARKUP.search(word):
             self._notes.doubt("markup in the place of a value")
+        if word.startswith((*OTHER_QUOTES, *_NO_BEGINNING)):
+            self._notes.doubt("a sign in the place of a quote")
         after = self._skip()
         if not is_quoted and (not after or after in _BEGINS_VALUE):
             self._notes.doubt("a word that may be cut, or words before a value")
