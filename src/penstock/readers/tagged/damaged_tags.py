@@ -135,7 +135,7 @@ class DamagedTags:
         return any(each.startswith(name) for each in self._closings)
 
     def _has_second_half(self, text: str) -> bool:
-        """Return whether *text*, which lacks its closing tag, ends with half of it, or quotes it."""
+        """Return whether *text*, which has no closing tag, ends with half of one or quotes one."""
         found = _SECOND_HALF.search(text, max(0, len(text) - MAX_LAST_TAG))
         if found is not None:
             name = found["name"].lower()
