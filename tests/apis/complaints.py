@@ -392,6 +392,7 @@ COMPLAINTS = [
             *message_end("end_turn"), event=True,
         ),
         text="Hi",
+        thinking="lost",
     ),
     Complaint(
         "message_start comes twice",

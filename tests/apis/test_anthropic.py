@@ -67,17 +67,42 @@ def test_blocks_that_are_open_side_by_side_are_told_apart_by_index() -> None:
     assert [c.arguments for c in message.tool_calls] == [{"x": 1}, {"y": 2}]
 
 
-def test_deltas_for_a_block_that_is_unknown_or_closed_or_of_another_kind_are_dropped() -> None:
-    message = answer(
-        says(4, "lost"),
-        opens(0, "text", text=""),
-        delta(0, "thinking_delta", thinking="lost"),
-        delta(0, "input_json_delta", partial_json="lost"),
-        says(0, "kept"),
-        closes(0),
-        says(0, "late"),
-    )
-    assert message.content == [Text("kept")]
+def test_a_block_whose_start_is_missing_starts_with_its_first_delta() -> None:
+    message = answer(delta(4, "thinking_delta", thinking="hm"), says(7, "Hi"), says(7, "!"))
+    assert message.content == [Thinking("hm"), Text("Hi!")]
+
+
+def test_a_call_whose_start_is_missing_is_never_complete() -> None:
+    message = answer(delta(0, "input_json_delta", partial_json='{"a": 1}'), reason="tool_use")
+    assert [(call.name, call.complete) for call in message.tool_calls] == [("unknown", False)]
+    assert message.stop_reason == "error"
+
+
+def test_reasoning_in_a_block_of_text_is_reasoning() -> None:
+    odd = delta(0, "thinking_delta", thinking="hm")
+    message = answer(opens(0, "text", text="a"), odd, says(0, "b"), closes(0))
+    assert message.content == [Text("a"), Thinking("hm"), Text("b")]
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        (opens(0, "text", text=""), delta(0, "input_json_delta", partial_json="{}")),
+        (opens(0, "tool_use", id="c", name="f"), says(0, "lost")),
+        (opens(0, "tool_use", id="c", name="f"), delta(0, "thinking_delta", thinking="lost")),
+    ],
+    ids=["arguments in text", "text in a call", "reasoning in a call"],
+)
+def test_content_that_a_block_cannot_have_is_damage(frames: tuple[dict[str, Any], ...]) -> None:
+    message = answer(*frames, closes(0))
+    assert (message.stop_reason, message.error and message.error.kind) == ("error", "malformed")
+
+
+def test_a_delta_after_the_end_of_its_block_is_counted() -> None:
+    decoder = API.decoder()
+    frames = [START, opens(0, "text", text="a"), closes(0), says(0, "late"), stop("end_turn"), STOP]
+    message = built(read(decoder, [f"data: {json.dumps(f)}\n\n".encode() for f in frames]))
+    assert (message.content, decoder.skipped) == ([Text("a")], 1)
 
 
 def test_an_index_that_is_used_again_is_another_block() -> None:

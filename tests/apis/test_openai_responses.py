@@ -459,7 +459,7 @@ def test_unknown_events_and_broken_ones_say_nothing() -> None:
         ev("sparkle.added", glow=1),
         ev("output_item.added", item=None),
         ev("output_item.done", output_index=0),
-        ev("output_text.delta", delta=7),
+        ev("output_text.delta", delta=None),
         ev("content_part.done", part=None),
         {"type": "keepalive"},
     ]

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from penstock import _json
 from penstock.apis.errors import find_message, truncated_error
-from penstock.apis.transcript import CallBlock, TextBlock, Transcript
+from penstock.apis.transcript import CallBlock, LostContentError, TextBlock, Transcript
 from penstock.builder import message_events
 from penstock.errors import JSONParseError, LimitError, UsageError
 from penstock.events import Event
@@ -268,8 +268,6 @@ class StreamDecoder(ABC):
     ) -> None:
         self.session: dict[str, str] = {}
         """The ids that the next request of the conversation needs, if the server stores it."""
-        self.skipped = 0
-        """How many frames, or lines of frames, could not be parsed."""
         self._was_cut = False  # inside a frame, by the end of the bytes
         self._frames = frames or LenientDecoder()
         self._transcript = Transcript(ids)
@@ -281,6 +279,11 @@ class StreamDecoder(ABC):
         self._silent = 0  # bytes since the last event
         self._silent_frames = 0
         self._finished = False
+
+    @property
+    def skipped(self) -> int:
+        """How many frames, lines of frames, or fields could not be read."""
+        return self._transcript.skipped
 
     def feed(self, data: bytes) -> list[Event]:
         """Add bytes; return the events that they make certain."""
@@ -339,7 +342,7 @@ class StreamDecoder(ABC):
     def read_whole(self, data: Mapping[str, Any]) -> AssistantMessage:
         """Read a whole response as a stream of one frame; return its message."""
         self.has_read = True
-        self._read(dict(data), "")
+        self._read_object(dict(data), "")
         if not self._transcript.ended:
             self._read_end()
         return self._transcript.message
@@ -412,11 +415,17 @@ class StreamDecoder(ABC):
         if isinstance(value, dict):
             self.has_read = True
             self._body = None
-            self._read(value, frame.event)
+            self._read_object(value, frame.event)
         elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
             self._skip(frame, frame.data)
         else:
             self._skip(frame, "")
+
+    def _read_object(self, data: dict[str, Any], event: str) -> None:
+        try:
+            self._read(data, event)
+        except LostContentError as exc:
+            self._transcript.fail(ErrorInfo(str(exc), "malformed", retryable=True))
 
     def _read_lines(self, frame: Frame) -> None:
         """Read a frame that is not one JSON value: ``[DONE]``, several values, or garbage."""
@@ -445,7 +454,7 @@ class StreamDecoder(ABC):
             self._was_cut |= had_content
             self._transcript.damage()
             return
-        self.skipped += 1
+        self._transcript.skipped += 1
         if had_content and not self._is_complete:
             reason = f"a frame of the stream is damaged: {text[:_SHOWN]}"
             self._transcript.fail(ErrorInfo(reason, "malformed", retryable=True))

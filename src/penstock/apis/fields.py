@@ -54,6 +54,11 @@ def objects_at(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     return [item for item in list_at(data, key) if isinstance(item, Mapping)]
 
 
+def has_content(value: object) -> bool:
+    """Return whether *value* says anything: servers write nothing in several ways."""
+    return not (value is None or value is False or value in ("", [], {}))
+
+
 def bool_at(data: Mapping[str, Any], key: str) -> bool | None:
     """Return the boolean at *key*, or None."""
     value = data.get(key)

@@ -21,7 +21,6 @@ from penstock.apis.encoder import (
     Ending,
     IdMaker,
     StreamEncoder,
-    encode_arguments,
     find_whole_ending,
     with_writable_calls,
 )
@@ -191,13 +190,14 @@ class Decoder(StreamDecoder):
         if isinstance(message, Mapping):
             self._block.add_reasoning(message.get("thinking"))
             self._block.add_text(message.get("content"))
-            for call in objects_at(message, "tool_calls"):
-                if isinstance(call.get("function"), Mapping):
-                    self._read_call(call, call["function"])
+            for call in self._transcript.read_objects(message, "tool_calls"):
+                if function := self._transcript.read_object(call, "function"):
+                    self._read_call(call, function)
         # The older endpoint has the text in `response`, and no calls.
         else:  # /api/generate
+            self._transcript.lose("message", message)
             self._block.add_reasoning(data.get("thinking"))
-            self._block.add_text(data.get("response"))
+            self._block.add_text(data.get("response"), "response")
         if data.get("done") is True:
             self._conclude(data)
 
@@ -205,11 +205,7 @@ class Decoder(StreamDecoder):
     def _read_call(self, call: Mapping[str, Any], function: Mapping[str, Any]) -> None:
         self._block.close()
         block = self._transcript.call(string_at(function, "name"), string_at(call, "id"))
-        arguments = function.get("arguments")
-        if isinstance(arguments, str):
-            block.add(arguments)
-        elif arguments is not None:
-            block.add(encode_arguments(arguments))
+        block.add_value(function.get("arguments"))
         block.close()
 
     def _conclude(self, data: Mapping[str, Any]) -> None:

@@ -3,7 +3,11 @@
 A decoder opens blocks on the transcript: text, reasoning and calls grow and end, and the response
 is done or has failed. The transcript numbers the blocks, keeps the message, and ends every block
 before the one terminal event. A decoder keeps the blocks that it opened under the provider's own
-keys; data for a block that has ended is dropped.
+keys; data for a block that has ended is dropped and counted.
+
+Text, calls or lists of them in a form that the API does not have (a number as text) are lost
+content: the response fails as ``malformed`` (`Transcript.lose`). What a client does not act on,
+such as reasoning, is only counted (`Transcript.skipped`).
 
 A call is complete only if its arguments are a whole JSON object. Other arguments stay in doubt
 until it is known what follows: if the response continues or ends normally, nothing is missing, and
@@ -13,14 +17,15 @@ they are repaired; if the limit or the connection cut the response, it cut the c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 from msgspec import structs
 
 from penstock import _json, values
-from penstock.apis.encoder import ObjectCheck, parse_object
-from penstock.apis.fields import clean
+from penstock.apis.encoder import ObjectCheck, encode_arguments, parse_object
+from penstock.apis.fields import clean, has_content, short_repr
+from penstock.errors import PenstockError
 from penstock.events import (
     DELTAS,
     Done,
@@ -56,6 +61,10 @@ _REPEATED: Final = re.compile(r"took the last value of ")
 """Repairs of arguments with a repeated key: it is not known which value was meant."""
 
 
+class LostContentError(PenstockError):
+    """Content of the response is in a form that cannot be read: the response has failed."""
+
+
 class TextBlock:
     """An open block of text or reasoning."""
 
@@ -81,6 +90,15 @@ class TextBlock:
         return "".join(self._parts)
 
     @property
+    def pieces(self) -> int:
+        """How many pieces of text were added."""
+        return len(self._parts)
+
+    def text_from(self, piece: int) -> str:
+        """Return the text from number *piece* on."""
+        return "".join(self._parts[piece:])
+
+    @property
     def last(self) -> str:
         """The piece of text that was added last."""
         return self._parts[-1]
@@ -100,6 +118,8 @@ class TextBlock:
             self._parts.append(text)
             self._transcript.emit(self._delta(self.index, text))
             self._transcript.last_text = self._transcript.grown = self
+        elif text:
+            self._transcript.skipped += 1
 
     def close(self, signature: str = "") -> None:
         """End the block; *signature* must be sent back with it."""
@@ -200,6 +220,15 @@ class CallBlock:
             self._parts.append(arguments)
             if self.index >= 0:
                 self._transcript.emit(ToolCallDelta(self.index, arguments))
+
+    def add_value(self, arguments: object) -> None:
+        """Add arguments as text or as an object; with any other value, the call is damaged."""
+        if isinstance(arguments, str):
+            self.add(arguments)
+        elif isinstance(arguments, dict):
+            self.add(encode_arguments(arguments))
+        elif has_content(arguments):
+            self.is_damaged = True
 
     def grow(self, arguments: str) -> None:
         """Add a piece of the arguments from a frame that contains nothing else.
@@ -316,6 +345,8 @@ class Transcript:
         self.last_text: TextBlock | None = None  # the text block that grew last
         self.grown: TextBlock | CallBlock | None = None  # the block that got the last piece
         self.muted = 0  # pieces since the last `take` that caused no event, or a changed one
+        self.skipped = 0
+        """How many frames, lines of frames, or fields could not be read."""
         self._doubtful: list[CallBlock] = []
 
     def take(self) -> list[Event]:
@@ -381,6 +412,31 @@ class Transcript:
         """Add a block that only *provider* understands."""
         part = Opaque(provider, data)
         self._events.append(Part(self.next_index(part), part))
+
+    def read_objects(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+        """Return the objects of the list at *key*, or the one object that is there instead."""
+        value = data.get(key)
+        found: list[Mapping[str, Any]] = []
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Mapping):
+                found.append(item)
+            else:
+                self.lose(key, item)
+        return found
+
+    def read_object(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        """Return the object at *key*, or an empty one."""
+        value = data.get(key)
+        if isinstance(value, Mapping):
+            return value
+        self.lose(key, value)
+        return {}
+
+    def lose(self, field: str, value: object) -> None:
+        """Raise `LostContentError` if *value*, that of *field*, has content that cannot be read."""
+        if has_content(value):
+            message = f"the field `{field}` of the response is damaged: {short_repr(value)}"
+            raise LostContentError(message)
 
     def damage(self) -> None:
         """Note that data was lost: no call that is open now can be complete."""
@@ -510,15 +566,19 @@ class ImplicitBlock:
         self._transcript = transcript
         self._block: TextBlock | None = None
 
-    def add_text(self, text: object) -> None:
-        """Add *text* to the response; a value that is not text is ignored."""
-        if isinstance(text, str) and text:
+    def add_text(self, text: object, field: str = "content") -> None:
+        """Add *text*, the value of *field*, to the response."""
+        if not isinstance(text, str):
+            self._transcript.lose(field, text)
+        elif text:
             self._open(is_text=True).add(text)
 
     def add_reasoning(self, text: object) -> None:
-        """Add *text* to the reasoning; a value that is not text is ignored."""
+        """Add *text* to the reasoning; other values are flags, or are counted."""
         if isinstance(text, str) and text:
             self._open(is_text=False).add(text)
+        elif has_content(text) and text is not True:
+            self._transcript.skipped += 1
 
     def sign(self, signature: object, *, is_text: bool) -> None:
         """Set the signature of the open block, if it is of this kind; the last one counts."""

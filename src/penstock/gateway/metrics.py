@@ -70,7 +70,7 @@ class Metrics:
         )  # fmt: skip
         self.errors = Counter("penstock_errors", "Failed responses.", ["kind"], registry=registry)
         self.skipped = Counter(
-            "penstock_skipped_frames", "Unreadable frames of upstreams.",
+            "penstock_skipped_frames", "Unreadable frames and fields of upstreams.",
             ["upstream"], registry=registry,
         )  # fmt: skip
         self.tokens = Counter(

@@ -8,15 +8,14 @@ response ends at `message_stop`, or, if a server omits that, at the end of the b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.opaque import OF_MESSAGE, OpaqueBlock, is_whole_at_start
 from penstock.apis.anthropic.response import read_response
 from penstock.apis.decoder import StreamDecoder
-from penstock.apis.encoder import encode_arguments
-from penstock.apis.fields import index_at, list_at, string_at
+from penstock.apis.fields import has_content, index_at, string_at
 from penstock.apis.transcript import CallBlock, TextBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
@@ -32,6 +31,7 @@ class Decoder(StreamDecoder):
         self._stop_sequence = ""
         self._of_message: dict[str, Any] = {}  # `container` and the like
         self._latest: int | None = None  # the block that started last
+        self._started: set[int | None] = set()
 
     @property
     def _is_complete(self) -> bool:
@@ -46,7 +46,7 @@ class Decoder(StreamDecoder):
             case "content_block_start":
                 self._start(index_at(data), data.get("content_block"))
             case "content_block_stop":
-                self._stop(index_at(data))
+                self._stop(self._key(data))
             case "message_start":
                 self._read_start(data.get("message"))
             case "message_delta":  # Its counts are cumulative and replace those of the start.
@@ -94,7 +94,9 @@ class Decoder(StreamDecoder):
     def _read_message(self, data: Mapping[str, Any]) -> None:
         """Read a whole response."""
         self._read_start(data)
-        for index, block in enumerate(list_at(data, "content")):
+        if isinstance(data.get("content"), str):
+            data = {**data, "content": {"type": "text", "text": data["content"]}}
+        for index, block in enumerate(self._transcript.read_objects(data, "content")):
             self._start(index, block)
             self._stop(index)
         self._read_stop(data)
@@ -105,7 +107,9 @@ class Decoder(StreamDecoder):
         self._stop(key)  # An index that is used again is another block.
         self._latest = key
         if not isinstance(block, Mapping):
-            return
+            self._transcript.skipped += has_content(block)
+            return  # Its deltas start it.
+        self._started.add(key)
         kind = block.get("type")
         if kind in ("text", "thinking"):
             text = self._transcript.text() if kind == "text" else self._transcript.thinking()
@@ -129,16 +133,40 @@ class Decoder(StreamDecoder):
 
     def _read_delta(self, data: Mapping[str, Any]) -> None:
         # By index, not by "the current block": blocks may be open at the same time.
-        block, delta = self._blocks.get(index_at(data)), data.get("delta")
-        if block is not None and isinstance(delta, Mapping):
+        key, delta = self._key(data), self._transcript.read_object(data, "delta")
+        kind = next((kind for kind, field in _CONTENT.items() if has_content(delta.get(field))), "")
+        if kind and not isinstance(delta[_CONTENT[kind]], str):
+            self._transcript.lose(_CONTENT[kind], delta[_CONTENT[kind]])
+        block = self._blocks.get(key)
+        if kind and key in self._started and (block is None or not block.takes(kind)):
+            self._read_stray(key, kind, delta)
+        elif kind and block is None:  # The start of the block was lost or omitted.
+            self._start(key, {"type": kind})
+            self._blocks[key].add(delta)
+        elif block is not None:
             block.add(delta)
+
+    def _read_stray(self, key: int | None, kind: str, delta: Mapping[str, Any]) -> None:
+        """Read content that the block at *key* cannot have, or that came after its end."""
+        if isinstance(self._blocks.get(key), _Text) and kind != "tool_use":
+            self._start(key, {"type": kind})  # Servers have sent reasoning in a block of text.
+            self._blocks[key].add(delta)
+        elif key in self._blocks:
+            self._transcript.lose(_CONTENT[kind], delta[_CONTENT[kind]])
+        else:
+            self._transcript.skipped += 1
+
+    def _key(self, data: Mapping[str, Any]) -> int | None:
+        """Return the index of the block that *data* is about, by default the latest."""
+        index = index_at(data)
+        return self._latest if index is None else index
 
     def _stop(self, key: int | None) -> None:
         block = self._blocks.pop(key, None)
         if isinstance(block, OpaqueBlock):
             self._add_part(block.whole())
         elif block is not None:
-            block.block.close(block.last)
+            block.close()
             if isinstance(block, _Text) and block.citations:
                 self._add_part({"citations": block.citations})
 
@@ -189,26 +217,25 @@ class Decoder(StreamDecoder):
         return read_response(data) if isinstance(data.get("content"), list) else None
 
 
+_CONTENT: Final = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
+"""The types of blocks with content that streams, and the field of their deltas."""
+
+
 class _Text:
     """A block of text or reasoning, with its signature or its citations."""
 
     def __init__(self, block: TextBlock) -> None:
         self.block = block
         self.citations: list[Any] = []
-        self._key = "text" if block.is_text else "thinking"
+        self._kind = "text" if block.is_text else "thinking"
         self._signature: list[str] = []
-
-    @property
-    def last(self) -> str:
-        """The signature, which ends the block."""
-        return "".join(self._signature)
 
     def add(self, data: Mapping[str, Any]) -> None:
         """Add the fields of a delta or of the start: both have the same names."""
         # The signature comes in a `signature_delta` just before the block stops. Without it the API
         # refuses the reasoning when it is sent back.
-        text, signature = data.get(self._key), data.get("signature")
-        if isinstance(text, str) and text:
+        text, signature = string_at(data, _CONTENT[self._kind]), data.get("signature")
+        if text:
             self.block.add(text)
         if isinstance(signature, str):
             self._signature.append(signature)
@@ -216,6 +243,14 @@ class _Text:
             self.citations += data["citations"]
         if data.get("citation"):
             self.citations.append(data["citation"])
+
+    def takes(self, kind: str) -> bool:
+        """Return whether the block can have content of *kind*."""
+        return kind == self._kind
+
+    def close(self) -> None:
+        """End the block."""
+        self.block.close("".join(self._signature))
 
 
 class _Call:
@@ -225,16 +260,18 @@ class _Call:
         self.block = call
         # Anthropic starts with ``"input": {}`` and streams the rest; some servers send all of it
         # here.
-        self._given = encode_arguments(given) if isinstance(given, dict) and given else given
-
-    @property
-    def last(self) -> str:
-        """The whole arguments, if no delta had any."""
-        given = self._given if isinstance(self._given, str) else ""
-        return given if not self.block.arguments.strip() else ""
+        self._given = given if has_content(given) else ""
 
     def add(self, delta: Mapping[str, Any]) -> None:
         """Add a delta."""
-        text = delta.get("partial_json")
-        if isinstance(text, str):
-            self.block.add(text)
+        self.block.add(string_at(delta, "partial_json"))
+
+    def takes(self, kind: str) -> bool:
+        """Return whether the block can have content of *kind*."""
+        return kind == "tool_use"
+
+    def close(self) -> None:
+        """End the call, with the input of its start if no delta had arguments."""
+        if not self.block.arguments.strip():
+            self.block.add_value(self._given)
+        self.block.close()

@@ -116,6 +116,10 @@ class OpaqueBlock:
             elif key != "type" and value is not None:
                 self._data[key] = value
 
+    def takes(self, kind: str) -> bool:
+        """Return whether the block can have content of *kind*: all of it is kept."""
+        return bool(kind)
+
     def whole(self) -> dict[str, Any] | None:
         """Return the block, or None if its input was cut."""
         for key, pieces in self._texts.items():

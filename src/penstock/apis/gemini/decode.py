@@ -14,7 +14,7 @@ from typing import Any, Final
 from penstock._json import without_lone_surrogates
 from penstock.apis.decoder import LenientDecoder, StreamDecoder
 from penstock.apis.encoder import encode_arguments
-from penstock.apis.fields import index_at, object_at, objects_at, string_at
+from penstock.apis.fields import has_content, index_at, string_at
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.partial_arguments import PartialArguments
 from penstock.apis.gemini.response import read_response, unseal
@@ -89,7 +89,7 @@ class Decoder(StreamDecoder):
         # A prompt that was blocked has no candidates at all.
         if isinstance(data.get("promptFeedback"), dict):
             self._read_feedback(data["promptFeedback"])
-        for candidate in objects_at(data, "candidates"):
+        for candidate in self._transcript.read_objects(data, "candidates"):
             # A single candidate has no index or 0. Further ones (`candidateCount`) are not read.
             if not index_at(candidate):
                 self._read_candidate(candidate)
@@ -104,7 +104,8 @@ class Decoder(StreamDecoder):
 
     def _read_candidate(self, candidate: Mapping[str, Any]) -> None:
         # A candidate may lack `content` or `parts`.
-        for part in objects_at(object_at(candidate, "content"), "parts"):
+        content = self._transcript.read_object(candidate, "content")
+        for part in self._transcript.read_objects(content, "parts"):
             self._read_part(part)
         for key in tables.METADATA:
             if isinstance(candidate.get(key), dict) and candidate[key]:
@@ -118,6 +119,10 @@ class Decoder(StreamDecoder):
             self._read_call(part["functionCall"], unseal(string_at(part, "thoughtSignature")))
         elif _is_text(part):
             self._read_text(part)
+        elif has_content(part.get("functionCall")):
+            self._transcript.lose("functionCall", part["functionCall"])
+        elif has_content(part.get("text")) and not isinstance(part["text"], str):
+            self._transcript.lose("text", part["text"])
         else:
             self._block.close()
             self._transcript.part(tables.NAME, without_lone_surrogates(dict(part)))
@@ -158,18 +163,18 @@ class Decoder(StreamDecoder):
             self._end_partial()
         partial = self._partial
         if partial is None:
-            if not name and not entries and not data.get("args"):
+            if not name and not entries and not has_content(data.get("args")):
                 return  # The end of a call that has ended already.
             self._block.close()
             partial = PartialArguments(self._transcript.call(name, id_))
         call = partial.call
         call.signature = signature or call.signature
-        if data.get("args") or not (entries or continues or self._partial):
+        if has_content(data.get("args")) or not (entries or continues or self._partial):
             self._partial = None
             call.close(_arguments(data.get("args")))
             return
         self._partial = partial
-        for entry in entries if isinstance(entries, list) else ():
+        for entry in entries if isinstance(entries, list) else [entries] if entries else ():
             partial.add(entry)
         if not continues:
             self._end_partial()
@@ -240,7 +245,7 @@ def _arguments(args: object) -> str:
         return args
     if isinstance(args, dict):
         args = without_lone_surrogates(args)
-    return encode_arguments(args or {})
+    return encode_arguments(args if has_content(args) else {})
 
 
 def _merge(known: dict[str, Any], more: Mapping[str, Any]) -> None:

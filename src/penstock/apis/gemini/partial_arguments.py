@@ -135,9 +135,11 @@ class PartialArguments:
         elif kind:
             self._add_value(path, kind, fields[kind])
         else:
-            text = fields.get("stringValue")
-            continues = fields.get("willContinue") is True
-            self._add_text(path, text if isinstance(text, str) else "", continues=continues)
+            text = fields.get("stringValue", "" if path == self._string else None)
+            if isinstance(text, str):
+                self._add_text(path, text, continues=fields.get("willContinue") is True)
+            else:
+                self.call.is_damaged = True
         self._flush()
 
     def finish(self) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.apis.decoder import StreamDecoder
-from penstock.apis.encoder import encode_arguments
-from penstock.apis.fields import index_at, object_at, objects_at, string_at
+from penstock.apis.fields import has_content, index_at, object_at, objects_at, string_at
 from penstock.apis.openai_chat import tables
 from penstock.apis.openai_chat.response import read_response
 from penstock.apis.transcript import CallBlock, ImplicitBlock
@@ -25,6 +24,9 @@ REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
 `reasoning_content` is DeepSeek's, llama.cpp's, vLLM's and Qwen's, `reasoning` is OpenRouter's,
 Ollama's and newer vLLM's, `reasoning_text` is Copilot's.
 """
+
+_MEDIA: Final = ("images", "audio")
+"""Fields of a delta with content that no other API can express: OpenRouter's and OpenAI's."""
 
 _LEGACY: Final = -1  # the key of the one call of the older `function_call`
 _PAST: Final = -2  # keys from here down are of calls whose index another call reuses
@@ -60,7 +62,7 @@ class Decoder(StreamDecoder):
         # empty; some servers put them on the chunk with the finish reason, or into the choice.
         self._read_usage(data)
         # The first choice is found by its `index`, not by its position in the list.
-        for choice in objects_at(data, "choices"):
+        for choice in self._transcript.read_objects(data, "choices"):
             if not index_at(choice):
                 self._read_choice(choice)
 
@@ -70,11 +72,16 @@ class Decoder(StreamDecoder):
 
     def _read_choice(self, choice: Mapping[str, Any]) -> None:
         self._read_usage(choice)  # Some servers put the usage into the choice.
-        # Some servers ignore `stream` and send a whole message in one chunk.
-        delta = choice.get("delta") or choice.get("message")
+        # Some servers ignore `stream` and send a whole message in one chunk; others send text as in
+        # the older completions.
+        delta = next((choice[key] for key in ("delta", "message") if choice.get(key)), None)
         finish = string_at(choice, "finish_reason")
         if isinstance(delta, Mapping):
             self._read_delta(self._without_reason(delta, finish))
+        elif has_content(delta):
+            self._transcript.lose("delta", delta)
+        else:
+            self._block.add_text(choice.get("text"), "text")
         if choice.get("error"):
             self._transcript.fail(tables.read_error(choice["error"]), self._finish or finish)
         if finish:
@@ -102,26 +109,26 @@ class Decoder(StreamDecoder):
                 self._block.add_reasoning(detail.get("summary"))
             self._block.sign(detail.get("signature"), is_text=False)
         self._read_content(delta.get("content"))
-        self._block.add_text(delta.get("refusal"))
-        for position, call in enumerate(objects_at(delta, "tool_calls")):
+        self._block.add_text(delta.get("refusal"), "refusal")
+        for position, call in enumerate(self._transcript.read_objects(delta, "tool_calls")):
             self._read_call(call, position)
         # `function_call` is the interface from before November 2023, which some servers still send.
         # It has one call and no id.
-        if isinstance(delta.get("function_call"), Mapping):
-            self._read_function(self._call(_LEGACY), delta["function_call"])
+        if function := self._transcript.read_object(delta, "function_call"):
+            self._read_function(self._call(_LEGACY), function)
         self._sign_calls(details)
         if isinstance(delta.get("annotations"), list):
             self._annotations += delta["annotations"]
+        self._transcript.skipped += sum(has_content(delta.get(key)) for key in _MEDIA)
 
     # --- text and reasoning ---
 
     def _read_content(self, content: object) -> None:
-        if not isinstance(content, list):
-            self._block.add_text(content)
-            return
-        for part in content:
+        for part in content if isinstance(content, list) else [content]:
             if isinstance(part, Mapping):
                 self._read_part(part)
+            else:
+                self._block.add_text(part)
 
     def _read_part(self, part: Mapping[str, Any]) -> None:
         """Read a part of content, as Mistral's servers send it."""
@@ -130,8 +137,10 @@ class Decoder(StreamDecoder):
             for each in inner if isinstance(inner, list) else [{"text": inner}]:
                 if isinstance(each, Mapping):
                     self._block.add_reasoning(each.get("text"))
-        else:
-            self._block.add_text(part.get("text"))
+        elif "text" in part:
+            self._block.add_text(part["text"], "text")
+        else:  # Mistral's references, images
+            self._transcript.skipped += has_content(part)
 
     def _sign_calls(self, details: list[Mapping[str, Any]]) -> None:
         """Read OpenRouter's encrypted reasoning of a call, by id; it may precede the call."""
@@ -170,6 +179,8 @@ class Decoder(StreamDecoder):
                 self._read_function(call, function)
         elif isinstance(data.get("custom"), Mapping):
             self._read_custom(call, data["custom"])
+        else:
+            self._transcript.lose("tool_calls", function)
 
     # OpenAI numbers calls by `index` and sends the id once. Gemini's OpenAI endpoint has omitted
     # the index; then an id that was seen before continues its call, and a new id or a name begins
@@ -215,14 +226,10 @@ class Decoder(StreamDecoder):
 
     def _read_function(self, call: CallBlock, function: Mapping[str, Any]) -> None:
         # The name is in the first fragment, but may be repeated, late, or "" in later ones.
-        name, arguments = function.get("name"), function.get("arguments")
-        if isinstance(name, str):
-            call.add_name(name)
-        if isinstance(arguments, str):
-            call.add(arguments)
+        if isinstance(function.get("name"), str):
+            call.add_name(function["name"])
         # Some servers send an object where the API has JSON text, as Ollama's native API does.
-        elif isinstance(arguments, dict):
-            call.add(encode_arguments(arguments))
+        call.add_value(function.get("arguments"))
 
     def _read_custom(self, call: CallBlock, custom: Mapping[str, Any]) -> None:
         """Read a call of a free-text tool: its arguments are an object with the text."""
@@ -231,6 +238,8 @@ class Decoder(StreamDecoder):
             call.add_name(name)
         if isinstance(text, str):
             call.add_free_text(text)
+        else:
+            self._transcript.lose("input", text)
 
     # --- ends ---
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from penstock import _json
 from penstock.apis.decoder import StreamDecoder
 from penstock.apis.encoder import encode_arguments, parse_object
-from penstock.apis.fields import index_at, object_at, text_at
+from penstock.apis.fields import has_content, index_at, object_at, text_at
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.client_tools import call_name, is_client_search
 from penstock.apis.openai_responses.response import ANNOTATIONS, REFUSAL, SEALED, read_response
@@ -66,7 +66,8 @@ class TextItem(Item):
     def __init__(self, transcript: Transcript, data: Mapping[str, Any]) -> None:
         super().__init__(transcript, data)
         self._block = transcript.thinking() if self._is_thinking else transcript.text()
-        self._parts: set[tuple[str, int]] = set()  # the parts that have text
+        self._parts: dict[tuple[str, int], int] = {}  # where the text of each part starts
+        self._whole: set[tuple[str, int]] = set()  # the parts whose whole text was read
         self._last = ("", 0)  # the part that text was added to last
 
     def add(self, kind: str, index: int, text: str) -> None:
@@ -78,19 +79,34 @@ class TextItem(Item):
             if self._parts and self._is_thinking:
                 self._block.add(_BETWEEN)
             self._last = key
-            self._parts.add(key)
+            self._parts.setdefault(key, self._block.pieces)
         self._block.add(text)
 
     def add_whole(self, kind: str, index: int, text: str) -> None:
-        """Add the whole text of a part, if it has none so far."""
-        if (kind, index) not in self._parts:
+        """Add what is new in the whole text of a part, if it can still be added.
+
+        If the text differs from what was streamed by more than white space, a part of the stream
+        was lost on the way.
+        """
+        key = (kind, index)
+        if key not in self._parts:
             self.add(kind, index, text)
+        elif text and key == self._last and key not in self._whole:
+            sent, text = self._block.text_from(self._parts[key]), _sound(text)
+            if text.startswith(sent):
+                self.add(kind, index, text[len(sent) :])
+            elif text.split() != sent.split():
+                self._transcript.skipped += 1
+        self._whole.add(key)
 
     def _add_parts(self, data: Mapping[str, Any], kind: str) -> None:
         """Add the parts of the list *kind*, if none of them has text so far."""
         if all(key[0] != kind for key in self._parts):
-            for index, part in enumerate(objects(data.get(kind))):
+            for index, part in enumerate(self._transcript.read_objects(data, kind)):
                 self.add(kind, index, part_text(part))
+                for field in _PART_TEXTS:
+                    if not isinstance(part.get(field), str):
+                        self._transcript.lose(field, part.get(field))
 
 
 class MessageItem(TextItem):
@@ -143,9 +159,20 @@ class CallItem(Item):
     def __init__(self, transcript: Transcript, data: Mapping[str, Any]) -> None:
         super().__init__(transcript, data)
         self._call = transcript.call(call_name(data), item_id(self.call_id, self.id))
-        self._first = _sound(read_arguments(data))
+        self._first = self._read(data)
         self._final = ""
         self._is_repeated = False
+
+    def _read(self, data: Mapping[str, Any]) -> str:
+        """Return the arguments in *data* as text; if they are in another form, note the loss."""
+        arguments = data.get("arguments")
+        if has_content(arguments) and not isinstance(arguments, str | dict):
+            self._call.is_damaged = True
+        return _sound(read_arguments(data))
+
+    def add_value(self, arguments: object) -> None:
+        """Add a delta, which may be of any type."""
+        self.add(arguments if isinstance(arguments, str) else self._read({"arguments": arguments}))
 
     def add(self, arguments: str) -> None:
         """Add a delta; arguments of the start count, unless they were whole."""
@@ -167,7 +194,7 @@ class CallItem(Item):
         """Read arguments that are repeated whole, and a name that arrives late."""
         # Some servers send arguments only in `arguments.done`, or only in `output_item.done`.
         self._call.add_name(call_name(data))
-        arguments, sent = _sound(read_arguments(data)), self._call.arguments
+        arguments, sent = self._read(data), self._call.arguments
         if not arguments.strip() or (arguments == "{}" and sent.strip()):
             return  # Some servers send empty arguments at the end.
         if arguments.startswith(sent):
@@ -198,6 +225,9 @@ class CustomCallItem(CallItem):
         super().__init__(transcript, data)
         self._first = ""
         self._text: list[str] = []
+        self._transcript.lose(
+            "input", None if isinstance(data.get("input"), str) else data.get("input")
+        )
         self.add(text_at(data, "input"))
 
     def add(self, arguments: str) -> None:
@@ -410,8 +440,12 @@ class Decoder(StreamDecoder):
 
     def _read_delta(self, data: _Data, kind: type[TextItem], list_: str, index: str) -> None:
         item, text = self._item(data, kind), data.get("delta")
-        if item is not None and isinstance(text, str):
+        if not isinstance(text, str):
+            self._transcript.lose("delta", text)
+        elif item is not None:
             item.add(list_, index_at(data, index) or 0, text)
+        elif text:
+            self._transcript.skipped += 1
 
     def _read_text(self, data: _Data, kind: type[TextItem], list_: str, index: str) -> None:
         """Read a text that is repeated whole, alone or in its part."""
@@ -434,7 +468,7 @@ class Decoder(StreamDecoder):
         if item is not None and "delta" not in data:
             item.repeat(data)
         elif item is not None:
-            item.add(delta if isinstance(delta, str) else read_arguments({"arguments": delta}))
+            item.add_value(delta)
 
     # --- the response ---
 
@@ -481,7 +515,7 @@ class Decoder(StreamDecoder):
         unmatched: dict[str, dict[Item, None]] = {}  # in reverse order
         for item in reversed(self._items):
             unmatched.setdefault(item.type, {})[item] = None
-        for data in objects(response.get("output")):
+        for data in self._transcript.read_objects(response, "output"):
             type_ = text_at(data, "type")
             alike = unmatched.get(type_, {})
             found = self._by_id.get(text_at(data, "id")) or by_call.get(text_at(data, "call_id"))

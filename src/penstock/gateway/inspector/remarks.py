@@ -39,7 +39,7 @@ _ERROR_KINDS: Final = {
 _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("failures", "error", "The request was sent to the upstream again after: {}"),
     ("omitted_fields", "dropped", "`{}` was dropped: the upstream's API has no such option"),
-    ("skipped", "dropped", "{} frames of the upstream's stream could not be read"),
+    ("skipped", "dropped", "{} frames or fields of the upstream's stream could not be read"),
     ("adapted", "repair", "The request was changed for the upstream: {}"),
     ("cut", "cut", "The stream was too long to be stored completely: this is its beginning"),
 )
