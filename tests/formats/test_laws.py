@@ -175,7 +175,16 @@ RARE = [
     ),
     ("auto", '<|tool_call>call:e{><|"|>'),
     ("generic_json", 'L {"tool_call":{"name":"log","arguments":{'),
-]
+    *((name, text) for name in ("pythonic", "xlam", "granite", "llama4_pythonic", "sarashina")
+      for text in ("[OK]", "[G]{}", " [OK] \n", "[TOOL_CALLS]", "[TOOL_CALLS]x")),
+    *(("qwen3_coder", f"<function=log><parameter=s>e{tag}</function>")
+      for tag in ("<  /parameter>", "</\n\nparameter>", "</\tparameter>", "</\xa0parameter>",
+                  "< / \tparameter>", "<\u2028/parameter>")),
+    ("json_tool_gemini", '{"name":"log"},"":'),
+    ("json_tool_gemini", '{"name":"log"},"args":{"name</parameter>":"log","args":{}}'),
+    ("file_tags", 'x\u2028<write_file path="t">l</write_file>'),
+    ("file_tags", 'x\xa0\x85<write_file path="t">l</write_file>'),
+]  # fmt: skip
 """What was read otherwise at another cut."""
 
 

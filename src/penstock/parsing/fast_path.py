@@ -108,8 +108,12 @@ class TextRun(Run):
 
 @lru_cache(maxsize=64)
 def _trimming_gate(markers: Markers) -> Callable[[str], object]:
-    """Return a gate for *markers* and for white space at the end."""
-    return markers.compile(rf"{markers.gate_pattern}|\s\Z" if markers.literals else r"\s\Z").search
+    """Return a gate for *markers* and for white space at the end.
+
+    Markers in any case are compiled for ASCII alone, and white space is not.
+    """
+    blank = r"(?u:\s)\Z"
+    return markers.compile(f"{markers.gate_pattern}|{blank}" if markers.literals else blank).search
 
 
 _always: Final[Callable[[str], object]] = len

@@ -221,9 +221,10 @@ class SectionReader(_TokenReader):
     def _decide(self, scanner: Scanner, *, ended: bool) -> Verdict:
         text = scanner.text
         last = scanner.at  # where the last section marker begins
-        section = _SECTION.match(text, last)
+        may_open = self._marker != "[" or _MISTRAL.startswith(text[last : last + len(_MISTRAL)])
+        section = _SECTION.match(text, last) if may_open else None
         if section is None:
-            is_begun = not ended and _BEGUN_SECTION.fullmatch(text, last)
+            is_begun = may_open and not ended and _BEGUN_SECTION.fullmatch(text, last)
             return Verdict.MORE if is_begun else self._open(scanner, last)
         token = section[0]
         closing = closing_token(token)
@@ -367,7 +368,9 @@ _AFTER_SENTENCE: Final = re.compile(r"[\s.,;:!?)\]}'\"`/-]")
 # --- opening ---
 
 
-_MISTRAL: Final = "TOOL_CALLS]"
+_MISTRAL: Final = "[TOOL_CALLS]"
+"""The one section marker that is looked for where a bracket is the start marker."""
+
 _NAMES_CALLS: Final = re.compile(r"tool|call|function|action|python|DSML|GCML", re.IGNORECASE)
 
 
@@ -444,7 +447,7 @@ def _may_be_section(state: EngineState, marker: str) -> bool:
     Most are followed by a call: that is seen at a glance.
     """
     if marker == "[":
-        return _MISTRAL.startswith(state.scanner.peek(len(_MISTRAL)))
+        return _MISTRAL.startswith(marker + state.scanner.peek(len(_MISTRAL) - 1))
     if marker[0] not in "<[]" or "=" in marker or not _NAMES_CALLS.search(marker):
         return False
     if marker.strip("<>/ ") in state.schemas or marker.startswith("<|content_"):

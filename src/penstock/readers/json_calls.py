@@ -162,6 +162,7 @@ class JSONValueReader(BodyReader):
         self._is_read = False  # the value was read at once, without steps
         self._schemas: Mapping[str, Schema] = {}  # of the tools
         self._ending: list[Change] = []  # the end of a call, until the text after it is known
+        self._ends_early = False  # a member follows the end of the call
 
     def open_string(self) -> OpenString | None:
         """Return the string that is streaming, if there is one."""
@@ -200,7 +201,7 @@ class JSONValueReader(BodyReader):
 
     def _begin_value(self) -> None:
         self._steps = JSONSteps()
-        self._is_read = False
+        self._is_read = self._ends_early = False
         self._closed_before = self._closed
         self._envelope = None
         self._base = self._depth = 0
@@ -216,6 +217,7 @@ class JSONValueReader(BodyReader):
         if self._ends_call(changes):
             is_early = precedes_member(scanner.text, scanner.at, nested=self._base > 0)
             if is_early:
+                self._ending, self._ends_early = [], True
                 raise BrokenJSONError(EARLY_END, scanner.at)
             if is_early is None:
                 self._ending = changes
@@ -234,7 +236,9 @@ class JSONValueReader(BodyReader):
     @property
     def _is_complete(self) -> bool:
         """Whether the value is complete, and the text after it does not belong to it."""
-        return self._is_read or (self._steps.complete and not self._ending)
+        if self._is_read:
+            return True
+        return self._steps.complete and not (self._ending or self._ends_early)
 
     def _settle(self, scanner: Scanner, calls: CallSink) -> None:
         """End the call that waits for the text after it: there is none."""

@@ -18,6 +18,7 @@ from msgspec import Struct
 from penstock.parsing.scanner import Markers, markers
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.tags import (
+    BLANKS,
     MAX_GAP,
     MAX_TAG,
     NAME,
@@ -227,8 +228,7 @@ class CompiledDialect:
         begins += [dialect.after_name.removesuffix(">")] if dialect.after_name else []
         begins += [piece for piece in (*dialect.lead, *dialect.trail) if "<" in piece]
         if spelling.spaced:
-            begins += [begin.replace("<", f"<{blank}") for begin in begins for blank in " \n"]
-            begins += [begin.replace("/", f"/{blank}") for begin in begins for blank in " \n"]
+            begins += [sign + blank for sign in ("<", "</") for blank in BLANKS]
         if any("｜" in begin for begin in begins):  # noqa: RUF001 - the token is spelled so
             begins += [f"<{slash}{bar}" for slash in ("", "/") for bar in "｜|"]  # noqa: RUF001
         return markers(*begins, *TURN_ENDS)

@@ -37,7 +37,10 @@ A name of punctuation alone is an ellipsis: texts about calls write ``<function=
 """
 
 _BAR: Final = "[｜|]{1,2}"  # noqa: RUF001 - the token is spelled so
-_BLANK: Final = r"\s{0,16}+"
+BLANKS: Final = " \t\r\n"
+"""The white space that may be beside the signs of a *spaced* tag."""
+
+_BLANK: Final = rf"[{BLANKS}]{{0,16}}+"
 _PIECES: Final = re.compile(r'( \w+="(?:NAME|KEY)"|…|NAME|KEY|[<>/=])')
 _ATTRIBUTE_PLACE: Final = re.compile(r' (\w+)="(?:NAME|KEY)"')
 
