@@ -141,6 +141,7 @@ class ResponseTemplate(Struct, frozen=True):
                 current, groups = implicit, {}
             else:
                 opener, found = self._next_opener(text, at)
+                # The field without an opener may end, too; what follows it opens it again.
                 ending = implicit.close.search(text, at) if implicit and implicit.close else None
                 if ending and ending.end() > ending.start():
                     key = (ending.start(), -len(ending[0]))
@@ -296,6 +297,7 @@ def read_body(content: str, args: Mapping[str, Any], body: str) -> Any:
 
 def _read_json(args: Mapping[str, Any], body: str) -> Any:
     text = body
+    # Gemma 4 writes `<|"|>text<|"|>` for a string, and keys without quotes.
     for opening, closing in args.get("string_delims", ()):
         pattern = re.escape(opening) + "(.*?)" + re.escape(closing)
         text = re.sub(pattern, lambda found: _json.encode(found[1]).decode(), text, flags=re.DOTALL)

@@ -35,6 +35,7 @@ _GAP: Final = re.compile(rf"\s{{0,{MAX_GAP}}}")
 _WINDOW: Final = 512
 """How much text is searched for a marker at its beginning: longer than any marker and its guard."""
 
+# The token that comes before every tag of MiniMax-M3.
 _MINIMAX: Final = r"(?:\]<\]minimax\[>\[)?"
 _SECTION: Final = re.compile(
     rf"{_MINIMAX}<[^<>=\s\"'/]{{1,{MAX_TOKEN}}}(?: [a-z_]{{1,16}})?>|\[[A-Z_]{{1,32}}\]"
@@ -44,6 +45,7 @@ _SECTION: Final = re.compile(
 _BEGUN_SECTION: Final = re.compile(
     rf"{_MINIMAX}<[^<>=\s\"'/]{{1,{MAX_TOKEN}}}(?: [a-z_]{{0,16}})?|\[[A-Z_]{{0,32}}"
 )
+# `{}` or `[]`: a section in which a model says that it calls nothing.
 _NOTHING: Final = re.compile(r"\{\s{0,8}\}|\[\s{0,8}\]")
 _BEGUN_NOTHING: Final = re.compile(r"[{\[]\s{0,8}")
 _OPENING_WORD: Final = re.compile(r"(?<![A-Za-z])(begin|start|START|prefix)(?![A-Za-z])")
@@ -51,6 +53,7 @@ _TO_CLOSING: Final = {"begin": "end", "start": "end", "START": "END", "prefix": 
 _IS_END: Final = re.compile(r"\[/|<[^/]")
 """The closing token of a section whose markers are special tokens: it may be missing."""
 
+# All other closing tokens follow from the opening one.
 _SOLAR: Final = {"<|tool_calls|>": "<|calls|>"}
 
 
@@ -164,7 +167,7 @@ class FrameReader(_TokenReader):
             if role is not MarkerRole.WRAPPER and role is not MarkerRole.STRAY:
                 return self._refuse(scanner, scanner.text[scanner.at : at])
             is_end = self._state.wrappers.get(marker, "after_call") == "after_call"
-            self._is_empty = is_end and not self._closes
+            self._is_empty = is_end and not self._closes  # It ends a section that was opened here.
             self._closes = self._closes and is_end
             self._frames += 1
             scanner.advance_to(at + token.end())
@@ -324,6 +327,8 @@ class StrayMarker(_TokenReader):
         before = state.marker[: len(state.marker) - len(marker)]
         text = "".join(state.pieces or ())[-MAX_STRAY:] + before
         self._is_first = state.is_first or state.after_block
+        # After a blank the marker is part of a sentence; after its own start marker it is a pair
+        # that the answer shows.
         self._is_possible = self._is_first or (
             text[-1:] not in (" ", "\t") and marker.replace("/", "") not in text
         )
@@ -446,7 +451,7 @@ def _may_be_section(state: EngineState, marker: str) -> bool:
 
     Most are followed by a call: that is seen at a glance.
     """
-    if marker == "[":
+    if marker == "[":  # `[TOOL_CALLS]` is found by its bracket where a list may be a call, too.
         return _MISTRAL.startswith(marker + state.scanner.peek(len(_MISTRAL) - 1))
     if marker[0] not in "<[]" or "=" in marker or not _NAMES_CALLS.search(marker):
         return False
@@ -455,6 +460,7 @@ def _may_be_section(state: EngineState, marker: str) -> bool:
         return False
     if marker[-1] in ">]":
         rest = state.scanner.peek(MAX_GAP).lstrip()
+        # A list or an object with something in it follows: the section is not empty.
         if rest and (rest[0] not in "<[]{" or rest[1:2] in ("'", '"', "{")):
             return False
     if _is_followed(state, marker):

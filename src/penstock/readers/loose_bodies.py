@@ -30,24 +30,34 @@ NOTE: Final = "read a call that was written in another form"
 
 _QUOTE: Final = "[\"'\u201c\u201d]?"
 _NAME: Final = r"[A-Za-z_][\w.:-]{0,127}"
+# The token of DSML before the name of any tag: it is dropped, and the tag is read.
 _DECORATION: Final = re.compile(r"<(/?)[|\uff5c]{1,2}(?:DSML|GCML)[|\uff5c]{1,2} ?")
+# `<function=write>`, `<invoke name="write">`, `<tool name=write>`: a head of any family.
 _HEAD: Final = re.compile(
     rf"\s*+<(?P<tag>function|invoke|tool)(?:\s*=\s*|\s+name\s*=\s*){_QUOTE}(?P<name>{_NAME}){_QUOTE}\s*>"
 )
+# `write {…}`, `write(…)`, `write:{…}` or `write` alone.
 _BARE_HEAD: Final = re.compile(rf"\s*+(?P<name>{_NAME}?)(?::(?=\s*+\{{)|(?=[\s({{]|\Z))")
+# `<tool_name>write</tool_name><arguments>{…}</arguments>`.
 _ELEMENTS: Final = re.compile(
     rf"\s*+<((?:tool_|function_)?name)>\s*+(?P<name>{_NAME})\s*+</\1>"
     r"\s*+(?:<(arguments|parameters|args|input)>(?P<body>.*)</\3>\s*+)?",
     re.DOTALL,
 )
+# `write path="a.txt" mode="w"`: arguments as the attributes of a tag without brackets.
 _ATTRIBUTE: Final = re.compile(
     r"""\s++(?P<key>[A-Za-z_]\w{0,63})=(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')"""
 )
+# `name: write`, then `arguments:` with an indented mapping.
 _YAML_HEAD: Final = re.compile(r"\s*+(?:name|tool|function)\s?:\s")
+# In a value these are more likely the rest of a damaged call than data (law 11).
 _STRUCTURE: Final = re.compile(
     r"</?(?:parameter|function|invoke|tool_calls?|arg_key|arg_value|param)\b"
 )
+# Special tokens: the body is not what it seems if one is left in it.
 _CONTROL: Final = re.compile(r"<\||\|>|\uff5c|</s>|<end_of_turn>|<eos>")
+# `<parameter=path>` and `<param name="path">`, then the name between the tags, as in
+# `<parameter>path</parameter>a.txt` or `<parameter>path=a.txt</parameter>`, then `<path>`.
 _NAMED: Final = re.compile(
     rf"\s*+<param(?:eter)?(?:\s*=\s*|\s+name\s*=\s*){_QUOTE}(?P<key>{_NAME}){_QUOTE}\s*>"
 )
@@ -57,6 +67,7 @@ _INSIDE: Final = re.compile(
 _ELEMENT: Final = re.compile(rf"\s*+<(?P<key>{_NAME})>")
 _CLOSE: Final = re.compile(r"</param(?:eter)?>")
 _NEXT: Final = re.compile(r"<param(?:eter)?[\s=>]")
+# A line of a YAML mapping.
 _KEYED: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}\s?:(?:\s|\Z)")
 
 
@@ -203,6 +214,7 @@ def _take_parameter(text: str, schema: Schema) -> tuple[str, str, str] | None:
     """Return the key and the value of the parameter that *text* begins with, and the rest."""
     inside = _INSIDE.match(text)
     if inside is not None and inside["mark"] != "=":
+        # The value has no tag of its own: the next parameter ends it, or the call.
         following = _NEXT.search(text, inside.end())
         end = len(text) if following is None else following.start()
         return inside["key"], text[inside.end() : end].strip(), text[end:]

@@ -24,9 +24,11 @@ _BLANKS: Final = re.compile(r"\s*+")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.:-]{0,255}+")
 _KEY: Final = re.compile(r"([A-Za-z_][\w-]{0,255}+)\s*+=(?!=)")
 _ATOM: Final = re.compile(r"[+-]?[\w.]{1,64}+")
+# `007`: Python refuses zeros before a number, models write them.
 _ZEROS: Final = re.compile(r"(?<![\w.])0+(?=\d)")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+# After the last argument: the end of the list or of the text, or another call.
 _END_OF_CALL: Final = r"\)\s*+(?:\]|\Z|,\s*+[A-Za-z_][\w.:-]*+\()"
 _AFTER_ITEM: Final = re.compile(r"\s*+(?:\]|\)|\}|,\s*+[\"'\[{(\w+-])")
 _AFTER_MEMBER: Final = re.compile(r"\s*+(?:\}|,\s*+[\"'])")
@@ -34,7 +36,9 @@ _AFTER_KEY: Final = re.compile(r"\s*+:")
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
+# `Baker's`, `they're`: the quote is between letters, and few letters follow it.
 _APOSTROPHE: Final = re.compile(r"(?<=[A-Za-z])'(?=[a-z]{1,2}\b)")
+# `x="`, `", ` or `("` inside a value look like the end of it and the beginning of the next one.
 _SUSPECT: Final = re.compile(r"<\||\|>|\w\s*=\s*[\"']|[\"']\s*[,\])}:=(\[{]|[,\[{=(]\s*[\"']")
 
 
@@ -44,6 +48,7 @@ def _is_plausible(value: str, quote: str) -> bool:
     if quote not in rest:
         return not _SUSPECT.search(rest)
     pairs = rest.split(quote)
+    # An odd number of quotes cannot be pairs around words.
     if len(pairs) % 2 == 0 or _SUSPECT.search(rest):
         return False
     outside, inside = pairs[::2], pairs[1::2]
@@ -108,6 +113,8 @@ class _Slips:
             self._skip()
             if key in arguments or key not in schema.properties:
                 raise _SlipError
+            # A quote followed by `, KEY=` ends its string only if KEY may still come: code in a
+            # value has keyword arguments, too.
             left = [one for one in schema.properties if one not in arguments and one != key]
             keys = "|".join(map(re.escape, left))
             another = rf"|,\s*+(?:{keys})\s*+=" if keys else ""
@@ -127,7 +134,7 @@ class _Slips:
             self._at += 1
             self._skip()
             is_dict = first == "{" and self._begins_member()
-            self.number += first == "{" and not is_dict
+            self.number += first == "{" and not is_dict  # A set becomes a list: JSON has none.
             close = self._read_members if is_dict else self._read_items
             return close(_CLOSERS[first], depth + 1)
         found = self._match(_ATOM)
@@ -181,7 +188,7 @@ class _Slips:
         """Read a string up to the first *quote* after which its value can end."""
         text, begin = self._text, self._at + 1
         if text.startswith(quote * 3, self._at):
-            raise _SlipError
+            raise _SlipError  # Quotes inside a triple-quoted string were no slip.
         at = text.find(quote, begin)
         while at != -1:
             is_escaped = (at - len(text[begin:at].rstrip("\\")) - begin) % 2

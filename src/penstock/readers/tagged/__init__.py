@@ -176,11 +176,14 @@ class CompiledDialect:
         self._last_end = make_tag(LAST_TURN_END, Spelling())
         any_end = (self.call_end, *self.section_ends, *self.trail, *turn_ends, self._last_end)
         self._any_end = TagChoice(any_end)
-        # Of two tags that match at one place the first counts.
+        # Of two tags that match at one place the first counts. So the wildcard `<KEY>` of
+        # MiniMax-M3 comes after the tags of calls and sections.
         tokens = [(TagKind.CALL_END, self.call_end)]
         tokens += [(TagKind.CALL_END, make_tag(end, spelling)) for end in dialect.other_ends]
         tokens += [(TagKind.SECTION_END, each) for each in self.section_ends]
         tokens += [(TagKind.SECTION, self.section)] if self.section is not None else []
+        # Without attributes the tag counts before its name is whole: inside a value, `<function=`
+        # alone shows that another call begins.
         has_attributes = '="NAME"' in dialect.call
         begins = dialect.call if has_attributes else dialect.call.partition("NAME")[0]
         self.call_begin = make_tag(begins, spelling)
@@ -227,7 +230,7 @@ class CompiledDialect:
             begins.append(dialect.parameter.split("KEY")[1].removesuffix(">"))
         begins += [dialect.after_name.removesuffix(">")] if dialect.after_name else []
         begins += [piece for piece in (*dialect.lead, *dialect.trail) if "<" in piece]
-        if spelling.spaced:
+        if spelling.spaced:  # `< parameter=path>`, `</ parameter>`
             begins += [sign + blank for sign in ("<", "</") for blank in BLANKS]
         if any("｜" in begin for begin in begins):  # noqa: RUF001 - the token is spelled so
             begins += [f"<{slash}{bar}" for slash in ("", "/") for bar in "｜|"]  # noqa: RUF001
@@ -258,15 +261,16 @@ class CompiledDialect:
             return None
         start, (begin, end) = found.end("before"), found.span("text")
         if begin - start > MAX_TAG or found.end() - end > MAX_TAG:
-            return None
+            return None  # The pattern has no limit for a tag; `Tag.match` has.
         if self.dialect.nests and not self._is_pair(found, text, start, end):
             return None
         tag = self.parameter.describe(found, begin, "")
         if tag.is_empty or tag.is_damaged or not tag.key or "=" in tag.key:
-            return None
+            return None  # Each of these needs the judgement of `parameters`.
         value = found["text"]
         if _HALF.search(value):  # Two halves of a character are joined by the steps.
             return None
+        # White space at the end may belong to a closing tag that the model forgot.
         if value[-MAX_TAIL:].isspace() or self.damaged_tags.are_in(value):
             return None
         return SimpleParameter(tag, value, found.end())
@@ -356,7 +360,7 @@ class CompiledDialect:
         found = self._gap.match(text, at)
         end = found.end() if found else at
         if self.dialect.spelling.escaped and text[end : end + 2] == "\\":
-            return len(text)  # half of an escaped newline
+            return len(text)  # Half of an escaped newline: GLM writes backslash and n between tags.
         return None if end - at > MAX_GAP else end
 
     def ends_call(self, text: str, at: int, *, final: bool) -> bool | None:
@@ -369,7 +373,7 @@ class CompiledDialect:
         if at_tag is None:
             return False
         if at_tag == len(text):
-            return True if final else None
+            return True if final else None  # What follows decides, so the closing tag waits.
         if self._after_call.find(text, at_tag) != -1:
             return True
         last = self._last_end.match(text, at_tag)

@@ -137,6 +137,8 @@ class CollectedText(OpenValue):
     def close(self, *, forgotten: bool = False) -> None:
         """End the text."""
         text = trim_text(self.text, self._trim)
+        # The next tag is on a line of its own: the newline before it separates, as it would have
+        # after the closing tag.
         if forgotten and self._trim in ("nothing", "lines"):
             text = text.removesuffix("\n")
         self._pieces = [text]
@@ -221,6 +223,7 @@ class StreamedText(OpenValue):
         text = self.text
         if self._is_flushed and self._entities:
             return decode_entities(text)
+        # From the first entity on nothing was written: only the end tells whether it is decoded.
         return text[: len(text) - sum(map(len, self._waiting)) - len(self._held)]
 
     def open_string(self) -> OpenString | None:
@@ -244,6 +247,7 @@ class StreamedText(OpenValue):
         elif not self._entities:
             self._writer.add_text(text)
         elif "<" in text:
+            # Raw markup: a model that had escaped the text would have escaped this, too.
             self._entities = False
             self._writer.add_text("".join((*self._waiting, self._held, text)))
             self._waiting, self._held = [], ""
@@ -307,7 +311,7 @@ def _translate(marks: Markers, find_end: FindEnd, text: str) -> Translated | Non
     size = find_end(text, size)
     if size < len(text):
         if len(text) - size > MAX_TAIL:
-            return None
+            return None  # Too much waits: the engine reads it, and keeps to the limit.
         text = text[:size]
     return text, encode_basestring(text)[1:-1], size
 
@@ -462,6 +466,7 @@ class _BlankEdges(_Edges):
         self.held = text[end:]
         if len(self.held) <= MAX_TAIL:
             return text[:end]
+        # Holding back all blanks of a model that repeats them would stall the stream (law 4).
         self.held = ""
         self._is_flooded = True
         return text

@@ -130,6 +130,7 @@ class Tag:
         groups = self._groups
         if not groups:
             return FoundTag(end, text, "", "", {}, False, False)
+        # Without attributes the name or the key is in the tag itself, as in `<function=name>`.
         if "attributes" not in groups:
             key = _without_quotes(found["key"].strip()) if "key" in groups else ""
             name = found["name"] if "name" in groups else ""
@@ -210,6 +211,8 @@ def _compile(template: str, spelling: Spelling, lead: tuple[str, ...] = ()) -> l
 
 def _join(parts: list[_Part]) -> _Part:
     """Return the pattern of all *parts* in a row, and that of its beginnings."""
+    # The beginnings of `ab` are those of `a`, and `a` with those of `b`. Built from the end, the
+    # pattern grows with the number of parts and not with its square.
     begun = parts[-1].begun
     for part in reversed(parts[:-1]):
         begun = f"(?:{part.whole}(?:{begun})|{part.begun})"
@@ -229,7 +232,7 @@ _OTHER_QUOTES: Final = "\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b\u00ab\u
 
 def _parse_attributes(source: str, *, is_damaged: bool) -> dict[str, str]:
     attributes: dict[str, str] = {}
-    if is_damaged:
+    if is_damaged:  # Kimi K3 omits or doubles a quote or an equals sign.
         for name, value in _DAMAGED_ATTRIBUTE.findall(source):
             attributes.setdefault(name, value)
         return attributes
@@ -274,7 +277,7 @@ def _attributes(piece: str, spelling: Spelling) -> _Part:
             rf"(?P<attributes>{_QUOTED}|\s[^<]{{0,256}})", rf"(?:{begun}|\s[^<]{{0,256}})?"
         )
     inside = r"""(?:[^"'<>]++|"[^"]*+"|'[^']*+')*"""
-    first = "" if spelling.glued else r"\s"
+    first = "" if spelling.glued else r"\s"  # `<functionname=` (MiniCPM5) or `<function name=`
     whole = f"{first}{inside}"
     if piece == "…":
         whole = f"(?:{whole})?"
@@ -289,7 +292,7 @@ def _mark(piece: str, pieces: list[str], at: int, spelling: Spelling) -> list[_P
     if piece == ">":
         if spelling.suffixed:
             parts.append(_Part(r"(?::[^<>\s]{1,64}+)?", r"(?::[^<>\s]{0,64}+)?"))
-        if pieces[at - 1] not in ("KEY", "NAME"):
+        if pieces[at - 1] not in ("KEY", "NAME"):  # Blanks after these were taken with them.
             parts += blank
     elif piece == "=" or (piece == "<" and at and spelling.loose):
         parts += blank or [_Part(_BLANK, _BLANK)]
@@ -333,7 +336,7 @@ def take_opening(marker: str, scanner: Scanner) -> MarkupTag | Verdict:
     """
     rest = scanner.peek(MAX_TAG - len(marker))
     if rest and _NAME_ENDS.match(rest) is None:
-        return Verdict.NOT_A_CALL
+        return Verdict.NOT_A_CALL  # `<tooling>` begins like `<tool>`.
     window = marker + rest
     tag = opening_at(window, 0)
     if tag is not None:

@@ -83,10 +83,11 @@ def read_elements(text: str, schema: Schema | None, dialect: XMLDialect) -> Elem
         try:
             return reader.read()
         except _NotAlone as not_alone:
+            # `<a>…</a><b>…</b>`: the first element was a field after all, not a root around all.
             roots = not_alone.roots - 1
         except XMLParseError as error:
             if reader.roots_seen == 0:
-                raise refused or error from None
+                raise refused or error from None  # Nothing was taken for a root: no other reading.
             refused = refused or error
             roots = 0
 
@@ -155,11 +156,13 @@ class _Reader:
         if len(self._open) == 1:
             raise self._error(f"`</{name}>` closes nothing", at)
         if name != element.name:
+            # A string may hold half of any markup; where the schema allows none, tags must match.
             if may_be_raw(element.schema):
                 return self._step_over_text(at)
             raise self._error(f"`</{name}>` where `<{element.name}>` is open", at)
         self._open.pop()
         parent = self._open[-1]
+        # A root with text and no fields is a field whose name the schema does not have.
         if element.root and (element.children_seen or not element.text()):
             parent.inner = element
         else:
@@ -183,7 +186,7 @@ class _Reader:
             parent.add(empty_child(element))
             return tag.end
         reading = find_reading(tag.name, element.schema)
-        if reading is XMLReading.TEXT_OR_ELEMENTS:
+        if reading is XMLReading.TEXT_OR_ELEMENTS:  # The schema allows a string and an object.
             reading = XMLReading.ELEMENTS if self._holds_element(element) else XMLReading.TEXT
         if reading is XMLReading.TEXT:
             return self._take_text(element, parent)
@@ -213,6 +216,7 @@ class _Reader:
     def _take_json(self, element: Element, parent: Element) -> int:
         """Take an element that JSON text fills (tags in its strings are data); 0 if none does."""
         at = skip_space(self._text, element.start)
+        # Models write nested values as JSON between tags: `<items>["</items>", 2]</items>`.
         json_end = find_json_end(self._text, at)
         if json_end == -1:
             return 0

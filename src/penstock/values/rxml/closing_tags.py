@@ -140,7 +140,7 @@ class ClosingRule:
         at = self.skip_margin(end)
         if self.strict and not unmatched and not place.closes(name):
             doubled = closing_at(text, at)
-            if doubled is not None and doubled[0] == name:
+            if doubled is not None and doubled[0] == name:  # `</path></path>`: one slip, one end
                 end = doubled[1]
                 at = self.skip_margin(end)
             elif self._may_close(at, name):
@@ -164,7 +164,7 @@ class ClosingRule:
         """Judge the closing tag that ends at *end*, where text follows it at *at*."""
         text = self.text
         if text[end] in QUOTES:
-            return TagVerdict.DATA
+            return TagVerdict.DATA  # as in `print("</content>")`, where more code follows
         limit = at + MAX_REMARK
         while found := NEXT_MARKUP.search(text, at, limit):
             at = found.start()
@@ -261,6 +261,7 @@ def find_closing(
         if verdict is TagVerdict.STRUCTURAL:
             break
         own.match_one()
+        # A closing tag that is data must belong to an opening one, or be quoted.
         is_last_clear = unmatched or is_quoted(rule.text, end)
     else:
         # The last one closes the field, so that it matches no tag inside the value.
@@ -289,6 +290,7 @@ def _find_first(
     closing = closing_at(text, at) if at != -1 else None
     if closing is None or closing[0] != name:
         return None
+    # An opening tag of the same name inside the value has to be counted against its closing tag.
     if any(text.find(tag, start, at) != -1 for tag in (f"<{name}", f"</ {name}")):
         return None
     verdict, end = rule.judge(name, closing[1], place, unmatched=False)
