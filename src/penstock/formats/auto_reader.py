@@ -17,7 +17,7 @@ from penstock.formats.base import Format
 from penstock.formats.json_models import LeadingJSON
 from penstock.formats.reasoning import STYLES
 from penstock.parsing import BodyReader, Channel, OpenString, Syntax, Verdict
-from penstock.parsing.body import ValueReader
+from penstock.parsing.body import StreamingPart
 from penstock.parsing.call_sink import CallSink, RepairedCall, Shown
 from penstock.parsing.scanner import Scanner
 from penstock.readers.bare_json import FENCE, BareCalls, Fences, begins_item, pass_fence
@@ -214,7 +214,7 @@ class Delegate(BodyReader, ABC):
         return self._settle(self._body, verdict, scanner, calls)
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The reader of the call."""
         return self._body
 

@@ -18,7 +18,7 @@ from penstock.formats.base import CallStyle, Format, Outlined, render_together
 from penstock.grammar import Outline
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing import BodyReader, CallSink, Channel, Scanner, Syntax, Verdict
-from penstock.parsing.body import ValueReader
+from penstock.parsing.body import StreamingPart
 from penstock.tools import Tool
 
 MAX_TURN: Final = 1024
@@ -165,7 +165,7 @@ class AlternatingReader(BodyReader):
                 return verdict
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The reader that is being tried."""
         return self._body
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -182,13 +182,21 @@ class OpenString(NamedTuple):
     remembered: Callable[[str], Translated | None] | None = None
 
 
-class ValueReader:
-    """Reads a value; where a string in it streams, the engine emits plain text of it directly."""
+class StreamingPart(Protocol):
+    """What reads a string that may stream, in which the engine then emits plain text directly."""
 
-    __slots__ = ()
+    def open_string(self) -> OpenString | None:
+        """Return the string that is streaming, if there is one."""
+
+    def open_text(self) -> str | None:
+        """Return what was emitted of the streaming string, decoded."""
+
+
+class ValueReader:
+    """Reads values with parts, of which the open one may have a string that streams."""
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return None
 
@@ -285,7 +293,7 @@ class ChoosingReader(BodyReader):
         return verdict
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._chosen
 

@@ -17,7 +17,7 @@ from penstock.parsing.body import (
     BodyReader,
     Channel,
     ChoosingReader,
-    ValueReader,
+    StreamingPart,
     Verdict,
 )
 from penstock.parsing.call_sink import CallSink, RepairedCall
@@ -215,7 +215,7 @@ class Message(BodyReader):
         return verdict
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._call
 
@@ -434,7 +434,7 @@ class VerbatimReader(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._string
 

@@ -20,7 +20,14 @@ from msgspec import Struct
 
 from penstock.errors import JSONParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import CALL_CUT, MAX_BLANK, BodyReader, ValueReader, Verdict
+from penstock.parsing.body import (
+    CALL_CUT,
+    MAX_BLANK,
+    BodyReader,
+    StreamingPart,
+    ValueReader,
+    Verdict,
+)
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.readers.json_calls import EARLY_END, MAX_MEMBER_NAME
@@ -233,7 +240,7 @@ class ArgumentsReader(ValueReader):
                 return self._read_after(scanner)
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._string
 
@@ -493,7 +500,7 @@ class DelimitedReader(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._arguments
 

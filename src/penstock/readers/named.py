@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, Final
 
 from penstock.errors import JSONParseError, ParseError
-from penstock.parsing.body import CALL_CUT, BodyReader, Syntax, ValueReader, Verdict
+from penstock.parsing.body import CALL_CUT, BodyReader, StreamingPart, Syntax, Verdict
 from penstock.parsing.call_shape import parse_arguments
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, markers, skip_match
@@ -240,7 +240,7 @@ class NamedCallReader(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._inside or self._json
 

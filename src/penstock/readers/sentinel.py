@@ -25,7 +25,7 @@ from penstock.parsing.body import (
     BodyReader,
     Channel,
     Kind,
-    ValueReader,
+    StreamingPart,
     Verdict,
     without_begun,
 )
@@ -132,7 +132,7 @@ class SentinelReader(BodyReader):
         return verdict
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._body
 
@@ -402,7 +402,7 @@ class _StringBody(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._value
 
@@ -477,7 +477,7 @@ class _ToolBody(BodyReader):
         return verdict
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._body
 
@@ -555,7 +555,7 @@ class _JSONBody(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return None if self._ended else self._value
 

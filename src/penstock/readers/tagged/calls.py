@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.errors import JSONParseError
-from penstock.parsing.body import CALL_CUT, BodyReader, ValueReader, Verdict
+from penstock.parsing.body import CALL_CUT, BodyReader, StreamingPart, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner
 from penstock.readers.json_calls import JSONCallReader
@@ -84,7 +84,7 @@ class TaggedCallReader(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._inside or self._json
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from penstock.errors import ParseError
-from penstock.parsing.body import ValueReader, Verdict, make_skipped_note
+from penstock.parsing.body import StreamingPart, ValueReader, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink, NoCallError
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
@@ -174,7 +174,7 @@ class ParameterReader(ValueReader):
         scanner.skip_all()
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._json or self._value
 

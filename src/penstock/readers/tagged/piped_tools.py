@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import CALL_CUT, BodyReader, ValueReader, Verdict, without_begun
+from penstock.parsing.body import CALL_CUT, BodyReader, StreamingPart, Verdict, without_begun
 from penstock.parsing.call_shape import find_name
 from penstock.parsing.call_sink import CallSink, RepairedCall, read_call
 from penstock.parsing.scanner import Scanner
@@ -164,7 +164,7 @@ class FileTagReader(BodyReader):
         return Verdict.GIVE_UP
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         return self._content
 

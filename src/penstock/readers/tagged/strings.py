@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import OpenString, Translated, ValueReader
+from penstock.parsing.body import OpenString, Translated
 from penstock.parsing.scanner import Markers, Scanner
 from penstock.readers.tagged import MAX_TAIL, Trim
 from penstock.values.coercion import decode_entities, find_entity
@@ -27,7 +27,7 @@ MAX_LINE: Final = 256
 """How much of a line is searched for a quote before a tag: lines of code are shorter."""
 
 
-class OpenValue(ValueReader, ABC):
+class OpenValue(ABC):
     """Takes the raw text of a value."""
 
     __slots__ = ("_pieces",)
@@ -84,6 +84,14 @@ class OpenValue(ValueReader, ABC):
     def wait(self) -> None:
         """Write no more before the end: what follows may not be part of the value."""
         return
+
+    def open_text(self) -> str | None:
+        """Return what was written of a string that streams; None for any other value."""
+        return None
+
+    def open_string(self) -> OpenString | None:
+        """Return the string for the engine's fast path, if it streams and none of it waits."""
+        return None
 
 
 def take_text(value: OpenValue, scanner: Scanner, end: int) -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import ValueReader, Verdict, make_skipped_note
+from penstock.parsing.body import StreamingPart, ValueReader, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
@@ -291,7 +291,7 @@ class TaggedArguments(ValueReader):
             scanner.skip_all()
 
     @property
-    def open_part(self) -> ValueReader | None:
+    def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
         if self._json is not None:
             return self._json
