@@ -231,7 +231,7 @@ class StreamedText(OpenValue):
         text = self.text
         if self._is_flushed and self._entities:
             return decode_entities(text)
-        # From the first entity on nothing was written: only the end tells whether it is decoded.
+        # From the first entity on nothing was written: only the end decides whether it is decoded.
         return text[: len(text) - sum(map(len, self._waiting)) - len(self._held)]
 
     def open_string(self) -> OpenString | None:
