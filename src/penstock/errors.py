@@ -1,4 +1,4 @@
-"""All exceptions of penstock, and suggestions for their messages.
+"""All exceptions of penstock, and how names that people write are compared and suggested.
 
 A stream parser never raises on model text. These are for mistakes of the caller, for the readers in
 `values` when they are called directly, and for upstreams. Exceptions of libraries are translated
@@ -93,7 +93,18 @@ class ToolError(PenstockError):
     """A tool failed, and the model should receive the message."""
 
 
-# --- suggestions ---
+# --- names that people write ---
+
+
+def fold_name(name: str) -> str:
+    """Return *name* as names of formats, styles and APIs are compared: without case and ``-_. ``.
+
+    Servers spell the same names differently: ``qwen3_coder``, ``qwen3-coder``, ``Qwen3 Coder``.
+    """
+    return name.casefold().translate(_SEPARATORS)
+
+
+_SEPARATORS = str.maketrans("", "", "-_. ")
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str:

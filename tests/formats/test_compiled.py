@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import AssistantMessage, Text, Thinking, Tool, ToolCall, UsageError, formats
-from penstock.formats.compiled import Span
+from penstock.formats.parser import Span
 from penstock.formats.registry import BUILT_IN
 from penstock.tools import read_tools
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from penstock.apis.decoder import StreamDecoder
 from penstock.apis.encoder import StreamEncoder
-from penstock.errors import UsageError
+from penstock.errors import UsageError, fold_name
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.request import Request
 
@@ -101,13 +101,9 @@ _ALIASES: Final = {
 }
 
 
-def _key(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "").replace(" ", "")
-
-
 _KEYS: Final = {
-    **{_key(name): module for name, module in _MODULES.items()},
-    **{_key(alias): _MODULES[name] for alias, name in _ALIASES.items()},
+    **{fold_name(name): module for name, module in _MODULES.items()},
+    **{fold_name(alias): _MODULES[name] for alias, name in _ALIASES.items()},
 }
 
 
@@ -118,7 +114,7 @@ def names() -> list[str]:
 
 def get(name: str) -> Api:
     """Return the API called *name*; case, ``-``, ``_`` and spaces are ignored."""
-    module = _KEYS.get(_key(name))
+    module = _KEYS.get(fold_name(name))
     if module is None:
         raise UsageError(f"unknown API {name!r}; known APIs: {', '.join(_MODULES)}")
     api: Api = import_module(f"penstock.apis.{module}").API

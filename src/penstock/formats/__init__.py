@@ -2,14 +2,20 @@
 
 from penstock.formats.base import CallStyle, Format, Placement, Template, TextParser
 from penstock.formats.combined import MixedCalls
-from penstock.formats.compiled import CompiledFormat, Span, compile  # noqa: A004 - as `re.compile`
 from penstock.formats.detect import detect, for_model, from_template
+from penstock.formats.event_parser import EventParser, make_event_parser, parse_events
 from penstock.formats.file_tags import FileTags
 from penstock.formats.heal import EventReader
 from penstock.formats.json_calls import JSONCalls, json_mix, json_tool
 from penstock.formats.model_names import ModelFormat
 from penstock.formats.morph_xml import ElementStyle
-from penstock.formats.parser import EventParser, Parser, make_event_parser, parse, parse_events
+from penstock.formats.parser import (
+    CompiledFormat,
+    Parser,
+    Span,
+    compile,  # noqa: A004 - as `re.compile`
+    parse,
+)
 from penstock.formats.registry import AnyFormat, FormatLike, get, names, register, unregister
 from penstock.formats.response_template import from_response_template
 from penstock.formats.sentinel import SentinelCalls

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from penstock.errors import UsageError, suggest
+from penstock.errors import UsageError, fold_name, suggest
 from penstock.parsing import Channel, Reasoning
 from penstock.parsing.body import Wrapper
 
@@ -257,12 +257,6 @@ ALIASES: Final = {
 """Names of the same styles in vLLM, SGLang, smg, dynamo and llama.cpp."""
 
 
-def fold_name(name: str) -> str:
-    """Return *name* as names of formats and styles are compared: without case, ``-_.``."""
-    return name.casefold().translate(_SEPARATORS)
-
-
-_SEPARATORS: Final = str.maketrans("", "", "-_.")
 _FOLDED: Final = {
     **{fold_name(alias): name for alias, name in ALIASES.items()},
     **{fold_name(name): name for name in (NONE, *OWN, *STYLES)},

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from penstock.errors import UsageError, suggest
+from penstock.errors import UsageError, fold_name, suggest
 from penstock.formats.auto import AUTO
 from penstock.formats.base import Format, TextParser
 from penstock.formats.channels import FORMATS as CHANNELS
@@ -27,7 +27,6 @@ from penstock.formats.parameter_models import FORMATS as PARAMETER_MODELS
 from penstock.formats.parameter_tags import FORMATS as PARAMETER_TAGS
 from penstock.formats.pythonic import FORMATS as PYTHONIC
 from penstock.formats.pythonic import SARASHINA
-from penstock.formats.reasoning import fold_name
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import TOOL_TAG
 from penstock.formats.yaml_xml import YAML_XML

@@ -27,7 +27,7 @@ from penstock.errors import JSONParseError
 from penstock.events import Event, ToolCallEnd
 from penstock.formats import FormatLike, get
 from penstock.formats.base import build_message
-from penstock.formats.compiled import CompiledFormat, Span, SpanKind, count_in_tokens, find_spans
+from penstock.formats.parser import CompiledFormat, Span, SpanKind, count_in_tokens, find_spans
 from penstock.messages import AssistantMessage, ToolCall
 from penstock.parsing import BrokenCall, Reasoning
 from penstock.parsing.body import CALL_CUT
