@@ -128,6 +128,9 @@ def check_cli(cli: Environment) -> None:
     assert '"toolcall_end"' in cli.penstock("parse", "--demo")
     assert "repaired:" in cli.penstock("repair", "--demo")
     assert "scripted" in cli.penstock("chat", "--print", "Hello")
+    at_server = ("chat", "--upstream", "http://127.0.0.1:1", "--print", "Hello")
+    said = cli.penstock(*at_server, code=2)
+    assert re.search(r"`penstock chat` needs aiohttp .*pip install '.*\[cli,client\]'", said), said
     assert "no configuration file: valid" in cli.penstock("config", "check")
     assert "(Needs the extra server.)" in " ".join(re.sub("│", "", cli.penstock("--help")).split())
     for command in (["serve"], ["doctor", "--upstream", "http://127.0.0.1:1"], ["logs", "list"],

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
+from importlib.util import find_spec
 from typing import Final
 
 from msgspec import Struct, structs
@@ -186,6 +187,11 @@ def _make_upstream_model(settings: UpstreamSettings) -> Model:
             message = f"The API {settings.api} is not installed: {describe_install('server')}"
             raise UsageError(message) from exc
         return make_model("chat", settings, None)
+    if find_spec("aiohttp") is None:
+        raise UsageError(
+            "`penstock chat` needs aiohttp for a model server, which is not installed: "
+            + describe_install("cli,client")
+        )
     from penstock.models import HTTPModel  # noqa: PLC0415 - the scripted model needs no client
 
     return HTTPModel(
