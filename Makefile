@@ -9,7 +9,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p no:anyio -p no:cov
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5 install --constraint constraints.txt
 PIP_E2E := $(subst $(BIN),$(E2E)/bin,$(PIP))
 
-.PHONY: help run quick test coverage check bench bench-gateway bench-peers round-trip sequences docs package compiled-test e2e integrations peers rl scale sdks fuzz format clean
+.PHONY: help run quick test coverage check bench bench-gateway bench-peers bench-engines round-trip sequences docs package compiled-test e2e integrations peers rl scale sdks fuzz format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -88,6 +88,14 @@ integrations: ## test the plugins for LiteLLM, SGLang and vLLM with the real pac
 	.venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install orjson partial-json-parser ipython
 	.venv-vllm/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23 # its parsers need no more
 	.venv-vllm/bin/python -m pytest -q -p no:cacheprovider -W ignore tests/integrations/test_sglang.py
+
+# The environment of `make peers`, with the gateway.
+bench-engines: ## compare speed with the parsers of vLLM and SGLang, and with vLLM's Rust front end (large downloads)
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip --disable-pip-version-check --quiet install uv
+	.venv-peers/bin/uv --quiet pip install --python .venv-peers/bin/python --editable '.[cli,server]' vllm==0.32.0 orjson partial-json-parser ipython
+	.venv-peers/bin/uv --quiet pip install --python .venv-peers/bin/python --no-deps sglang==0.5.23 # its parsers need no more
+	.venv-peers/bin/python bench/peers/engines.py
 
 # A driver exits with 1 if a case fails: that is the result here, not an error.
 peers: ## run the conformance suite with the parsers of vLLM, SGLang, transformers and smg (large downloads)

@@ -22,12 +22,14 @@ Run = Callable[[Sequence[str]], Any]
 """Parses pieces and returns the arguments of the call."""
 
 
-def _code(size: int) -> str:
+def make_code(size: int) -> str:
+    """Return code of *size* characters, the argument of the call."""
     line = "    total = total + value_of(item)\n"
     return (line * (size // len(line) + 1))[:size]
 
 
-def _hermes(arguments: dict[str, str]) -> str:
+def write_hermes(arguments: dict[str, str]) -> str:
+    """Return a call of Hermes with *arguments*."""
     return (
         f"<tool_call>\n{json.dumps({'name': 'write_file', 'arguments': arguments})}\n</tool_call>"
     )
@@ -87,7 +89,7 @@ PARSERS: Final[dict[str, tuple[Run, Callable[[dict[str, str]], str]]]] = {
     "penstock": (_run_penstock, _cohere),
     "cohere-melody": (_run_melody, _cohere),
     "openai-harmony": (_run_harmony, _cohere),
-    "transformers": (_run_transformers, _hermes),
+    "transformers": (_run_transformers, write_hermes),
 }
 """Of each parser, how it is run and how its format writes a call."""
 
@@ -97,7 +99,7 @@ def main() -> None:
     run, write = PARSERS[sys.argv[1]]
     costs = []
     for size in SIZES:
-        arguments = {"path": "/srv/a.py", "text": _code(size)}
+        arguments = {"path": "/srv/a.py", "text": make_code(size)}
         text = write(arguments)
         pieces = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
         best = float("inf")

@@ -230,7 +230,7 @@ class EngineConnection:
         return found
 
 
-class _Engine:
+class TokenEngine:
     """An engine that responds to every request with `groups` of tokens, one group in each step."""
 
     def __init__(self, port: int) -> None:
@@ -248,7 +248,7 @@ class _Engine:
 
 class _FrontEnd(NamedTuple):
     server: _Server
-    engine: _Engine
+    engine: TokenEngine
     tokenizer: ByteTokenizer
 
 
@@ -316,7 +316,7 @@ class VllmRustDriver(TextDriver):
             tokenizer = ByteTokenizer([*self._markers, *self._missing.get(parsers, ())])
             tokenizer.write_model(Path(self._folder.name))
             port, handshake = _find_port(), _find_port()
-            engine = _Engine(handshake)
+            engine = TokenEngine(handshake)
             command = [
                 *self._command(port),
                 *("--handshake-port", str(handshake)),
