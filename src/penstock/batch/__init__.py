@@ -1,4 +1,4 @@
-"""Responses by the million: tables, files and the gateway's log, on all cores or on an engine.
+"""Many responses at once: tables, files and the gateway's log, on all cores or on an engine.
 
 `rows` parses one response, `table` an Arrow table, `sources` and `job` are ``penstock batch``, and
 `engines` has functions for Ray Data, Spark, Polars and DuckDB. All of them use `RowParser`, so the
