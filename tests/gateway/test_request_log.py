@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.config.routes import ModelOptions
 from penstock.events import Event, TextDelta, ToolCallEnd, ToolCallStart
-from penstock.formats import EventParser, detect
+from penstock.formats import EventParser, UnreadCall, detect, find_unread
 from penstock.formats.auto import FORMATS
 from penstock.gateway import request_log
 from penstock.gateway.request_log import (
@@ -21,9 +24,11 @@ from penstock.gateway.request_log import (
     SHARE,
     CallStats,
     CompressedBuffer,
+    RequestLog,
 )
-from penstock.messages import ToolCall
+from penstock.messages import AssistantMessage, Text, ToolCall
 from penstock.redaction import Redactor
+from penstock.store import RequestStarted, Store
 from penstock.tools import Tool
 
 NAMES = ("get_weather", "t")
@@ -132,3 +137,55 @@ def test_blocks_grow_with_the_answer_up_to_a_limit() -> None:
     for size in sizes:
         assert size <= max(MIN_BLOCK, (passed + size) // SHARE) + len(PIECE)
         passed += size
+
+
+# --- the end ---
+
+
+def test_what_is_done_after_the_response_is_not_part_of_its_time() -> None:
+    started = RequestStarted(id="1", created=0.0)
+    log = RequestLog(started, ModelOptions(), [], None, Redactor(), bodies=False)
+    log.complete()
+    seconds = log.elapsed()
+    log.end(AssistantMessage(), state="done", status=200)
+    assert log.elapsed() == seconds
+
+
+async def test_calls_that_were_not_read_are_found_on_the_thread_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def find(*given: Any, **options: Any) -> list[UnreadCall]:
+        threads.append(threading.current_thread().name)
+        return find_unread(*given, **options)
+
+    monkeypatch.setattr(request_log, "find_unread", find)
+    store = Store(f"sqlite:///{tmp_path / 'log.db'}")
+    store.start()
+    try:
+        log = RequestLog(
+            RequestStarted(id="1", created=0.0),
+            ModelOptions(),
+            TOOLS,
+            store,
+            Redactor(),
+            bodies=True,
+        )
+        text = written("hermes", "send_mail", city="Oslo")
+        log.end(
+            AssistantMessage(content=[Text(text)], stop_reason="stop"), state="done", status=200
+        )
+        assert threads == []
+    finally:
+        await store.close(30)
+    assert threads == ["penstock: store writer"]
+    reader = Store(f"sqlite:///{tmp_path / 'log.db'}", create=False)
+    reader.start()
+    try:
+        found = await reader.request("1")
+    finally:
+        await reader.close(30)
+    assert found is not None
+    assert (found.row.unread, found.notes["unread"][0]["name"]) == (1, "send_mail")
+    assert "`send_mail`" in found.row.unread_reason

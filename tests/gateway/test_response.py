@@ -41,11 +41,12 @@ class Client:
 
     def __init__(self) -> None:
         self.body = b""
-        self.status = 0
+        self.status = self.sent = 0
         self.ended = False
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.waits = asyncio.Event()
+        self.hangs_up = asyncio.Event()
         self._arrived = asyncio.Event()
         scope = {"method": "POST", "path": "/v1/chat/completions", "headers": []}
         self.caller = HTTPExchange(scope, self._receive, self._send)
@@ -63,13 +64,14 @@ class Client:
             await self._arrived.wait()
 
     async def _receive(self) -> Message:
-        await asyncio.Event().wait()
-        raise AssertionError("nobody hangs up here")
+        await self.hangs_up.wait()
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         if not self._has_room.is_set():
             self.waits.set()
             await self._has_room.wait()
+        self.sent += 1
         self.status = message.get("status", self.status)
         self.body += message.get("body", b"")
         self._arrived.set()
@@ -115,6 +117,15 @@ async def told_for_ever(*batches: list[Event]) -> Batches:
     for batch in batches:
         yield batch
     await asyncio.Event().wait()
+
+
+async def told_until(ended: asyncio.Event, *batches: list[Event]) -> Batches:
+    try:
+        for batch in batches:
+            yield batch
+        await ended.wait()
+    finally:
+        await ended.wait()
 
 
 async def told_and_broken(*batches: list[Event]) -> Batches:
@@ -195,6 +206,36 @@ async def test_a_reader_that_fails_before_it_began_is_for_the_gateway_to_tell() 
     with pytest.raises(RecursionError):
         await answering(client, "openai-chat").run(told_and_broken(), stream=True)
     assert not client.caller.has_started
+
+
+@APIS
+async def test_a_client_that_disconnects_once_it_has_the_end_has_all_of_it(api: str) -> None:
+    client, ended = Client(), asyncio.Event()
+    answer = answering(client, api)
+    task = asyncio.create_task(answer.run(told_until(ended, BEGUN, END), stream=True))
+    await client.has_heard(lambda body: not apis.check(api, body))
+    client.hangs_up.set()  # as the OpenAI SDK does after `[DONE]`
+    for _ in range(10):
+        await asyncio.sleep(0)
+    ended.set()
+    await task
+    assert answer.status == 200
+    assert answer.aborted is None
+    assert client.ended
+
+
+@APIS
+async def test_a_gateway_that_ends_after_the_end_adds_nothing(api: str) -> None:
+    client, ended = Client(), asyncio.Event()
+    answer = answering(client, api)
+    task = asyncio.create_task(answer.run(told_until(ended, BEGUN, END), stream=True))
+    await client.has_heard(lambda body: not apis.check(api, body))
+    await asyncio.sleep(0)
+    answer.close()
+    ended.set()
+    await task
+    assert client.sent == 3  # the start, a chunk, and the end
+    assert isinstance(answer.end, Done)
 
 
 # --- several choices ---

@@ -94,7 +94,8 @@ class HTTPExchange:
 
     __slots__ = ("_callback", "_chunks", "_disconnect", "_head", "_query", "_receive", "_send",
                  "_unsent", "_watcher", "api", "extra_headers", "has_ended", "has_started",
-                 "headers", "is_gone", "late_headers", "method", "path", "stream_type")  # fmt: skip
+                 "headers", "is_complete", "is_gone", "late_headers", "method", "path",
+                 "stream_type")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -110,7 +111,9 @@ class HTTPExchange:
         self.has_started = False
         """Whether the response has started."""
         self.has_ended = False
-        """Whether the response is complete."""
+        """Whether the last chunk was passed to the server."""
+        self.is_complete = False
+        """Whether the server has taken the last chunk."""
         self.is_gone = False
         """Whether the client disconnected before the response was complete."""
         self.api = ""
@@ -261,6 +264,7 @@ class HTTPExchange:
         self._unsent = data = self._unsent + data
         await self._send({"type": "http.response.body", "body": data})
         self._unsent = b""
+        self.is_complete = True
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.has_started = True

@@ -48,6 +48,7 @@ from penstock.tools import Tool
 
 if TYPE_CHECKING:
     from penstock.gateway.model_router import ResolvedRoute
+    from penstock.store.writer import Complete
 
 # --- compressed buffers ---
 
@@ -227,7 +228,7 @@ MAX_NOTES: Final = 50
 """How many complaints about one response are kept: the first ones show what is wrong."""
 
 MAX_SEARCH_SECONDS: Final = 0.04
-"""The processor time for finding calls that were not read: other clients wait meanwhile."""
+"""The processor time for finding calls that were not read: the log has to keep up."""
 
 MAX_TIMES: Final = 100_000
 """Of how many chunks the time of arrival is kept, in 800 kB."""
@@ -245,9 +246,10 @@ class RequestLog(Tap):
     of bytes and events.
     """
 
-    __slots__ = ("_began", "_events", "_keeps", "_options", "_raw", "_skipped_before", "_store",
-                 "_timeline", "_tools", "_upstream_request", "_upstream_starts", "adapted", "asked",
-                 "call_stats", "chunks", "complaints", "falls_back", "first_byte", "first_token",
+    __slots__ = ("_began", "_completed", "_events", "_keeps", "_options", "_raw",
+                 "_skipped_before", "_store", "_timeline", "_tools", "_upstream_request",
+                 "_upstream_starts", "adapted", "asked", "call_stats", "chunks", "complaints",
+                 "falls_back", "first_byte", "first_token",
                  "handled", "omitted_here", "redactor", "report", "response_repairs",
                  "route", "started", "trace_headers")  # fmt: skip
 
@@ -290,6 +292,7 @@ class RequestLog(Tap):
         self.trace_headers: Mapping[str, str] = {}
         """The headers of the request; those of OpenTelemetry name the trace of the client."""
         self._began = monotonic()
+        self._completed = 0.0
         self._store = store
         self._keeps = store is not None and bodies
         self._raw = CompressedBuffer(redactor)
@@ -386,8 +389,12 @@ class RequestLog(Tap):
         return [name for name in names if name not in self.handled]
 
     def elapsed(self) -> float:
-        """Return the seconds since the request arrived."""
-        return monotonic() - self._began
+        """Return the seconds from the request to now, or to the end of the response."""
+        return (self._completed or monotonic()) - self._began
+
+    def complete(self) -> None:
+        """Record that the response was sent: what is done afterwards is not part of its time."""
+        self._completed = self._completed or monotonic()
 
     # --- the end ---
 
@@ -404,6 +411,7 @@ class RequestLog(Tap):
 
         The recorded data is freed: a parser that reported an error may hold this object for longer.
         """
+        self.complete()
         # Also without a store: OpenTelemetry does not depend on the log.
         if (telemetry := find_telemetry()) is not None:
             telemetry.record_served(
@@ -420,7 +428,6 @@ class RequestLog(Tap):
             return
         error = message.error or ErrorInfo("", "provider")
         usage, calls = message.usage, message.tool_calls
-        unread = self._find_unread(message)
         is_short = _measure_text(message) <= MAX_PIECE
         report_session = self.report.session.get("id", "") if self.report is not None else ""
         ended = RequestEnded(
@@ -441,8 +448,6 @@ class RequestLog(Tap):
             chunks=self.chunks,
             calls=len(calls),
             incomplete=sum(not call.complete for call in calls),
-            unread=len(unread),
-            unread_reason=unread[0]["description"] if unread else "",
             repairs=self.repairs,
             summary=self.redactor.text(summarize_response(message)),
             found=", ".join(sorted({format_ for format_, _ in self.call_stats.formats})),
@@ -454,9 +459,9 @@ class RequestLog(Tap):
             timeline=self._timeline.tobytes(),
             events=self._events.blocks(),
             response=self._encode_response(response) if self._keeps and is_short else b"",
-            notes=self._make_notes(unread),
+            notes=self._make_notes(),
         )
-        self._store.end(ended)
+        self._store.end(ended, self._make_search_for_unread(message), _measure_text(message))
         self._raw, self._events = CompressedBuffer(self.redactor), CompressedBuffer(self.redactor)
         self._timeline, self._upstream_request = array("I"), b""
 
@@ -475,12 +480,11 @@ class RequestLog(Tap):
             return b""
         return self.redactor.body(data)
 
-    def _make_notes(self, unread: list[dict[str, Any]]) -> dict[str, Any]:
+    def _make_notes(self) -> dict[str, Any]:
         notes: dict[str, Any] = {"options": msgspec.to_builtins(self._options)}
         optional: dict[str, Any] = {
             "formats": sorted({format_ for format_, _ in self.call_stats.formats}),
             "complaints": self.complaints,
-            "unread": unread,
             "omitted_fields": self.omitted,
             "adapted": self.adapted,
             "cut": self._raw.is_cut or self._events.is_cut,
@@ -495,25 +499,38 @@ class RequestLog(Tap):
             }
         return notes | {name: value for name, value in optional.items() if value}
 
-    def _find_unread(self, message: AssistantMessage) -> list[dict[str, Any]]:
-        """Return what looks like a call in *message* and is not one, with the reason."""
+    def _make_search_for_unread(self, message: AssistantMessage) -> Complete | None:
+        """Return what adds to a record what looks like a call in *message* and is not one.
+
+        It runs on the thread of the writer, and does not hold this object.
+        """
         if not self._options.parse or not self._tools:
-            return []
-        end = thread_time() + MAX_SEARCH_SECONDS
-        found = find_unread(
-            message,
-            self._options.format,
-            self._tools,
-            should_stop=lambda: thread_time() > end,
-        )
-        notes = [msgspec.to_builtins(one) | {"description": one.description} for one in found]
-        return [
-            {
-                key: self.redactor.text(value) if isinstance(value, str) else value
-                for key, value in note.items()
-            }
-            for note in notes
-        ]
+            return None
+        format_, tools, redactor = self._options.format, self._tools, self.redactor
+        keeps = self._keeps
+
+        def add_unread(record: RequestEnded) -> RequestEnded:
+            end = thread_time() + MAX_SEARCH_SECONDS
+            found = find_unread(
+                message,
+                format_,
+                tools,
+                should_stop=lambda: thread_time() > end,
+            )
+            if not found or not keeps:
+                return structs.replace(record, unread=len(found))
+            notes = [msgspec.to_builtins(one) | {"description": one.description} for one in found]
+            for note in notes:
+                texts = {key: value for key, value in note.items() if isinstance(value, str)}
+                note.update({key: redactor.text(value) for key, value in texts.items()})
+            return structs.replace(
+                record,
+                unread=len(found),
+                unread_reason=notes[0]["description"],
+                notes=record.notes | {"unread": notes},
+            )
+
+        return add_unread
 
 
 def _is_plain_delta(event: Event) -> bool:

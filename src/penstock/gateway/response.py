@@ -244,6 +244,7 @@ class ResponseWriter:
             self._exchange.watch(self._cancel)
             try:
                 await (self._stream(*sources) if stream else self._write_whole(*sources))
+                self._log.complete()
             finally:
                 # Closing the source closes the upstream's connection. Most servers stop generating
                 # then.
@@ -258,6 +259,8 @@ class ResponseWriter:
             if not stream or not self._exchange.has_started:
                 raise
             _LOG.exception("response %s failed", self._log.started.id)
+            if self._exchange.is_complete:
+                return
             error = error_from_exception(exc)
             self.end = failed = Failed("error", error, AssistantMessage(error=error))
             with suppress(TimeoutError):
@@ -293,6 +296,11 @@ class ResponseWriter:
                 data = encode(batch[0])
             else:
                 data = b"".join([encode(event) for event in batch])
+            if isinstance(end, ENDS):
+                # Clients disconnect once they have `[DONE]`, and the upstream may end much later.
+                keepalive.stop()
+                await exchange.end_stream(data + self._finish_encoder())
+                return
             if data:
                 keepalive.touch()
                 if not exchange.send_now(data):
@@ -353,6 +361,8 @@ class ResponseWriter:
         if task is not None:
             # The cancellation ends here, so it must not count for timeouts and task groups.
             task.uncancel()
+        if self._exchange.is_complete:
+            return  # Only the rest of the upstream's response was still read.
         if self._exchange.is_gone:
             self.aborted = make_aborted(ErrorInfo("the client disconnected", "aborted"))
             self.end = self.end or self.aborted

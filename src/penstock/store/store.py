@@ -41,7 +41,14 @@ from penstock.store.records import (
     StoreHealth,
     Totals,
 )
-from penstock.store.writer import OVERHEAD, QueuedWrite, Record, StoreWriter, WriteQueue
+from penstock.store.writer import (
+    OVERHEAD,
+    Complete,
+    QueuedWrite,
+    Record,
+    StoreWriter,
+    WriteQueue,
+)
 
 LOOKUP_SECONDS: Final = 1.0
 """How many seconds a lookup for a request in progress may take."""
@@ -150,19 +157,23 @@ class Store:
             record = replace(record, request=b"", prompt="")
         self._push(record)
 
-    def end(self, record: RequestEnded) -> None:
-        """Queue the end of a request; never waits, never raises."""
+    def end(self, record: RequestEnded, complete: Complete | None = None, size: int = 0) -> None:
+        """Queue the end of a request; never waits, never raises.
+
+        *complete* is called on the thread of the writer, for work that would delay other requests.
+        What it holds counts as *size* bytes.
+        """
         if not self._bodies:
             record = replace(record, search=record.error_message, **_NO_CONTENT)
-        self._push(record)
+        self._push(record, complete, size)
 
-    def _push(self, record: Record) -> None:
+    def _push(self, record: Record, complete: Complete | None = None, size: int = 0) -> None:
         try:
-            size = _measure(record)
+            size += _measure(record)
         except TypeError:  # A body is not bytes.
             self._queue.reject(1)
         else:
-            self._queue.push(QueuedWrite((record,), size))
+            self._queue.push(QueuedWrite((record,), size, complete=complete))
 
     async def save(self, *records: SessionRow | ResponseRow, within: float = 0.05) -> bool:
         """Queue *records* and wait until they are committed, all or none; return whether they are.

@@ -15,12 +15,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, Table, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -49,6 +50,8 @@ from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SEARCH, SESSIONS
 # the writer takes first.
 
 Record = RequestStarted | RequestEnded | SessionRow | ResponseRow
+Complete = Callable[[RequestEnded], RequestEnded]
+"""Fills in what takes too long for the event loop, from which a record is pushed."""
 
 MAX_BATCH: Final = 100
 """How many entries a transaction has: more save nothing and hold the lock longer."""
@@ -72,6 +75,20 @@ class QueuedWrite(Struct, frozen=True):
     records: tuple[Record, ...]
     size: int
     done: Future[bool] | None = None
+    complete: Complete | None = None
+
+    def completed(self) -> QueuedWrite:
+        """Return the entry with complete records; those that fail stay as they are."""
+        if self.complete is None:
+            return self
+        try:
+            records = tuple(
+                self.complete(one) if isinstance(one, RequestEnded) else one for one in self.records
+            )
+        except Exception:  # noqa: BLE001 - a record without the addition is better than none.
+            _log.exception("a record of the log could not be completed")
+            records = self.records
+        return replace(self, records=records, complete=None)
 
     def settle(self, *, is_written: bool) -> None:
         """Notify the caller that waits, if there is one."""
@@ -426,6 +443,8 @@ class StoreWriter:
         if not self._batch:  # Otherwise success is decided by that batch.
             self._succeed()
             self._batch = self._queue.take(self._schedule.seconds)
+            if time.monotonic() < self._deadline:
+                self._batch = [entry.completed() for entry in self._batch]
         if self._batch:
             self._write_batch(connection)
 
