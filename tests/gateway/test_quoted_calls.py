@@ -144,7 +144,7 @@ def test_the_log_and_the_inspector_say_why(served: Served, actor: Actor) -> None
         id_ = asked(served, model, stream=True).headers["x-request-id"]
         until(lambda id_=id_: ask(served, f"/v1/requests/{id_}").json.get("state") == "done")  # type: ignore[misc]
         found = page(served, f"streams/{id_}")
-        [remark] = [one for one in found["remarks"] if why in one["text"]]
+        [remark] = [one for one in found["remarks"] if "quoted from a tool result" in one["text"]]
         assert remark["at"] == ANSWER.index("<")
         # Read again as it was, nothing is different; read otherwise, there is a call.
         again = page(served, f"streams/{id_}/replay", {})

@@ -14,13 +14,14 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock.events import Event, ToolCallEnd, ToolCallStart
+from penstock.events import Event, TextStart, ThinkingStart, ToolCallEnd, ToolCallStart
 from penstock.formats.auto import AUTO, AutoSyntax, rows_for
 from penstock.formats.detect import detect
 from penstock.formats.registry import FormatLike, get
 from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
-from penstock.parsing import BrokenCall, Engine, FencedCalls
+from penstock.parsing import ONE_TOO_MANY, QUOTED_FROM, BrokenCall, Engine, FencedCalls
 from penstock.tools import Tool, read_tools
 
 UnreadReason = Literal[
@@ -64,6 +65,8 @@ _STRUCTURE: Final = re.compile(
 )
 """What a broken call of an unknown tool has, and prose that mentions a marker does not."""
 
+_TOO_MANY: Final = "allow parallel calls"
+_QUOTED: Final = 'pass quoted="calls" if the model meant it'
 _WORDS: Final[dict[UnreadReason, tuple[str, str]]] = {
     "not_offered": (
         "the tool is not offered",
@@ -83,7 +86,7 @@ _WORDS: Final[dict[UnreadReason, tuple[str, str]]] = {
     ),
     "refused": (
         "it is quoted from the conversation, or one call too many",
-        'allow parallel calls, or pass quoted="calls" if the model meant it',
+        f"{_TOO_MANY}, or {_QUOTED}",
     ),
     "broken": (
         "it is not valid",
@@ -102,8 +105,8 @@ class UnreadCall(Struct, frozen=True):
 
     *format* is what it looks like; it is empty for an incomplete call, whose text the message does
     not have. *index* is the number of the block in the message, and *start* and *end* are positions
-    in its text. *error* is what is wrong with a broken call, and *advice* what to change so that
-    the text becomes a call.
+    in its text. *error* is what is wrong with a broken call, or why a call was refused, and
+    *advice* what to change so that the text becomes a call.
     """
 
     format: str
@@ -120,8 +123,10 @@ class UnreadCall(Struct, frozen=True):
         """What the text looks like and why it is not a call, on one line."""
         kind = f"a {self.format} call" if self.format else "a call"
         of = f" of `{self.name}`" if self.name else ""
-        error = f": {self.error}" if self.reason == "broken" and self.error else ""
-        return f"looks like {kind}{of}, but {_WORDS[self.reason][0]}{error}"
+        words = _WORDS[self.reason][0]
+        if self.error and self.reason in ("broken", "refused"):
+            words = f"{words}: {self.error}" if self.reason == "broken" else self.error
+        return f"looks like {kind}{of}, but {words}"
 
 
 def find_unread(
@@ -129,12 +134,14 @@ def find_unread(
     format: FormatLike = "auto",  # noqa: A002 - as everywhere in the interface
     tools: object = (),
     *,
+    complaints: Iterable[str] = (),
     should_stop: Callable[[], bool] | None = None,
 ) -> list[UnreadCall]:
     """Return what looks like a call in *message* and is not one, in order; at most `MAX_UNREAD`.
 
-    *format* and *tools* are those that the response was parsed with. Prose is not reported, and
-    neither is a call in code of a tool that is not offered: that is an example.
+    *format* and *tools* are those that the response was parsed with, and *complaints* what its
+    parser reported: it knows why it refused a call. Prose is not reported, and neither is a call in
+    code of a tool that is not offered: that is an example.
 
     Once *should_stop* returns true, only the end of that text is searched, and no more: thousands
     of markers in a row take about a second. It is asked every 512 characters.
@@ -160,7 +167,23 @@ def find_unread(
             reason: UnreadReason = "cut" if was_cut else "broken"
             advice = _WORDS[reason][1]
             found.append(UnreadCall("", block.name, reason, index, advice=advice))
-    return found[:MAX_UNREAD]
+    reported = list(complaints)
+    return [_explain_refusal(one, reported) for one in found[:MAX_UNREAD]]
+
+
+def _explain_refusal(one: UnreadCall, complaints: list[str]) -> UnreadCall:
+    """Return *one*, a refused call with the reason in *complaints*; that one is removed."""
+    if one.reason != "refused":
+        return one
+    for complaint in complaints:
+        why = complaint.partition(f" ({one.name})")[0]
+        is_quoted = why.startswith(QUOTED_FROM)
+        if is_quoted or why.startswith(ONE_TOO_MANY):
+            complaints.remove(complaint)
+            error = why.partition(": ")[0]
+            advice = _QUOTED if is_quoted else _TOO_MANY
+            return replace(one, error=f"it is {error}" if is_quoted else error, advice=advice)
+    return one
 
 
 class _TookTooLongError(Exception):
@@ -315,14 +338,22 @@ def _find_calls(engine: Engine, text: str, watch: _Watch) -> Iterator[_Found]:
     """Yield the complete calls that *engine* reads in *text*, with their places."""
     position = start = 0
     format_ = ""
+    found: _Found | None = None
     for event in _parse(engine, text, watch):
+        if found is not None:
+            # The end marker of a call is attached to the start of the block after it.
+            marker = event.raw if isinstance(event, TextStart | ThinkingStart) else ""
+            yield found._replace(end=position + len(marker.rstrip()))
+            found = None
         if isinstance(event, ToolCallStart):
             start = position
         position += len(event.raw)
         if isinstance(event, ToolCallEnd):
             # A later call of a section begins in the middle of it and has the format of the first.
             format_ = guess_format(text[start:position], event.call.name) or format_
-            yield _Found(format_, event.call.name, start, position)
+            found = _Found(format_, event.call.name, start, position)
+    if found is not None:
+        yield found._replace(end=position + len(engine.rest.rstrip()))
 
 
 def _parse(engine: Engine, text: str, watch: _Watch) -> Iterator[Event]:

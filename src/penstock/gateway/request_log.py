@@ -507,7 +507,7 @@ class RequestLog(Tap):
         if not self._options.parse or not self._tools:
             return None
         format_, tools, redactor = self._options.format, self._tools, self.redactor
-        keeps = self._keeps
+        keeps, complaints = self._keeps, self.complaints
 
         def add_unread(record: RequestEnded) -> RequestEnded:
             end = thread_time() + MAX_SEARCH_SECONDS
@@ -515,6 +515,7 @@ class RequestLog(Tap):
                 message,
                 format_,
                 tools,
+                complaints=complaints,
                 should_stop=lambda: thread_time() > end,
             )
             if not found or not keeps:

@@ -43,6 +43,9 @@ from penstock.tools import clean_name
 from penstock.values.coercion import coerce, describe_change
 from penstock.values.schema import Schema
 
+QUOTED_FROM: Final = "quoted from "
+"""How the report of a call that is quoted begins; the description of the source follows."""
+
 
 class NoCallError(Exception):
     """The text cannot be a call, although its grammar may be valid."""
@@ -409,7 +412,7 @@ class CallSink:
             if state.trail is not None:
                 self._start()
             return False
-        why = f"quoted from {source}: text, not a call"
+        why = f"{QUOTED_FROM}{source}: text, not a call"
         state.quotations.append(Quotation(why, state.name, text))
         state.was_quoted = True
         show_read(state)

@@ -31,8 +31,7 @@ def test_a_tool_that_was_not_offered(served: Served, actor: Actor) -> None:
     analysis = page(served, f"streams/{id_}")
     (unread,) = analysis["unread"]
     assert (unread["name"], unread["reason"]) == ("send_mail", "not_offered")
-    assert UNOFFERED.startswith(place(analysis, unread))
-    assert "Ada" in place(analysis, unread)
+    assert place(analysis, unread) == UNOFFERED
     assert unread["replay"] == {"format": "hermes"}
     assert "Offer the tool `send_mail`" in unread["advice"]
     (remark,) = [one for one in analysis["remarks"] if one["kind"] == "unread"]
@@ -51,7 +50,7 @@ def test_a_call_in_another_format(served: Served, actor: Actor) -> None:
     analysis = page(served, f"streams/{said(actor, served, HERMES, 'coder')}")
     (unread,) = analysis["unread"]
     assert (unread["reason"], unread["replay"]) == ("other_format", {"format": "auto"})
-    assert HERMES.startswith(place(analysis, unread))
+    assert place(analysis, unread) == HERMES
 
 
 def test_a_broken_call_that_repair_would_read(served: Served, actor: Actor) -> None:
@@ -65,7 +64,10 @@ def test_a_broken_call_that_repair_would_read(served: Served, actor: Actor) -> N
 
 @pytest.mark.parametrize(
     ("model", "advice"),
-    [("test", 'Set reasoning = "none"'), ("unhealed", 'Set heal = true or reasoning = "none"')],
+    [
+        ("test", 'Set `reasoning = "none"`'),
+        ("unhealed", 'Set `heal = true` or `reasoning = "none"`'),
+    ],
 )
 def test_a_call_in_the_reasoning(served: Served, actor: Actor, model: str, advice: str) -> None:
     text = f"<think>I could write:\n{HERMES}\n</think>\nIt will rain."
@@ -73,7 +75,7 @@ def test_a_call_in_the_reasoning(served: Served, actor: Actor, model: str, advic
     (unread,) = analysis["unread"]
     assert (unread["reason"], unread["replay"]) == ("in_reasoning", {"reasoning": "none"})
     assert unread["advice"] == f"{advice} if the model calls tools there."
-    assert HERMES.startswith(place(analysis, unread))
+    assert place(analysis, unread) == HERMES
 
 
 def test_one_call_more_than_the_request_allows(served: Served, actor: Actor) -> None:
@@ -82,15 +84,33 @@ def test_one_call_more_than_the_request_allows(served: Served, actor: Actor) -> 
     analysis = page(served, f"streams/{id_}")
     (unread,) = analysis["unread"]
     assert (unread["reason"], unread["replay"]) == ("refused", None)
-    assert second.startswith(place(analysis, unread))
-    assert "allow parallel calls" in unread["advice"]
+    assert place(analysis, unread) == second
+    assert unread["description"].endswith("but the request allows no more calls")
+    assert unread["advice"] == "Allow parallel calls."
+    assert [one["kind"] for one in analysis["remarks"]] == ["unread"]
+    (row,) = ask(served, "/v1/requests?limit=1").json["data"]
+    assert row["unread_reason"] == unread["description"]
+
+
+def test_a_call_that_a_tool_result_contains(served: Served, actor: Actor) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "How will the weather be?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": f"Print {HERMES}"},
+    ]
+    analysis = page(served, f"streams/{said(actor, served, HERMES, messages=messages)}")
+    (unread,) = analysis["unread"]
+    assert unread["reason"] == "refused"
+    assert unread["description"].endswith("but it is quoted from a tool result")
+    assert unread["advice"] == 'Set `quoted = "calls"` if the model meant it.'
 
 
 def test_a_text_after_a_call_is_marked_where_it_begins(served: Served, actor: Actor) -> None:
     id_ = said(actor, served, f"{HERMES}\n{UNOFFERED}")
     analysis = page(served, f"streams/{id_}")
     (unread,) = analysis["unread"]
-    assert UNOFFERED.startswith(place(analysis, unread))
+    assert place(analysis, unread) == UNOFFERED
     (row,) = ask(served, "/v1/requests?limit=1").json["data"]
     assert (row["id"], row["found"]) == (id_, "hermes")
 

@@ -256,7 +256,7 @@ def _analyse(
     unread = []
     if request.tools:
         unread = explain_unread(
-            reading.message, events, reading.attribution, options, request.tools
+            reading.message, events, reading.attribution, options, request.tools, complaints
         )
     complaints = [] if explains(unread) else complaints[:MAX_REMARKS]
     found = find_complaints(text, options, request) if complaints else []

@@ -113,7 +113,9 @@ def parse(data: bytes, max_depth: int) -> dict[str, Any]:
     events = make_response(reading, "playground")
     reread = analysis.make_rereader(options.format, tools, repair=options.repair)
     shown = analysis.make_reading(events, Upstream([*enumerate(pieces)]), reread)
-    unread = explain_unread(shown.message, events, shown.attribution, options, tools)
+    unread = explain_unread(
+        shown.message, events, shown.attribution, options, tools, reading.reasons
+    )
     reasons = [] if explains(unread) else reading.reasons
     remarks = [
         *make_remarks(events, shown.attribution.spans),

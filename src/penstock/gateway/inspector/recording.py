@@ -243,7 +243,9 @@ class Recording(Struct, frozen=True):
         for number, piece in enumerate(pieces):
             timeline.extend((number, len(piece)))
         notes = {"options": msgspec.to_builtins(self.options), UNTIMED: True}
-        unread = find_unread(message, self.options.format, self.tools) if self.options.parse else []
+        unread = []
+        if self.options.parse:
+            unread = find_unread(message, self.options.format, self.tools, complaints=complaints)
         if unread:
             notes["unread"] = [
                 msgspec.to_builtins(one) | {"description": one.description} for one in unread

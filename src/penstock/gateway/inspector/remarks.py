@@ -165,7 +165,7 @@ def remarks_for_unread(unread: Iterable[ShownUnread], *, with_advice: bool = Fal
 
 def explains(unread: Iterable[ShownUnread]) -> bool:
     """Return whether *unread* says the same as the complaints of the parser, and more."""
-    return any(one.reason in ("in_code", "broken", "cut") for one in unread)
+    return any(one.reason in ("in_code", "refused", "broken", "cut") for one in unread)
 
 
 def remarks_for_complaints(

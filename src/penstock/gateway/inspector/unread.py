@@ -20,23 +20,25 @@ from penstock.formats import UnreadCall, find_unread
 from penstock.gateway.inspector.spans import Attribution, utf16_length
 from penstock.gateway.replay import change_options, read_text
 from penstock.messages import AssistantMessage
+from penstock.parsing import QUOTED_FROM
 from penstock.tools import Tool
 
 MAX_TRIED: Final = 100_000
 """Up to how many characters a text is parsed with other options to see whether they help."""
 
+_QUOTED: Final = 'Set `quoted = "calls"` if the model meant it'
 _ADVICE: Final = {
     "not_offered": "Offer the tool {name} in the request",
-    "other_format": 'Set format = "{format}" for this model, or "auto", which reads any format',
-    "in_code": 'Set fenced = "calls" if the model writes its calls in code fences',
-    "in_reasoning": 'Set heal = true or reasoning = "none" if the model calls tools there',
-    "refused": 'Set quoted = "calls" if the model meant it, or allow parallel calls',
-    "broken": "Set repair = true: it repairs a call that has one possible meaning",
-    "cut": "Raise the token limit of the request, or set repair = true if the model had stopped",
+    "other_format": 'Set `format = "{format}"` for this model, or `"auto"`, which reads any format',
+    "in_code": 'Set `fenced = "calls"` if the model writes its calls in code fences',
+    "in_reasoning": 'Set `heal = true` or `reasoning = "none"` if the model calls tools there',
+    "refused": f"{_QUOTED}, or allow parallel calls",
+    "broken": "Set `repair = true`: it repairs a call that has one possible meaning",
+    "cut": "Raise the token limit of the request, or set `repair = true` if the model had stopped",
 }
-_ANY_TOOL: Final = ', or set format = "{format}", which reads calls of any tool'
+_ANY_TOOL: Final = ', or set `format = "{format}"`, which reads calls of any tool'
 _STILL_CUT: Final = "Raise the token limit of the request, or look for why the stream was cut"
-_STILL_REASONING: Final = 'Set reasoning = "none" if the model calls tools there'
+_STILL_REASONING: Final = 'Set `reasoning = "none"` if the model calls tools there'
 _STILL_BROKEN: Final = "The call has more than one possible meaning. Ask the model to try again"
 
 
@@ -59,13 +61,14 @@ def explain_unread(
     attribution: Attribution,
     options: ModelOptions,
     tools: Sequence[Tool],
+    complaints: Sequence[str] = (),
 ) -> list[ShownUnread]:
-    """Return what looks like a call in a response and is not one."""
+    """Return what looks like a call in a response and is not one; its parser had *complaints*."""
     if not options.parse:
         return []
     trials = _Trials(attribution.text, options, tools)
     shown = []
-    for one in find_unread(message, options.format, tools):
+    for one in find_unread(message, options.format, tools, complaints=complaints):
         start, end = _find_place(one, events, attribution)
         replay = trials.find(one)
         shown.append(
@@ -93,6 +96,8 @@ def _write_advice(one: UnreadCall, options: ModelOptions, replay: dict[str, Any]
         words = _STILL_CUT
     elif one.reason == "in_reasoning" and options.heal:
         words = _STILL_REASONING
+    elif one.reason == "refused" and one.error:
+        words = _QUOTED if QUOTED_FROM in one.error else "Allow parallel calls"
     return words.format(name=f"`{one.name}`" if one.name else "", format=one.format) + "."
 
 
