@@ -62,6 +62,9 @@ def command(  # noqa: PLR0913 - each is an option of the command
             key = key_file.read_text("utf-8").strip() if key_file else ""
             has_failed = _show_server(out, url, model, api or [], key, as_json=json_)
         else:
+            if driver not in DRIVERS:
+                known = ", ".join((*DRIVERS, _SERVER))
+                refuse(f"unknown driver {driver!r}: the drivers are {known}")
             cases = load_cases(suite or SUITES, format_ or (), limit)
             found = make_driver(driver)
             rows = run_suite(found, cases)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError
 from typing import Any, Final
 
 import penstock
@@ -247,7 +248,10 @@ def make_driver(name: str) -> Driver:
     try:
         return make()
     except (ImportError, AttributeError) as exc:
+        pin = PINS.get(name, "")
+        is_absent = isinstance(exc, PackageNotFoundError)
+        reason = f"{exc.name} is not installed" if is_absent else str(exc)
         raise UsageError(
-            f"cannot load the driver {name!r}: {exc}; it is written for {PINS.get(name, '')}, "
-            f"which `make peers` installs"
+            f"cannot load the driver {name!r}: {reason}; it is written for {pin}: "
+            f"pip install {pin.replace(' ', '==')}"
         ) from exc
