@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from agent.scenes import calls, reply, text
@@ -132,6 +134,33 @@ async def test_a_call_that_a_crash_interrupted_is_shown_and_asked_about(tmp_path
         assert (tmp_path / "paid").read_text() == "2\n"
         chat.type(END)
         assert await chat.end() == 0
+
+
+@pytest.mark.parametrize("way", ["Ctrl-D", "the terminal is closed"])
+async def test_a_question_that_was_open_is_asked_again(tmp_path: Path, way: str) -> None:
+    write = {"path": "a.txt", "content": "paid"}
+    asked = calls(("run_bash", {"command": "echo 1 >> paid"}), ("write_file", write))
+    async with serving(reply(asked), reply(text("Both are decided."))) as upstream:
+        async with start_chat(tmp_path, *flags(upstream), "Pay.") as chat:
+            await chat.until("Run run_bash?")
+            if way == "Ctrl-D":
+                chat.type(END)
+            else:
+                chat.child.kill(signal.SIGHUP)
+            assert await chat.end() == 0
+        assert not (tmp_path / "paid").exists()
+        async with start_chat(tmp_path, *flags(upstream), "--resume") as chat:
+            await chat.until("ended before these calls were approved", "Run run_bash?")
+            chat.type("y\r")
+            await chat.until("Run write_file?")
+            chat.type("n not yet\r")
+            await chat.until("Both are decided.", IDLE)
+            chat.type(END)
+            assert await chat.end() == 0
+        results = [one for one in upstream.seen[1].json["messages"] if one["role"] == "tool"]
+        assert [one["tool_call_id"] for one in results] == ["c1", "c2"]
+        assert "not yet" in results[1]["content"]
+        assert (tmp_path / "paid").read_text() == "1\n"
 
 
 async def test_calls_that_waited_for_approval_are_shown_and_asked_about(tmp_path: Path) -> None:

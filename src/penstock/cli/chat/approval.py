@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, get_args
 
 from penstock import _json
-from penstock.agent import AgentTool, Allow, Decision, Deny, Edit, Resolution, Retry, ToolOutput
+from penstock.agent import (
+    AgentTool,
+    Allow,
+    Decision,
+    Defer,
+    Deny,
+    Edit,
+    Resolution,
+    Retry,
+    ToolOutput,
+)
 from penstock.cli.chat.render import shorten_value
 from penstock.errors import JSONParseError, UsageError
 from penstock.messages import ToolCall
@@ -90,6 +100,8 @@ class Approver:
         """Receives each question; without it, calls that need approval are denied."""
         self.withdraw: Callable[[ApprovalQuestion], None] | None = None
         """Receives each question that is answered or cancelled."""
+        self.is_closing = False
+        """Whether the chat ends: what is not decided yet is asked again when it is resumed."""
         self._always: set[str] = set()
 
     def allow_always(self, name: str) -> None:
@@ -105,6 +117,8 @@ class Approver:
         # With --print, or without a terminal.
         if self.ask is None:
             return Deny(NO_TERMINAL)
+        if self.is_closing:
+            return Defer()
         question = ApprovalQuestion(call)
         self.ask(question)
         try:
@@ -135,6 +149,13 @@ class ApprovalQueue:
         """Remove *question*."""
         self._open.pop(question.call.id, None)
         self._shown.discard(question.call.id)
+
+    def defer_all(self) -> bool:
+        """Leave the open questions for the next chat; return whether there was one."""
+        waiting = list(self._open.values())
+        for question in waiting:
+            question.decide(Defer())
+        return bool(waiting)
 
     def mark_shown(self, call_id: str) -> None:
         """Record that a call has been shown completely."""

@@ -71,6 +71,9 @@ from penstock.workspace.apply_patch import PatchApplier
 from penstock.workspace.files import Files
 from penstock.workspace.sandbox import Folder
 
+DEFER_SECONDS: Final = 2.0
+"""How long a chat that ends waits for a run whose questions are left open: tools may still run."""
+
 HISTORY_PROMPTS: Final = 2
 """The prompts of a continued session that are shown again, with the responses to them."""
 
@@ -134,10 +137,10 @@ class ChatTasks:
         if self._current is not None and self._can_stop:
             self._current.cancel()
 
-    async def wait_for_current(self) -> None:
-        """Wait for the end of the current task."""
+    async def wait_for_current(self, seconds: float | None = None) -> None:
+        """Wait for the end of the current task, at most *seconds*."""
         if self._current is not None:
-            await asyncio.wait([self._current])
+            await asyncio.wait([self._current], timeout=seconds)
 
     async def finish(self) -> None:
         """Wait for the end of all tasks."""
@@ -223,6 +226,9 @@ class TerminalChat:
             self._update_prompt()
             await self._quit.wait()
             self._resumed.set()
+            self._approver.is_closing = True
+            if self._questions.defer_all():  # the run ends, unless a tool runs
+                await self._tasks.wait_for_current(DEFER_SECONDS)
             await self._agent.abort()
             await self._tasks.finish()
             session = self.sessions.current
