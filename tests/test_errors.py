@@ -6,7 +6,14 @@ import pickle
 import pytest
 
 import penstock
-from penstock.errors import JSONParseError, LimitError, ParseError, PenstockError, ProviderError
+from penstock.errors import (
+    JSONParseError,
+    LimitError,
+    ParseError,
+    PenstockError,
+    ProviderError,
+    describe_exception,
+)
 
 ALL = [getattr(penstock, name) for name in penstock.__all__ if name.endswith("Error")]
 
@@ -52,3 +59,19 @@ def test_an_error_can_be_copied_and_sent_to_another_process(error: PenstockError
         assert type(twin) is type(error)
         assert str(twin) == str(error)
         assert vars(twin) == vars(error)
+
+
+class Unprintable(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_any_exception_can_be_described() -> None:
+    assert describe_exception(ValueError("no tide")) == "ValueError: no tide"
+    assert describe_exception(Unprintable()) == ("Unprintable: it cannot be printed: RuntimeError")
+    group = ExceptionGroup("both", [ValueError("one"), ExceptionGroup("rest", [KeyError("two")])])
+    assert describe_exception(group) == (
+        "ExceptionGroup: both (2 sub-exceptions): ValueError: one; "
+        "ExceptionGroup: rest (1 sub-exception): KeyError: 'two'"
+    )
+    assert len(describe_exception(ValueError("x" * 1_000_000))) < 11_000

@@ -13,9 +13,30 @@ MAX_COMPARED = 80
 """How many characters of a word are compared with the known ones."""
 
 
+MAX_DESCRIBED = 10_000
+"""How many characters of an exception are shown: some hold the whole output of a program."""
+
+MAX_GROUPED = 5
+"""How many exceptions of a group are described."""
+
+
 def shorten(text: str, limit: int) -> str:
     """Return *text* for a message: its first *limit* characters and ``…`` if it is longer."""
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def describe_exception(exc: BaseException) -> str:
+    """Return the type and the message of *exc*, and of the exceptions that it groups."""
+    name = type(exc).__name__
+    try:
+        message = str(exc)
+    except Exception as failure:  # noqa: BLE001 - `__str__` of a class that is not ours
+        message = f"it cannot be printed: {type(failure).__name__}"
+    text = shorten(f"{name}: {message}", MAX_DESCRIBED)
+    if not isinstance(exc, BaseExceptionGroup):
+        return text
+    inner = [describe_exception(each) for each in exc.exceptions[:MAX_GROUPED]]
+    return shorten(f"{text}: {'; '.join(inner)}", MAX_DESCRIBED)
 
 
 class PenstockError(Exception):

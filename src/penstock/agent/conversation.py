@@ -15,6 +15,7 @@ from penstock.agent.events import AgentEvent, ExtensionErrorEvent, MessageEnded,
 from penstock.agent.hooks import Finding
 from penstock.agent.subscribers import EventQueue, Subscriber, Subscription
 from penstock.agent.tokens import Purpose, Spending
+from penstock.errors import describe_exception
 from penstock.messages import AssistantMessage, ToolCall, ToolResult, Usage
 from penstock.request import Message
 
@@ -187,7 +188,7 @@ class Conversation:
                 raise
             reason = "a task that the recorder awaited was cancelled"
         except Exception as exc:  # noqa: BLE001 - a recorder may raise anything; the run continues
-            reason = f"{type(exc).__name__}: {exc}"
+            reason = describe_exception(exc)
         else:
             return ""
         self.report_error("record", reason)

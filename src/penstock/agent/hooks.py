@@ -33,7 +33,7 @@ from msgspec import Struct, structs
 
 from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit
 from penstock.agent.cancellation import is_cancelled
-from penstock.errors import UsageError
+from penstock.errors import UsageError, describe_exception
 from penstock.events import Event
 from penstock.messages import ToolCall, ToolResult
 from penstock.request import Message
@@ -112,7 +112,7 @@ class Hooks:
                 # Hooks before a branch or a fork: the caller gets the exception.
                 if report is None:
                     raise
-                report(f"hook {name}", f"{type(exc).__name__}: {exc}")
+                report(f"hook {name}", describe_exception(exc))
                 continue
             if isinstance(result, Cancel):
                 return result
@@ -129,7 +129,7 @@ class Hooks:
             try:
                 result = await _call(hook, call)
             except Exception as exc:  # noqa: BLE001 - a hook may raise anything
-                report("hook tool_call", f"{type(exc).__name__}: {exc}")
+                report("hook tool_call", describe_exception(exc))
                 return Deny(f"a check of this call failed: {exc}")
             match result:
                 # True is accepted like `Allow`; it does not replace approval.
@@ -226,7 +226,7 @@ class GuardSet:
             try:
                 results.append(method(guard))
             except Exception as exc:  # noqa: BLE001 - a guard may raise anything
-                self._report(type(guard).__name__, f"{type(exc).__name__}: {exc}")
+                self._report(type(guard).__name__, describe_exception(exc))
         return results
 
     def check(self, event: Event) -> list[Finding]:

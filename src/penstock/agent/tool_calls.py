@@ -45,7 +45,7 @@ from penstock.agent.hooks import Hooks, ReportError
 from penstock.agent.tools.base import AgentTool, ToolContext, ToolOutput
 from penstock.agent.tools.results import make_content
 from penstock.agent.tools.validate import prepare
-from penstock.errors import ToolError
+from penstock.errors import ToolError, describe_exception
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.models.telemetry import Telemetry
 
@@ -227,7 +227,7 @@ class ToolExecution:
                 return structs.replace(value, content=make_content(value))
             return ToolOutput(make_content(value))
         except ToolError as exc:
-            return ToolOutput(str(exc), is_error=True)
+            return ToolOutput(make_content(str(exc)), is_error=True)
         # `SystemExit` of a tool that is a function is a `ToolError` by now.
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
@@ -235,7 +235,7 @@ class ToolExecution:
             if limit.expired():
                 reason = f"took longer than {tool.timeout:g} seconds and was stopped"
                 return ToolOutput(f"Tool {tool.name} {reason}.", is_error=True)
-            reason = f"{type(exc).__name__}: {exc}"
+            reason = describe_exception(exc)
             return ToolOutput(f"Tool {tool.name} failed: {reason}", is_error=True)
 
     def _explain_unknown_tool(self) -> str:
@@ -317,7 +317,7 @@ class ToolExecution:
             returned = approve(call, tool)
             value: object = await returned if isawaitable(returned) else returned
         except Exception as exc:  # noqa: BLE001 - an approver may raise anything
-            self._policy.report_error("approval", f"{type(exc).__name__}: {exc}")
+            self._policy.report_error("approval", describe_exception(exc))
             return Deny(NO_APPROVAL)
         decision = read_decision(value)
         if decision is None:

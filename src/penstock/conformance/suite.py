@@ -16,7 +16,7 @@ from zlib import crc32
 from msgspec import Struct, field
 from msgspec.json import Decoder
 
-from penstock.errors import UsageError, suggest
+from penstock.errors import UsageError, describe_exception, suggest
 from penstock.tools import Tool, read_tools
 
 Suite = Literal["calls", "reasoning", "wild", "streams"]
@@ -184,7 +184,7 @@ def _find_problem(driver: Driver, case: Case, way: int) -> str | None:
         except PiecesUnsupported:
             return None
         except Exception as exc:  # noqa: BLE001 - whatever an implementation raises is its failure
-            return f"raised {type(exc).__name__}: {exc}"
+            return f"raised {describe_exception(exc)}"
         problems = [compare(reading, one, case.match) for one in (case.expected, *case.also)]
         if all(problems):
             return problems[0]

@@ -239,3 +239,31 @@ def test_objects_that_draw_themselves_are_images() -> None:
     assert isinstance(image, Image)
     assert make_content(["Here:", Plot()])[0] == Text("Here:")
     assert make_content(Broken()) == "broken"
+
+
+class Unprintable(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Unprintable(), "Tool fail failed: Unprintable: it cannot be printed: RuntimeError"),
+        (ToolError("x" * 500_000), "[… 400,000 characters omitted …]"),
+        (ExceptionGroup("all", [OSError("no sea")]), "(1 sub-exception): OSError: no sea"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_every_call_that_fails_has_a_result(error: Exception, expected: str) -> None:
+    @tool
+    async def fail() -> None:
+        """Fail."""
+        raise error
+
+    agent = Agent(ScriptedModel([call("fail"), "Well."]), [fail])
+    assert (await agent.run("Go.")).text == "Well."
+    (result,) = results_of(agent)
+    assert result.is_error
+    assert expected in str(result.content)
+    assert len(str(result.content)) < 101_000

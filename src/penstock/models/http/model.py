@@ -19,7 +19,7 @@ from penstock import _json, apis
 from penstock.apis import Api
 from penstock.apis.errors import error_from_exception
 from penstock.debug import DebugSettings, Summary
-from penstock.errors import UsageError
+from penstock.errors import UsageError, describe_exception
 from penstock.events import Failed
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.models.base import Batches, Model, OutputMode, Tap, ids_for, iter_events, new_id
@@ -225,7 +225,7 @@ class HTTPModel(Model):
             returned = self._key_source()
             key: object = await returned if isawaitable(returned) else returned
         except Exception as exc:
-            reason = f"{type(exc).__name__}: {exc}"
+            reason = describe_exception(exc)
             raise UsageError(f"the function that was passed as `api_key` failed: {reason}") from exc
         if not isinstance(key, str):
             kind = type(key).__name__
