@@ -141,8 +141,13 @@ class BareJSON(Struct, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as one object on a line."""
-        failed = {"is_error": True} if result.is_error else {}
-        return rjson.dumps({"tool_result": result.name, **failed, "content": result.content})
+        return _write_result(result)
+
+
+def _write_result(result: ToolResult) -> str:
+    """Write a result as one object; its first key differs from that of any call shape."""
+    failed = {"is_error": True} if result.is_error else {}
+    return rjson.dumps({"tool_result": result.name, **failed, "content": result.content})
 
 
 BARE_JSON_PROMPT: Final = (
@@ -186,9 +191,8 @@ class ShapedCalls(Struct, frozen=True):
         return json_outline(self.render_call, tool)
 
     def render_result(self, result: ToolResult) -> str:
-        """Write a result as one object; its first key differs from that of any call shape."""
-        failed = {"is_error": True} if result.is_error else {}
-        return rjson.dumps({"tool_result": result.name, **failed, "content": result.content})
+        """Write a result as one object."""
+        return _write_result(result)
 
 
 JSON_TOOL_PROMPT: Final = (

@@ -51,9 +51,8 @@ ENDS: Final = (CALL, END, "<|return|>")
 _NAMESPACE: Final = "functions."
 _PYTHON: Final = "python"
 _CHANNELS: Final = ("commentary", "analysis", "final")
-# Recipients that are not tools: roles, and the recipient of a plain message.
 _NO_TOOLS: Final = frozenset({"", "assistant", "user", "system", "developer", "all"})
-"""Recipients that are not tools."""
+"""Recipients that are not tools: roles, and the recipient of a plain message."""
 
 _THOUGHT: Final = Channel("thinking", ENDS, interrupted=True, starts=(MESSAGE,))
 _TEXT: Final = Channel("text", ENDS, interrupted=True, starts=(MESSAGE,))
