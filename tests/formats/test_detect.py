@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import formats
+from penstock.formats.detect import find_enforceable
 from penstock.messages import ToolCall
 from penstock.tools import Tool
 
@@ -51,3 +52,20 @@ def test_the_first_call_counts() -> None:
     text = '<function=f>\n</function>\n<tool_call>{"name": "f", "arguments": {}}</tool_call>'
     found = formats.detect(text, TOOLS)
     assert found is formats.get("qwen3_coder")
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "expected"),
+    [
+        ("glm47", "", "glm47"),
+        ("auto", "Qwen/Qwen3-8B", "qwen25"),
+        ("auto", "a model of nobody", None),
+        ("none", "Qwen/Qwen3-8B", None),
+        ("file_tags", "", None),
+    ],
+)
+def test_calls_are_enforced_in_formats_with_a_grammar(
+    name: str, model: str, expected: str | None
+) -> None:
+    found = find_enforceable(name, model)
+    assert (None if found is None else found.name) == expected

@@ -12,9 +12,10 @@ from penstock.errors import JSONParseError, UsageError
 from penstock.formats.auto import AUTO, FORMATS, AutoSyntax
 from penstock.formats.base import Format
 from penstock.formats.model_names import UNKNOWN, ModelFormat, find_by_name
+from penstock.formats.registry import get
 from penstock.formats.response_template import from_response_template
 from penstock.parsing import Engine
-from penstock.tools import read_tools
+from penstock.tools import Tool, read_tools
 
 __all__ = ["from_template"]
 
@@ -54,6 +55,22 @@ def for_model(model: str | ModelPath | Mapping[str, Any]) -> ModelFormat:
         with suppress(OSError, UnicodeError):
             config["chat_template"] = _read_file(folder, "chat_template.jinja").decode()
     return _for_config(config)
+
+
+def find_enforceable(name: str, model: str) -> Format | None:
+    """Return the format *name*, or that of *model* for ``auto``, if its calls can be enforced.
+
+    Plugins of servers demand a call with its structural tag. None means that the format is unknown,
+    or has no grammar for any tool: `file_tags` has tools of its own.
+    """
+    found = get(for_model(model).format if name == AUTO.name else name)
+    if not isinstance(found, Format):
+        return None
+    try:
+        found.structural_tag([Tool("probe")], at_least_one=True, stop_after_first=True)
+    except UsageError:
+        return None
+    return found
 
 
 _CONFIG: Final = "tokenizer_config.json"

@@ -31,7 +31,8 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats import Format, for_model, get, names
+from penstock.formats import Format, names
+from penstock.formats.detect import find_enforceable
 from penstock.formats.parser import Parser
 from penstock.formats.reasoning import STYLES
 from penstock.parsing import Arguments
@@ -132,15 +133,7 @@ class PenstockDetector(BaseFormatDetector):  # type: ignore[misc]
 
     def _find_enforced(self) -> Format | None:
         """Return the format that demanded calls are written in, if it can be enforced."""
-        name = self.format_name
-        found = get(for_model(self._model).format if name == "auto" else name)
-        if not isinstance(found, Format) or found.name == "auto":
-            return None
-        try:
-            found.structural_tag([Tool("probe")], at_least_one=True, stop_after_first=True)
-        except UsageError:
-            return None
-        return found
+        return find_enforceable(self.format_name, self._model)
 
     def _make_parser(self, tools: list[Any], arguments: Arguments) -> Parser:
         known = list(read_tools(tools))

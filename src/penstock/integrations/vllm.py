@@ -42,7 +42,8 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats import Format, for_model, get, names
+from penstock.formats import Format, names
+from penstock.formats.detect import find_enforceable
 from penstock.formats.parser import Parser
 from penstock.formats.reasoning import STYLES
 from penstock.models.base import new_call_id
@@ -189,17 +190,8 @@ class PenstockToolParser(ToolParser):  # type: ignore[misc]
 
     def _find_enforced(self) -> Format | None:
         """Return the format that demanded calls are written in, if it can be enforced."""
-        found = get(self.format_name)
-        if self.format_name == "auto":
-            model = str(getattr(self.model_tokenizer, "name_or_path", ""))
-            found = get(for_model(model).format)
-        if not isinstance(found, Format) or found.name == "auto":
-            return None
-        try:
-            found.structural_tag([Tool("probe")], at_least_one=True, stop_after_first=True)
-        except UsageError:
-            return None
-        return found
+        model = str(getattr(self.model_tokenizer, "name_or_path", ""))
+        return find_enforceable(self.format_name, model)
 
 
 class PenstockReasoningParser(ReasoningParser):  # type: ignore[misc]
