@@ -111,7 +111,7 @@ class MessageBuilder:
     def _end(self, event: Done | Failed) -> None:
         if self._open:
             _refuse(_LAST, f"`{event.type}` came while block {min(self._open)} was open")
-        if isinstance(event, Done):
+        if isinstance(event, Done):  # Law 7: no client runs a call that is not complete.
             self._check_honest(event)
         self._ended = True
         self._adopt(event.message)
@@ -169,6 +169,7 @@ class MessageBuilder:
         call, begun = event.call, opened.call
         if (call.id, call.name) != (begun.id, begun.name):
             _refuse(_MONOTONE, f"call {begun.id!r} of `{begun.name}` ended under another name")
+        # A repaired call differs from the text that the model wrote, which the deltas are.
         if call.complete and not call.repairs and opened.contradicts(call):
             _refuse(_MONOTONE, f"the arguments of `{call.name}` differ from their deltas")
         self._message.content[event.index] = call

@@ -266,6 +266,7 @@ class Request(Struct):
         system = [self.system] if self.system else []
         for one in given:
             message = read_message(one)
+            # In OpenAI's shape the system prompt is the first message, or several.
             if isinstance(message, SystemMessage) and isinstance(one, Mapping) and not messages:
                 system.append(message.text)
             else:
@@ -336,12 +337,12 @@ def read_message(given: MessageLike) -> Message:
         case "user":
             _check_keys(given, "content", "name")
             return UserMessage(read_content(given.get("content")))
-        case "system" | "developer":
+        case "system" | "developer":  # OpenAI's name for `system` since its reasoning models
             _check_keys(given, "content", "name")
             return SystemMessage(_read_text(given.get("content")))
         case "assistant":
             return _read_assistant(given)
-        case "tool" | "function":
+        case "tool" | "function":  # `function` is from the API before `tool_calls`.
             return _read_result(given)
     raise UsageError(f"`role` must be user, assistant, system, developer or tool, not {role!r}")
 
@@ -401,6 +402,7 @@ _ASSISTANT_KEYS: Final = frozenset(
 
 def _read_assistant(given: Mapping[str, Any]) -> AssistantMessage:
     content: list[Content] = []
+    # DeepSeek, llama.cpp and Qwen have `reasoning_content`; OpenRouter and Ollama have `reasoning`.
     for key in ("reasoning_content", "reasoning"):
         if isinstance(given.get(key), str) and given[key]:
             content.append(Thinking(given[key]))
@@ -412,7 +414,7 @@ def _read_assistant(given: Mapping[str, Any]) -> AssistantMessage:
             raise UsageError("an assistant message cannot contain images")
     for number, call in enumerate(given.get("tool_calls") or ()):
         content.append(_read_call(call, number))
-    if given.get("function_call"):
+    if given.get("function_call"):  # one call without an id, from the API before `tool_calls`
         content.append(_read_call({"function": given["function_call"]}, 0))
     rest = {key: value for key, value in given.items() if value and key not in _ASSISTANT_KEYS}
     if rest:
@@ -432,7 +434,7 @@ def _read_call(call: object, number: int) -> ToolCall:
         raise UsageError('a tool call must be {"id": …, "function": {"name": …, "arguments": …}}')
     id_ = str(fields.get("id") or f"call_{number}")
     arguments = function.get("arguments")
-    if isinstance(arguments, Mapping):
+    if isinstance(arguments, Mapping):  # as in Ollama's API
         return ToolCall(id_, name, dict(arguments))
     if arguments is not None and not isinstance(arguments, str):
         raise UsageError(f"`arguments` of a tool call must be JSON text, not {_name(arguments)}")

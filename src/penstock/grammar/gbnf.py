@@ -48,7 +48,9 @@ class ParameterRules:
         self._rules = rules
         self._piece = piece
         self._values = values
-        self._objects: dict[int, tuple[str, Schema]] = {}  # by identity, as elements
+        # By identity: a schema that refers to itself has one rule, which does so too. The schema
+        # is kept, so that no other one gets its id.
+        self._objects: dict[int, tuple[str, Schema]] = {}
 
     def all(self, schema: Schema, name: str) -> str:
         """Match all arguments of this piece."""
@@ -193,6 +195,7 @@ class ParameterRules:
         """Return the rules of a list inside the slot of its key, and as several slots."""
         low, high = bounds(schema, "minItems", "maxItems")
         item = schema.item(0)
+        # A list in a list would need a tag for the inner one: it is written as JSON.
         nests = item is None or "array" in item.types
         if item is None or schema.prefix or schema.members is not None or nests or high == 0:
             return [self._values.value(schema, f"{name}-value", frozenset({"array"}))], []
@@ -222,6 +225,7 @@ def write_gbnf(outlines: Iterable[tuple[Tool, Outline]], calls: Count = "one") -
     writer = GrammarWriter(rules)
     frames: dict[tuple[str, str, str | None], list[str]] = {}
     for tool, outline in outlines:
+        # Calls share one section if their format has one, so tools with equal frames are choices.
         frame = outline.opening, outline.closing, outline.between
         frames.setdefault(frame, []).append(writer.call(tool, outline))
     if not frames:

@@ -180,7 +180,7 @@ class _Writer:
             raise UsageError(f"{name!r} cannot be the name of an attribute")
         if value is None and not self._style.strict_boolean_attributes:
             return f" {name}"
-        text = name if value is None else _scalar(value)
+        text = name if value is None else _scalar(value)  # HTML's `checked="checked"`
         return f" {name}={quote_attribute(text, minimal=self._style.minimal_escaping)}"
 
     def _text(self, value: Any) -> str:
@@ -199,8 +199,8 @@ def _make_elements(key: str, value: Any, depth: int) -> list[_Element]:
 def _can_repeat(items: list[Any] | tuple[Any, ...]) -> bool:
     """Return whether repeated tags of *items* read back as the same list."""
     if any(isinstance(item, (list, tuple)) for item in items):
-        return False
-    if len(items) != 1:
+        return False  # Repeated tags are one list: where the inner ones end would be lost.
+    if len(items) != 1:  # One tag reads back as its value, and none as a missing key.
         return len(items) > 1
     only = items[0]
     if isinstance(only, str):
@@ -216,6 +216,6 @@ def _scalar(value: Any) -> str:
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         try:
             return str(value)
-        except ValueError as exc:
+        except ValueError as exc:  # Python refuses integers of more than 4,300 digits.
             raise UsageError(f"no text for this number: {exc}") from exc
     raise UsageError(f"elements cannot carry {value!r}")
