@@ -72,11 +72,13 @@ def test_a_found_server_is_named() -> None:
         (UpstreamStatus(THREE), {"map": ["claude-*=gemma3:4b"]}, "qwen3:8b",
          ["claude-* → gemma3:4b\n"]),
         (UpstreamStatus(THREE), {"map": ["claude-*=gema3:4b"]}, "qwen3:8b",
-         ["claude-* → gema3:4b, which the upstream does not list\n"]),
+         ["claude-* → gema3:4b, which the upstream does not list; did you mean 'gemma3:4b'?\n"]),
         (UpstreamStatus(["qwen3:latest"]), {"model": "qwen3"}, "qwen3",
          ["qwen3, whatever name a client requests\n"]),
         (UpstreamStatus(THREE), {"model": "hermes3:8b"}, "hermes3:8b",
          ["hermes3:8b, whatever name a client requests"]),
+        (UpstreamStatus(THREE), {"model": "hermes3"}, "hermes3",
+         ["it has: qwen3:8b, gemma3:4b, hermes3:8b; did you mean 'hermes3:8b'?\n"]),
         (UpstreamStatus([]), {}, "MODEL", ["none: the upstream lists no models for chat"]),
         (UpstreamStatus(), {}, "MODEL", ["the one that a client requests\n"]),
         (UpstreamStatus(THREE), {"model": "nope"}, "nope",
@@ -87,8 +89,8 @@ def test_a_found_server_is_named() -> None:
         (UpstreamStatus(None, "cannot connect", "Is Ollama running?", responds=False), {}, "MODEL",
          ["does not respond: cannot connect", "Is Ollama running? Requests are sent there"]),
     ],
-    ids=["one", "several", "mapped", "mapped-wrong", "latest", "chosen", "none", "no-list",
-         "unlisted", "odd", "down"],
+    ids=["one", "several", "mapped", "mapped-wrong", "latest", "chosen", "misspelled",
+         "none", "no-list", "unlisted", "odd", "down"],
 )  # fmt: skip
 def test_the_model_is_described(
     status: UpstreamStatus, flags: dict[str, Any], model: str, lines: list[str]

@@ -232,10 +232,18 @@ async def test_a_key_goes_along_and_is_nowhere_in_what_is_found() -> None:
 async def test_a_server_that_knows_no_api_is_asked_in_all_of_them() -> None:
     found, server = await examined(refusal(404, {"detail": "Not Found"}))
     assert not found.answered
+    assert verdicts(found) == {"reach": "partly"}
     assert "not as openai-chat" in words(found, "reach")
     asked = {seen.path for seen in server.seen if seen.body}
     assert len(asked) == 5
     assert {"/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses"} < asked
+
+
+async def test_a_server_that_fails_is_reachable_in_part() -> None:
+    found, _ = await examined(refusal(500, {"detail": "oops"}))
+    assert not found.answered
+    assert verdicts(found) == {"reach": "partly"}
+    assert "the server responds with an error" in words(found, "reach")
 
 
 async def test_a_web_page_is_no_model() -> None:

@@ -80,6 +80,8 @@ def test_several_models_are_listed_in_the_error(
             "or add --map 'claude-opus-5=qwen3:8b'."
         )
     assert f"(POST {actor.url}/v1/chat/completions)" in caplog.text
+    response = ask(served, CHAT, request_of("openai-chat", "gemma3"))
+    assert "or add --map 'gemma3=gemma3:4b'." in json.loads(response.body)["error"]["message"]
 
 
 @pytest.mark.parametrize("setting", ["flag", "route"])

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.config.settings import Settings, UpstreamSettings
+from penstock.errors import suggest
 from penstock.gateway.advice import LOCAL_SERVERS
 from penstock.gateway.discovery import FoundServer, UpstreamStatus, describe_number
 
@@ -139,7 +140,8 @@ class Banner(Struct, frozen=True):
             served = f"{upstream.model}, whatever name a client requests"
             if status.lacks(upstream.model):
                 shown = ", ".join([*chat[:MAX_SHOWN], *(["…"] if len(chat) > MAX_SHOWN else [])])
-                return [f"{served}; the upstream does not list it, it has: {shown}", *maps]
+                near = suggest(upstream.model, chat)
+                return [f"{served}; the upstream does not list it, it has: {shown}{near}", *maps]
             return [served, *maps]
         if upstream.api == _DEMO:
             return ["the script, whatever name a client requests", *maps]
@@ -159,7 +161,9 @@ class Banner(Struct, frozen=True):
         """Return a remark if the default upstream does not have the model that serves *name*."""
         route, default = self.settings.models[name], self.settings.default_upstream
         is_missing = route.upstream in ("", default) and self.status.lacks(route.model)
-        return ", which the upstream does not list" if is_missing else ""
+        if not is_missing:
+            return ""
+        return f", which the upstream does not list{suggest(route.model, self.status.chat_models)}"
 
     def _describe_storage(self) -> str:
         store = self.settings.store

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from penstock.config.settings import UpstreamSettings
+from penstock.errors import find_nearest
 from penstock.messages import ErrorInfo
 from penstock.models.http.attempt import HTML_RESPONSE
 from penstock.models.http.endpoints import is_loopback
@@ -128,6 +129,6 @@ def describe_models(model: str, served: Sequence[str], requested: str = "") -> s
     if requested not in ("", model):
         chose = f"The gateway requests '{model}' for '{requested}'"
         return f"The upstream has: {shown}. {chose}: correct --model, --map or penstock.toml."
-    pair = f"{model or 'NAME'}={served[0]}"
+    pair = f"{model or 'NAME'}={find_nearest(model, served) or served[0]}"
     choose = f"choose one with --model NAME, or add --map '{pair}'"
     return f"The upstream has: {shown}. Request one of them, {choose}."

@@ -309,10 +309,11 @@ def _describe_refusal(
     elif result.status is None:
         yield ProbeFinding("reach", "no", f"the server is not reachable: {reason}", facts)
     elif result.status >= 500:  # noqa: PLR2004
-        yield ProbeFinding("reach", "no", f"the server responds with an error: {reason}", facts)
+        words = f"the server responds with an error: {reason}"
+        yield ProbeFinding("reach", "partly", words, facts)
     else:
         words = f"the server responds, but not as {api}: {reason}"
-        yield ProbeFinding("reach", "no", words, facts)
+        yield ProbeFinding("reach", "partly", words, facts)
 
 
 def _describe_unknown_model(result: ProbeResult, asked: str, names: list[str]) -> ProbeFinding:
