@@ -227,7 +227,7 @@ class CallStats:
 MAX_NOTES: Final = 50
 """How many complaints about one response are kept: the first ones show what is wrong."""
 
-MAX_SEARCH_SECONDS: Final = 0.04
+MAX_SEARCH_SECONDS: Final = 0.1
 """The processor time for finding calls that were not read: the log has to keep up."""
 
 MAX_TIMES: Final = 100_000

@@ -19,14 +19,14 @@ class Client:
         self._openai = OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
         self._pool = ThreadPoolExecutor(8)
 
-    def ask(self, model: str, **options: Any) -> int:
+    def ask(self, model: str, messages: Any = (), **options: Any) -> int:
         """Send a request to *model*, read the response, and return the number of chunks."""
         try:
             stream = self._openai.chat.completions.create(
                 model=model,
                 stream=True,
                 tools=TOOLS,  # type: ignore[arg-type]
-                messages=[{"role": "user", "content": QUESTION}],
+                messages=messages or [{"role": "user", "content": QUESTION}],
                 **options,
             )
             return sum(1 for _ in stream)

@@ -94,6 +94,19 @@ WEATHER: Final = """\
 MUSED: Final = f"<think>\nI could call it so:\n{WEATHER}\n</think>\nIt will rain."
 """A call in the reasoning of a response that also has text."""
 
+QUOTING: Final = [
+    {"role": "user", "content": "What does the page say?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "fetch", "arguments": "{}"}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": f"Write this: {WEATHER}"},
+]
+"""A conversation with a tool result that contains a call, which the model repeats."""
+
 TWICE: Final = f"{WEATHER}\n{WEATHER.replace('Leith', 'Oslo')}"
 """Two calls, one more than a request without parallel calls allows."""
 
@@ -137,6 +150,7 @@ SCRIPTS: Final = {
     "fenced": Script(_cut(FENCED, 9)),
     "broken": Script(_cut(BROKEN, 9)),
     "other": Script(_cut(WEATHER, 9)),
+    "quoted": Script(_cut(WEATHER, 9)),
     "mused": Script(_cut(MUSED, 9)),
     "twice": Script(_cut(TWICE, 9)),
     "native": Script(["I look."], thought="They want both.", cities=("Leith", "Oslo")),

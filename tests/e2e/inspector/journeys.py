@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from urllib.parse import urlencode
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from e2e.inspector.browser import SIZE, Watched
 from e2e.inspector.client import Client
-from e2e.inspector.corpus import GATE
+from e2e.inspector.corpus import GATE, QUOTING
 
 TURNS = 40
 HALF_EVENTS = 15
 """How many events at least half of the response has that is watched live."""
 
-MIN_UNREAD = 27
-"""How many unread calls the models have written by then: one in each of seven, 20 in the last."""
+MIN_UNREAD = 28
+"""How many unread calls the models have written by then: one in each of eight, 20 in the last."""
 
 PHONE = {"width": 390, "height": 844}
+MAX_NAME = 60
+"""How many pixels tall the name of a field may be: two lines."""
 
 
 def begin(watched: Watched) -> str:
@@ -112,13 +117,15 @@ def tell_reasons(watched: Watched, client: Client) -> str:
         ("fenced", "it is in code", 'fenced = "calls"', "fenced calls"),
         ("other", "parsed in another format", 'Set format = "hermes"', "format auto"),
         ("mused", "it is in the reasoning", 'reasoning = "none"', "reasoning none"),
-        ("twice", "one call too many", "allow parallel calls", ""),
+        ("twice", "the request allows no more calls", "Allow parallel calls", ""),
+        ("quoted", "it is quoted from a tool result", 'quoted = "calls"', ""),
         ("broken", "it is not valid", "more than one possible meaning", ""),
         ("cut", "the response ended before the call did", "Raise the token limit", ""),
         ("mails", "the tool is not offered", "Offer the tool", "format hermes"),
     )
     for model, reason, advice, again in told:
-        client.ask(model, parallel_tool_calls=model != "twice")
+        messages = QUOTING if model == "quoted" else ()
+        client.ask(model, messages, parallel_tool_calls=model != "twice")
         watched.go(f"streams?unread=1&model={model}")
         row = page.locator(".stream", has_text=model).first
         row.locator(".unread", has_text=reason).wait_for()
@@ -128,6 +135,7 @@ def tell_reasons(watched: Watched, client: Client) -> str:
         why = page.locator(".why li", has_text=reason)
         expect(why).to_have_count(1)
         expect(why).to_contain_text(advice)
+        expect(page.locator(".notes")).to_be_empty()  # nothing is said twice
         replays = why.get_by_role("button", name=f"Replay with {again}")
         expect(replays).to_have_count(1 if again else 0)
         if model == "mails":
@@ -227,16 +235,80 @@ def read_request(watched: Watched) -> str:
     panel.get_by_label("Side of the request").select_option("to the upstream")
     panel.locator(".bubble.user", has_text="Leith").wait_for()
     page.get_by_role("tab", name="Response").click()
+    page.get_by_text("reconstructed from the events").wait_for()
+    assert not page.get_by_text("disconnected").count(), "the client had all of it"
     page.get_by_label("Side of the response").select_option("from the upstream")
-    page.get_by_role("tabpanel", name="Response").get_by_text(
-        "chat.completion.chunk"
-    ).first.wait_for()
+    response = page.get_by_role("tabpanel", name="Response")
+    response.get_by_text("chat.completion.chunk").first.wait_for()
     page.get_by_role("tab", name="Details").click()
     page.get_by_role("tabpanel", name="Details").get_by_text("openai-chat").first.wait_for()
     page.locator(".legend summary").click()
     page.get_by_text("markup of the format").wait_for()
     watched.check_quiet()
     return "5 tabs"
+
+
+def use_keys(watched: Watched) -> str:
+    """Use a stream with the keyboard only: its legend, tabs, events and steps."""
+    page = watched.page
+    watched.go("streams?model=tides")
+    page.locator(".stream a").first.wait_for()
+    page.keyboard.press("j")
+    page.locator(".stream a:focus").wait_for()
+    with _held(watched) as answer:
+        page.keyboard.press("Enter")
+        page.get_by_text("Loading the stream").wait_for()
+        expect(page.locator(".panes")).to_have_count(0)
+        answer()
+    told = page.locator(".told", has_text=re.compile(r"step [1-9]"))
+    told.wait_for()
+    steps = told.inner_text()
+    page.locator(".legend summary").focus()
+    page.keyboard.press("Space")
+    page.get_by_text("markup of the format").wait_for()
+    page.keyboard.press("Space")
+    page.get_by_text("markup of the format").wait_for(state="hidden")
+    page.get_by_role("tab", name="Message").focus()
+    page.keyboard.press("ArrowRight")
+    merged = page.get_by_label("merge deltas")
+    merged.wait_for()
+    rows = page.locator(".event", has_text="text_delta")
+    before = rows.count()
+    merged.focus()
+    page.keyboard.press("Space")
+    expect(merged).not_to_be_checked()
+    watched.until(rows.count, lambda number: number > before)
+    assert told.inner_text() == steps, "a key for a control has moved the stream"
+    page.keyboard.press("j")
+    page.locator(".detail").wait_for()
+    page.keyboard.press("Shift+ArrowLeft")
+    watched.until(told.inner_text, lambda words: words != steps)
+    page.keyboard.press("Escape")
+    page.locator(".stream a").first.wait_for()
+    watched.check_quiet()
+    return "no mouse"
+
+
+@contextmanager
+def _held(watched: Watched) -> Iterator[Callable[[], None]]:
+    """Hold the analyses that the page requests until the function is called."""
+    held: list[Route] = []
+    is_open = False
+
+    def hold(route: Route) -> None:
+        if is_open:
+            route.continue_()
+        else:
+            held.append(route)
+
+    def release() -> None:
+        nonlocal is_open
+        is_open = True
+        for one in held:
+            one.continue_()
+
+    watched.page.route(re.compile(r"/inspector/api/streams/[^/]+$"), hold)
+    yield release
 
 
 def follow_agent(watched: Watched, client: Client) -> str:
@@ -344,15 +416,33 @@ def use_phone(watched: Watched) -> str:
         assert last is not None, f"{place} has no link to the API"
         assert last["x"] + last["width"] <= PHONE["width"], f"{place} hides a link"
         watched.check_accessible()
+        _check_figures(watched)
+    page.locator(".endpoint summary").first.click()
+    page.locator("details.fold", has_text="ChatMessage").locator("summary").first.click()
+    page.locator("dt", has_text="tool_call_id").first.wait_for()
+    tall = page.locator(".schema dt").evaluate_all("(all) => all.map((a) => a.offsetHeight)")
+    assert max(tall) < MAX_NAME, f"a name of the schema is {max(tall)} pixels tall"
     watched.go("streams")
     page.locator(".stream a").first.click()
     page.locator(".message .part").first.wait_for()
+    _check_figures(watched)
     for tab in page.get_by_role("tab").all():
         tab.click()
         _check_width(watched, tab.inner_text())
     page.set_viewport_size(SIZE)
     watched.check_quiet()
     return f"{len(views) + 1} views"
+
+
+def _check_figures(watched: Watched) -> None:
+    """Check that no label of an axis covers another one or leaves its figure."""
+    for axis in watched.page.locator(".ticks, .axis").all():
+        boxes = [box for one in axis.locator("span").all() if (box := one.bounding_box())]
+        end = axis.bounding_box() or {"x": 0, "width": 0}
+        for left, right in pairwise(boxes):
+            assert left["x"] + left["width"] <= right["x"] + 1, "two labels cover each other"
+        for box in boxes[-1:]:
+            assert box["x"] + box["width"] <= end["x"] + end["width"] + 1, "a label leaves the axis"
 
 
 def _check_width(watched: Watched, what: str) -> None:

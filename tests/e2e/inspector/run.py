@@ -177,6 +177,7 @@ def use(checks: Checks, browser: Browser, gateway: Gateway) -> None:
         checks("search", journeys.search, watched)
         checks("sorted, with chips", journeys.sort, watched)
         checks("request and response", journeys.read_request, watched)
+        checks("keyboard only", journeys.use_keys, watched)
         checks("conversation", journeys.follow_agent, watched, client)
         checks("playground", views.play, watched)
         checks("chat", views.talk, watched)

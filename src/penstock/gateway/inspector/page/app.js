@@ -105,8 +105,7 @@ function press(event) {
   else if (event.key === "?") help();
   else if (
     keys[event.key] &&
-    !(event.key === "Enter" && event.target.closest("button, a, [role=tab]")) &&
-    !(event.key === " " && event.target.closest("button, a, [role=tab]"))
+    !(["Enter", " "].includes(event.key) && event.target.closest("button, a, summary, [type=checkbox], [role=tab]"))
   )
     keys[event.key](event);
   else return;

@@ -147,7 +147,7 @@ function folded(given, components, depth) {
 
 // --- requests ---
 
-/** A form that sends the request, and shows the response as it arrives. */
+/** A form that sends the request. */
 function trial({ path, method, parameters = [] }, example) {
   const inputs = parameters
     .map((one) => [one, h("input", { type: "text", "aria-label": one.name })]);

@@ -13,7 +13,8 @@ import { bytes, count, many, seconds } from "./words.js";
 const WIDTH = 1000;
 const TALL = 64;
 const COLUMNS = 250;
-/** How many labels the axis has at most. */
+/** How many pixels a label of the axis has, and how many labels there are at most. */
+const TICK = 100;
 const MAX_TICKS = 8;
 /** The kinds of the timeline, each made of kinds of spans. */
 const GROUPS = {
@@ -260,11 +261,11 @@ export class Scrubber {
 
 /** The axis of time below the plot, with round labels. */
 function axis(end) {
-  const rough = end / MAX_TICKS;
+  const rough = end / Math.min(MAX_TICKS, innerWidth / TICK);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
   const ticks = [];
-  for (let time = 0; time <= end; time += step) {
+  for (let time = 0; time <= end - (end * TICK) / innerWidth / 2; time += step) {
     const tick = h("span", time ? seconds(time / 1000).replace(/\.?0+(?= s)/u, "") : "0");
     tick.style.setProperty("left", `${(time / end) * 100}%`);
     ticks.push(tick);

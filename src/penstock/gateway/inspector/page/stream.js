@@ -47,7 +47,6 @@ class Stream {
     this.banner = h("div.banner", { hidden: true });
     const full = () => (this.banner.hidden ? this.#load("1") : this.#replayed(this.asked, "1"));
     this.panes = new Panes({ full });
-    fill(main, this.head, this.why, this.banner, this.panes.element);
   }
 
   /** Show an analysis; while the stream runs, show what arrives. */

@@ -42,7 +42,7 @@ export function drawRow(row) {
   const repairs = row.repairs?.length ?? 0;
   const calls = [callWords(row), unreadCount(row)].filter(Boolean).join(" · ");
   const says = row.summary
-    ? [h("span.arrow", " → "), h(row.calls ? "b.k-name" : "span", { text: row.summary })]
+    ? [h("span.arrow", " → "), h(row.calls > (row.incomplete ?? 0) ? "b.k-name" : "span", { text: row.summary })]
     : row.state === "started"
       ? h("span.quiet", " → …")
       : [];
@@ -84,7 +84,8 @@ export function drawRow(row) {
   return h("div", { class: `stream ${mood(row)}` }, link);
 }
 
-const sentTo = (row) => `${row.client_api || "–"} → ${row.upstream || "no upstream"}`;
+const sentTo = (row) =>
+  `${row.client_api || "–"} → ${row.upstream || "no upstream"}${row.messages > 1 ? ` · ${count(row.messages)} messages` : ""}`;
 
 /** Draw the duration and the time to the first token on a logarithmic scale. */
 function spark({ duration, first_token: first }) {
