@@ -153,6 +153,22 @@ def test_two_calls_with_one_id_get_two() -> None:
     assert two.id
 
 
+@pytest.mark.parametrize("index", [None, 0])
+def test_calls_of_one_list_with_the_same_id_are_different_calls(index: int | None) -> None:
+    asked = [
+        {"id": "x", "function": {"name": "f", "arguments": f'{{"a": {n}}}'}}
+        | ({} if index is None else {"index": index})
+        for n in range(3)
+    ]
+    streamed = message_of(chunk({"tool_calls": asked}), chunk(finish="tool_calls"), DONE)
+    choice = {"message": {"tool_calls": asked}, "finish_reason": "tool_calls"}
+    whole = API.read_response({"choices": [choice]})
+    for message in (streamed, whole):
+        assert [one.arguments for one in message.tool_calls] == [{"a": 0}, {"a": 1}, {"a": 2}]
+        assert all(one.complete for one in message.tool_calls)
+        assert len({one.id for one in message.tool_calls}) == 3
+
+
 def test_a_call_ends_when_it_is_whole_and_the_next_begins() -> None:
     decoder = API.decoder()
     decoder.feed(chunk(call(0, '{"a": 1}', id="x", name="f")))

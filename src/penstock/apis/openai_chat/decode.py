@@ -110,8 +110,11 @@ class Decoder(StreamDecoder):
             self._block.sign(detail.get("signature"), is_text=False)
         self._read_content(delta.get("content"))
         self._block.add_text(delta.get("refusal"), "refusal")
+        seen: set[str] = set()  # the ids of this list
         for position, call in enumerate(self._transcript.read_objects(delta, "tool_calls")):
-            self._read_call(call, position)
+            id_ = string_at(call, "id")
+            self._read_call(call, id_, position, is_new=id_ in seen)
+            seen.add(id_)
         # `function_call` is the interface from before November 2023, which some servers still send.
         # It has one call and no id.
         if function := self._transcript.read_object(delta, "function_call"):
@@ -156,9 +159,12 @@ class Decoder(StreamDecoder):
 
     # --- calls ---
 
-    def _read_call(self, data: Mapping[str, Any], position: int) -> None:
-        id_ = string_at(data, "id")
-        key = self._find_key(data, id_, position)
+    def _read_call(self, data: Mapping[str, Any], id_: str, position: int, *, is_new: bool) -> None:
+        function = data.get("function")
+        if is_new and isinstance(function, Mapping) and self._begins_another(data, id_, function):
+            key = max(self._calls, default=-1) + 1  # a proxy gave several calls the same id
+        else:
+            key = self._find_key(data, id_, position)
         if self._is_another(key, id_, data):
             before = self._calls.pop(key)
             self._keys[before.wanted_id] = past = _PAST - len(self._calls)
@@ -171,7 +177,6 @@ class Decoder(StreamDecoder):
         signature = _google_signature(data) or self._signatures.pop(id_, "")
         if signature:
             call.sign(signature)
-        function = data.get("function")
         if isinstance(function, Mapping):
             if _is_growth(data, function):
                 call.grow(function["arguments"])
@@ -197,6 +202,17 @@ class Decoder(StreamDecoder):
         if id_ or has_name:
             return max(self._calls, default=-1) + 1
         return max(self._calls, default=position)
+
+    def _begins_another(
+        self, data: Mapping[str, Any], id_: str, function: Mapping[str, Any]
+    ) -> bool:
+        """Return whether *function* is a call of its own after a whole one with the same id."""
+        before, index = self._by_id.get(id_), index_at(data)
+        if before is None or not before.is_whole or not function.get("name"):
+            return False
+        if index is not None and index not in self._calls:
+            return False  # its index says so
+        return not _repeats(before, id_, function)
 
     def _is_another(self, key: int, id_: str, data: Mapping[str, Any]) -> bool:
         """Return whether a call replaces the one at *key*: Ollama sends all calls with index 0."""
