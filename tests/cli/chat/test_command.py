@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -95,6 +96,32 @@ def test_the_prompt_is_read_from_a_pipe_and_calls_are_denied(tmp_path: Path) -> 
     assert "The call was denied: approval is required" in result.stderr
     assert not (tmp_path / "it").exists()
     assert not default_folder().exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (b"one\ntwo\n", '<file path="stdin">\none\ntwo\n</file>'),
+        (b"see @secret.txt", '<file path="stdin">\nsee @secret.txt\n</file>'),
+        (b"", None),
+        (b"\0\1", None),
+    ],
+)
+def test_what_is_piped_is_sent_with_the_prompt(
+    tmp_path: Path, given: bytes, expected: str | None
+) -> None:
+    (tmp_path / "secret.txt").write_text("It is hidden.")
+    flags = ["--folder", str(tmp_path), "--no-session", "--json", "-p", "Review this."]
+    done = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-m", "penstock", "chat", *flags],
+        input=given,
+        capture_output=True,
+        check=True,
+    )
+    blocks = json.loads(done.stdout)["messages"][0]["content"]
+    texts = [block["text"] for block in blocks]
+    assert texts == ["Review this.", *([] if expected is None else [expected])]
+    assert (b"stdin is not sent" in done.stderr) == (given == b"\0\1")
 
 
 def test_a_session_is_continued(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import stat
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,6 +56,13 @@ Read a file before you change it, and change no more than you were asked to.
 Keep your responses short: they are read in a terminal, and so is every call that you make.\
 """
 """The system prompt."""
+
+
+INPUT_SECONDS: Final = 3.0
+"""How long the first byte of a pipe is waited for."""
+
+MAX_INPUT: Final = 50_000_000
+"""How many bytes of stdin are read: more than a model can read."""
 
 
 def command(  # noqa: PLR0913 - each is an option of the command
@@ -192,6 +201,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
             servers=read_servers(mcp or [], folder),
             policy=parse_policy(approve),
             prompt=read_prompt(prompt, interactive=interactive),
+            piped=read_input() if not interactive and prompt not in ("", "-") else b"",
             session=session,
             sessions=None if no_session else sessions or default_folder(),
             resume=resume,
@@ -219,6 +229,7 @@ class ChatOptions:
     servers: list[NamedServer]
     policy: ApprovalPolicy
     prompt: str
+    piped: bytes
     session: Path | None
     sessions: Path | None
     resume: bool
@@ -266,6 +277,22 @@ def read_prompt(prompt: str, *, interactive: bool) -> str:
     return prompt.strip()
 
 
+def read_input() -> bytes:
+    """Return what stdin has beside a prompt: data of a pipe or a file."""
+    try:
+        number = sys.stdin.fileno()
+        mode = os.fstat(number).st_mode
+    except (AttributeError, OSError, ValueError):  # it is closed
+        return b""
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
+        return b""
+    # A script may have inherited a pipe that nothing is written to. Windows cannot wait for one.
+    if sys.platform != "win32" and not select.select([number], [], [], INPUT_SECONDS)[0]:
+        say(Console(stderr=True), "! stdin is a pipe without data, which is ignored", "yellow")
+        return b""
+    return sys.stdin.buffer.read(MAX_INPUT)
+
+
 async def run_chat(options: ChatOptions) -> bool:
     """Run the chat; return whether it succeeded."""
     from penstock.cli.chat.forms import ServerQuestions  # noqa: PLC0415
@@ -294,7 +321,7 @@ async def _converse(
     from penstock.agent import Agent, Compaction  # noqa: PLC0415
     from penstock.agent.rules import RuleGuard, load_rules  # noqa: PLC0415
     from penstock.cli.chat.approval import Approver, describe_interrupted  # noqa: PLC0415
-    from penstock.cli.chat.mentions import read_mentions  # noqa: PLC0415
+    from penstock.cli.chat.mentions import add_input, read_mentions  # noqa: PLC0415
     from penstock.cli.chat.models import writes_patches  # noqa: PLC0415
     from penstock.cli.chat.script import print_response  # noqa: PLC0415
     from penstock.cli.chat.sessions import ChatSessions  # noqa: PLC0415
@@ -327,6 +354,7 @@ async def _converse(
             await sessions.begin()
         if not options.interactive:
             prompt = read_mentions(options.prompt, options.folder)
+            add_input(prompt, options.piped)
             warnings += [
                 f"{describe_interrupted(call)}; it is not run again" for call in agent.interrupted
             ]

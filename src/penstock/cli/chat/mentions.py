@@ -61,6 +61,16 @@ def read_mentions(prompt: str, folder: Path) -> MentionedFiles:
     return MentionedFiles(UserMessage(blocks), warnings)
 
 
+def add_input(mentioned: MentionedFiles, data: bytes) -> None:
+    """Add *data* from stdin to the prompt, as a file; nothing if it is empty."""
+    if not data:
+        return
+    try:
+        mentioned.message.content.append(_read_data("stdin", data))
+    except ToolError as exc:
+        mentioned.warnings.append(f"stdin is not sent: {exc}")
+
+
 def _find_paths(prompt: str, folder: Path) -> Iterator[tuple[str, Path]]:
     for mention in _MENTION.finditer(prompt):
         name = mention[1] or mention[2]
@@ -86,7 +96,10 @@ def _read_block(name: str, path: Path) -> Text | Image:
         more = [f"(and {len(names) - MAX_ENTRIES} more)"] if len(names) > MAX_ENTRIES else []
         return _make_file(name, "\n".join(names[:MAX_ENTRIES] + more))
     with path.open("rb") as file:
-        data = file.read(max(MAX_IMAGE_BYTES, 4 * MAX_TEXT) + 1)
+        return _read_data(name, file.read(max(MAX_IMAGE_BYTES, 4 * MAX_TEXT) + 1))
+
+
+def _read_data(name: str, data: bytes) -> Text | Image:
     if (image := read_image(data)) is not None:
         return image
     if b"\0" in data:
