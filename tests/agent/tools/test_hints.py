@@ -32,6 +32,11 @@ class Fleet(typing_extensions.TypedDict):
     boats: list[Boat]
 
 
+class Harbour(typing_extensions.TypedDict):
+    boat: typing_extensions.ReadOnly[Boat]
+    note: typing_extensions.NotRequired[str]
+
+
 class Berth(NamedTuple):
     boat: Boat
     number: Annotated[int, pydantic.Field(lt=10)] = 5
@@ -110,6 +115,7 @@ CASES: list[tuple[Any, Any, Any]] = [
     (tuple[Boat, int], [{"masts": 1}, 2], (Boat(masts=1), 2)),
     (tuple[Boat, ...], [{"masts": 1}], (Boat(masts=1),)),
     (Fleet, {"boats": [{"masts": 1}]}, {"boats": [Boat(masts=1)]}),
+    (Harbour, {"boat": {"masts": 1}}, {"boat": Boat(masts=1)}),
     (Berth, [{"masts": 1}, 4], Berth(Boat(masts=1), 4)),
     (Page[Boat], {"rows": [{"masts": 1}]}, Page([Boat(masts=1)])),
     (Page[int], {"rows": [1], "number": 2}, Page([1], 2)),

@@ -15,8 +15,6 @@ from typing import (
     Annotated,
     Any,
     Final,
-    NotRequired,
-    Required,
     Union,
     get_args,
     get_origin,
@@ -44,6 +42,9 @@ from penstock.errors import UsageError
 
 _SEQUENCES: Final = (list, set, frozenset, tuple, Sequence)
 _MAPPINGS: Final = (dict, Mapping)
+
+_QUALIFIERS: Final = {"Required", "NotRequired", "ReadOnly"}
+"""What a key of a `TypedDict` may be; `ReadOnly` is in `typing` from Python 3.13 on."""
 
 
 def read_hint(hint: Any) -> HintType:
@@ -83,7 +84,7 @@ class _Reader:
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._read_annotated(hint, arguments[0], arguments[1:])
-        if origin in (Required, NotRequired):
+        if str(origin).rpartition(".")[2] in _QUALIFIERS:
             return self.read(arguments[0])
         if origin in (Union, types.UnionType):
             return UnionHint([self.read(one) for one in arguments])
@@ -255,6 +256,6 @@ def _find_problem(hint: Any) -> str:
     """Return why msgspec does not support *hint*; empty if it does."""
     try:
         msgspec.json.schema_components([hint], schema_hook=describe_path)
-    except (TypeError, NameError, ValueError) as exc:
+    except (TypeError, NameError, ValueError, RecursionError) as exc:
         return " ".join(str(exc).split()) or f"{hint!r} has no JSON form"
     return ""
