@@ -82,6 +82,47 @@ def ending_parser(name: str, tools: list[Tool], mode: Arguments) -> Ending:
     return Ending(Parser(name, tools, arguments=mode, repair=True), cut=False)
 
 
+SEARCH: Final = Tool(
+    "search",
+    "Search",
+    {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string"},
+            "options": {"type": "object", "properties": {"lang": {"type": "string"}}},
+        },
+    },
+)
+NESTED: Final = (
+    (
+        "hermes",
+        '<tool_call>{"name":"search","arguments":{"options":{"<|im_end|>lang":"de"}}}</tool_call>',
+    ),
+    ("mistral_args", '[TOOL_CALLS]search[ARGS]{"query": "x", "options": {"lang`: "de"}}'),
+    (
+        "glm45",
+        '<tool_call>search\n<arg_key>options</arg_key>\n<arg_value>{"lang</s>": "de"}</arg_value>',
+    ),
+)
+"""Calls with a damaged name inside an argument."""
+
+
+@pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize(("name", "text"), NESTED, ids=[name for name, _ in NESTED])
+def test_a_damaged_name_inside_an_argument_makes_no_complete_call(
+    name: str, text: str, *, repair: bool
+) -> None:
+    for mode in ("whole", "live"):
+        setting = Setting("", mode, repair=repair)
+        events = check_readings(partial(searching_parser, name, setting), text)
+        assert not any(call.complete for call in build_message(events).tool_calls)
+
+
+def searching_parser(name: str, setting: Setting) -> Ending:
+    parser = Parser(name, [SEARCH], arguments=setting.arguments, repair=setting.repair)
+    return Ending(parser, cut=False)
+
+
 RAW: Final = (
     *("qwen3_coder", "seed_oss", "glm45", "glm47", "hy_v3", "minimax_m2", "minimax_m3", "dots"),
     *("deepseek_v32", "step3", "minicpm5", "muse_glimmer", "kimi_k3"),

@@ -208,8 +208,8 @@ _WHOLE_TAG: Final = re.compile(
 def changed_texts(fmt: Format, number: int, seed: int = 1) -> list[HostileText]:
     """Return about *number* texts of *fmt* in which one tag is written otherwise.
 
-    It is in capitals, has a blank or entities in it or a wrong letter, or is a tag of another
-    family of models.
+    It is in capitals, has a blank or entities in it or a wrong letter, is cut or half of it comes
+    twice, or it is a tag of another family of models.
     """
     random = Random(f"changed {fmt.name} {seed}")
     found: list[HostileText] = []
@@ -229,7 +229,7 @@ def changed_texts(fmt: Format, number: int, seed: int = 1) -> list[HostileText]:
 
 
 def _change_tag(tag: str, random: Random) -> str:
-    match random.randrange(6):
+    match random.randrange(8):
         case 0:
             return tag.upper()
         case 1:
@@ -238,6 +238,10 @@ def _change_tag(tag: str, random: Random) -> str:
             return tag[:-1] + " " + tag[-1]
         case 3:
             return tag.replace("<", "&lt;").replace(">", "&gt;")
+        case 6:
+            return tag[: random.randrange(2, len(tag))]
+        case 7 if tag.startswith("</"):
+            return tag[: random.randrange(2, len(tag))] + tag
         case 4 if letters := [at for at, char in enumerate(tag) if char.isalpha()]:
             at = random.choice(letters)
             return tag[:at] + "z" + tag[at + 1 :]

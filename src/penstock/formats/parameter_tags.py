@@ -458,7 +458,7 @@ def _dialect(section: str) -> TagDialect:
         call_end="</function>",
         parameter="<parameter=KEY>",
         parameter_end="</parameter>",
-        trims="newlines",
+        trims="any newlines",
         spelling=Spelling(spaced=True),
     )
 

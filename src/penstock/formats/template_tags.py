@@ -73,7 +73,7 @@ def _make_calls(
 ) -> ParameterCalls:
     before, between, after = shape.before, shape.between, shape.after
     is_on_lines = between.endswith("\n") and after.startswith("\n")
-    trims: Trim = "blanks" if strips else "newlines" if is_on_lines else "exact"
+    trims: Trim = "blanks" if strips else "any newlines" if is_on_lines else "exact"
     tag = between.removesuffix("\n") if is_on_lines else between
     at = tag.rfind("<")
     key_end, value = (tag, "") if at == -1 else (tag[:at].rstrip(), tag[at:])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -197,7 +197,7 @@ class ArgumentWriter:
         With markup or a sentence in its name, it is another argument with a damaged name.
         """
         schema = self._schema
-        key = None if schema is None else _find_damaged_key(self.arguments, schema)
+        key = None if schema is None else find_damaged_key(self.arguments, schema)
         return "" if key is None else f"the name {key[:99]!r} of an argument is damaged"
 
     @property
@@ -247,17 +247,25 @@ class ArgumentWriter:
                 self.write(key, value)
 
 
-def _find_damaged_key(members: dict[str, Any], schema: Schema) -> str | None:
+def find_damaged_key(members: dict[str, Any], schema: Schema) -> str | None:
+    """Return a key of *members* that *schema* lacks and whose name is damaged, inside too."""
     declared = schema.properties
     for key, value in members.items():
         if key in declared:
             inner = schema.property(key) if isinstance(value, dict) else None
-            found = None if inner is None else _find_damaged_key(value, inner)
+            found = None if inner is None else find_damaged_key(value, inner)
             if found is not None:
                 return found
-        elif declared and (key != key.strip() or not key or _IN_NO_KEY.search(key)):
+        elif declared and is_damaged_key(key, declared):
             return key
     return None
+
+
+def is_damaged_key(key: str, declared: Collection[str]) -> bool:
+    """Return whether *key*, which is not among *declared*, has more in it than a name."""
+    if key != key.strip() or not key or _IN_NO_KEY.search(key):
+        return True
+    return " " in key and any(word in declared for word in key.split())
 
 
 _IN_NO_KEY: Final = re.compile(r"[<>{}\[\]|\"'`\u201c\u201d\u2018\u2019\n]|[.,:;!?]\s")

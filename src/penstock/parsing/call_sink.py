@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from penstock.errors import ParseError
 from penstock.events import ToolCallEnd
 from penstock.messages import ToolCall
-from penstock.parsing.arguments import ArgumentWriter, can_write
+from penstock.parsing.arguments import ArgumentWriter, can_write, find_damaged_key
 from penstock.parsing.body import BodyReader, Kind, Verdict
 from penstock.parsing.quotations import Quotation, Untrusted
 from penstock.parsing.scanner import Scanner
@@ -341,6 +341,8 @@ class CallSink:
             return False
         arguments = coerce(call.arguments, schema, typed=True)
         if not schema.accepts(arguments) or not can_write(arguments):
+            return False
+        if find_damaged_key(arguments, schema) is not None:
             return False
         if not self.started or state.writer is None:
             return True

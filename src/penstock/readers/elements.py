@@ -27,7 +27,7 @@ from penstock.errors import DuplicateStringTagError, ParseError, XMLParseError
 from penstock.parsing.body import BodyReader, OpenString, Syntax, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, markers
-from penstock.readers.plausible import ends_with_loose_tag, fits, has_loose_tags
+from penstock.readers.plausible import REASONING, ends_with_loose_tag, fits, has_loose_tags
 from penstock.readers.tagged import Trim
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.endings import is_line
@@ -267,7 +267,7 @@ class ElementCallReader(BodyReader):
     def _take_reasoning(self, arguments: dict[str, Any]) -> list[str]:
         """Take the elements of reasoning out of *arguments*, and return their text."""
         known = self._schema.properties if self._schema is not None else ()
-        names = [key for key in arguments if known and key in _REASONING and key not in known]
+        names = [key for key in arguments if known and key in REASONING and key not in known]
         return [str(arguments.pop(name)) for name in names]
 
     def _check(self, arguments: dict[str, Any], inside: str) -> None:
@@ -480,9 +480,6 @@ class ElementCallReader(BodyReader):
         scanner.advance_to(tags.find_held(text, scanner.at))
         return Verdict.MORE
 
-
-_REASONING: Final = frozenset({"think", "thinking", "thought", "reasoning"})
-"""Elements between the arguments that are the model's reasoning."""
 
 _CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z")
 """An entity or a tag that the end of the text has cut."""

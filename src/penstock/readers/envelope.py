@@ -628,8 +628,19 @@ def repair_body(text: str, *ends: str) -> RepairedBody:
     has_end = bare != text.rstrip()
     # Without a marker, white space at the end may be part of a string that was left open.
     body = bare if has_end else text
-    value, repairs = rjson.repair(body, guess=False, closes=not has_end)
+    is_cut = any(ends_with_rest(body, end) for end in ends)
+    value, repairs = rjson.repair(body, guess=False, closes=not (has_end or is_cut))
     return RepairedBody(value, repairs, body)
+
+
+MIN_REST: Final = 4
+"""How much of an end marker, at least, is a sign that the text before it was lost."""
+
+
+def ends_with_rest(text: str, end: str) -> bool:
+    """Return whether *text* ends with the rest of the marker *end*, whose beginning was lost."""
+    end, bare = end.strip(), text.rstrip()
+    return any(bare.endswith(end[at:]) for at in range(1, len(end) - MIN_REST + 1))
 
 
 def _drop_ends(text: str, *ends: str) -> str:

@@ -104,7 +104,7 @@ _BEAM: Final = TagDialect(
     parameter_end="</rfl:parameter>",
     controls=("<rfl:", "</rfl:", START, CHANNEL, CONSTRAIN, MESSAGE, *ENDS),
     header=START,
-    trims="newlines",
+    trims="any newlines",
     special=True,
 )
 

@@ -20,7 +20,6 @@ from penstock.readers.tagged.values import read_typed
 from penstock.readers.yaml_calls import YAMLCallReader
 from penstock.tools import clean_name
 from penstock.values import rjson, yaml
-from penstock.values.rxml.elements import trim_newlines
 from penstock.values.schema import Schema
 
 MAX_CALLS: Final = 64
@@ -223,9 +222,14 @@ def _take_parameter(text: str, schema: Schema) -> tuple[str, str, str] | None:
         close = _CLOSE.search(text, named.end())
         if close is None:
             return None
-        return named["key"], trim_newlines(text[named.end() : close.start()]), text[close.end() :]
+        return named["key"], _without_edges(text[named.end() : close.start()]), text[close.end() :]
     element = _ELEMENT.match(text)
     if element is None or element["key"] not in schema.properties:
         return None
     value, closing, rest = text[element.end() :].partition(f"</{element['key']}>")
-    return (element["key"], trim_newlines(value), rest) if closing else None
+    return (element["key"], _without_edges(value), rest) if closing else None
+
+
+def _without_edges(value: str) -> str:
+    """Return *value* without the newline at either end that separates it from its tags."""
+    return value.removeprefix("\n").removesuffix("\n")

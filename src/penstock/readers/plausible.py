@@ -33,6 +33,9 @@ def without_turn_end_in(value: Any) -> Any:
     return value
 
 
+REASONING: Final = frozenset({"think", "thinking", "thought", "reasoning"})
+"""Elements between the arguments of a call that are the model's reasoning."""
+
 MIN_KEY: Final = 3
 MAX_KEY: Final = 64
 """The length of a name whose misspellings are looked for."""
@@ -79,6 +82,8 @@ def ends_with_loose_tag(text: str) -> bool:
     bare = text.rstrip()
     if bare.endswith(_FENCE):
         return bare.count(_FENCE) % 2 == 1
+    if bare.endswith(("<", "</")):
+        return True
     if not bare.endswith((">", "&gt;")):
         return False
     found = _LAST_TAG.search(bare, max(0, len(bare) - MAX_LAST_TAG))
@@ -158,6 +163,11 @@ def is_misspelled(key: str, schema: Schema | None) -> bool:
     if schema is None or not schema.properties or key in schema.properties:
         return False
     if _NO_KEY.search(key.strip()) or not _HAS_WORD.search(key):
+        return True
+    words = key.split()
+    if len(words) > 1 and any(word in schema.properties for word in words):
+        return True
+    if any(key.casefold() == name.casefold() for name in schema.properties):
         return True
     if not MIN_KEY <= len(key) <= MAX_KEY or not key.isascii() or _DIGIT.search(key):
         return False

@@ -58,6 +58,7 @@ _DAMAGE: Final = re.compile(r"[\"'\[\]{}]")
 """Signs of a collection, which a plain scalar that is not a string lost the rest of."""
 
 _QUOTED: Final = re.compile(r"""\"[^\"\\]*+(?:\\.[^\"\\]*+)*\"|'[^']*+'""", re.DOTALL)
+_CURLY_ITEM: Final = re.compile("[\\[{,:]\\s*+[\u201c\u201d\u201e\u00ab]")
 _BROKEN_HEADER: Final = re.compile(r"[|>+-]{1,3}\d?\s*\Z")
 """What is left of the header of a block that lost a character: ``-`` of ``|-``."""
 
@@ -231,6 +232,8 @@ class YAMLField:
             bare = _QUOTED.sub("", text)
             if has_control_token(bare) or LAST_TURN_END in bare:
                 raise NoCallError(f"a token that ends the turn in the value of {self.key!r}")
+            if not self.is_plain and _CURLY_ITEM.search(bare):
+                raise NoCallError(f"curly quotes around an item of {self.key!r}")
             return yaml.read_scalar(text)
         return yaml.loads("\n".join(self.lines[1:]))
 
@@ -239,7 +242,9 @@ class YAMLField:
         if not self.is_plain:
             return
         others = any(map(str.strip, self.lines[1:]))
-        if others and _BROKEN_HEADER.match(self.lines[0].lstrip()):
+        first = self.lines[0].lstrip()
+        # No plain scalar of YAML begins with the sign of a block.
+        if others and (_BROKEN_HEADER.match(first) or first.startswith(("|", ">"))):
             raise NoCallError(f"the block of {self.key!r} has a damaged header")
         last = self.lines[-1].rstrip()
         if last.endswith('"') and sum(line.count('"') for line in self.lines) % 2:

@@ -30,10 +30,12 @@ from penstock.readers.tagged.tags import (
 )
 from penstock.values.control_tokens import LAST_TURN_END, TURN_ENDS
 
-Trim = Literal["exact", "nothing", "newlines", "lines", "blanks"]
+Trim = Literal["exact", "nothing", "newlines", "any newlines", "lines", "blanks"]
 """What is not part of a value: nothing, one newline at either end, or all white space there.
 
 With "lines" the newlines count only where the value begins with one: it is on lines of its own.
+With "any newlines" they may be ``\\r\\n``, as some servers write them: a value that begins with it
+also ends with it.
 
 With "nothing" a newline at the end waits, because a forgotten closing tag drops it; with "exact" it
 is emitted at once, and a value that ends with one needs its closing tag.

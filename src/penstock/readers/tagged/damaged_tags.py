@@ -26,6 +26,9 @@ MIN_TOKEN: Final = 7
 MIN_BEGUN: Final = 2
 """How much of a special token at the end of a value is a sign of one that was cut."""
 
+MAX_BEGUN: Final = 6
+"""The same anywhere in a value: text that has so much of a token has half of one."""
+
 _BARS: Final = "|\uff5c\u2581"
 _WORD: Final = rf"[\w{_BARS}](?:[\w.:/{_BARS}\-]|(?<=[{_BARS}\s])\s){{2,63}}"
 _PLAIN: Final = _WORD.replace("/", "")
@@ -81,21 +84,28 @@ class DamagedTags:
         """Return whether *text* has a damaged tag; with *is_cut* it has no closing tag."""
         if is_cut and (has_control_token(text) or ends_with_loose_tag(text)):
             return True
-        if "<" in text or ">" in text:
-            if any(map(self._is_damaged, _CANDIDATE.finditer(text))):
-                return True
-            if is_cut and (text.endswith("<") or self._has_second_half(text)):
-                return True
-            if text.rstrip().endswith("\n<"):
-                return True
-            if any(map(self._is_first_half, _FIRST_HALF.finditer(text))):
-                return True
+        if ("<" in text or ">" in text) and self._has_damaged_tag(text, is_cut=is_cut):
+            return True
+        return self._has_damaged_token(text)
+
+    def _has_damaged_tag(self, text: str, *, is_cut: bool) -> bool:
+        if any(map(self._is_damaged, _CANDIDATE.finditer(text))):
+            return True
+        if is_cut and self._has_second_half(text):
+            return True
+        if text.rstrip().endswith("\n<"):
+            return True
+        return any(map(self._is_first_half, _FIRST_HALF.finditer(text)))
+
+    def _has_damaged_token(self, text: str) -> bool:
         if self._wrong is None:
             return False
         if text.rstrip().endswith(self._begun_tokens):
             return True
         for token in self._tokens:  # Elements inside the value have whole ones.
             text = text.replace(token, "\0")
+        if any(token[:MAX_BEGUN] in text for token in self._tokens):
+            return True
         return self._wrong.search(text) is not None
 
     def _is_damaged(self, found: re.Match[str]) -> bool:

@@ -21,7 +21,6 @@ from penstock.parsing.scanner import Markers, Scanner
 from penstock.readers.tagged import MAX_TAIL, Trim
 from penstock.values.coercion import decode_entities, find_entity
 from penstock.values.json_grammar import REMEMBERED, string_gate
-from penstock.values.rxml.elements import trim_newlines
 
 MAX_LINE: Final = 256
 """How much of a line is searched for a quote before a tag: lines of code are shorter."""
@@ -107,8 +106,11 @@ def take_text(value: OpenValue, scanner: Scanner, end: int) -> None:
 
 def trim_text(text: str, trim: Trim) -> str:
     """Return *text*, a whole value, without the white space that *trim* excludes."""
-    if trim == "newlines" or (trim == "lines" and text.startswith("\n")):
-        return trim_newlines(text)
+    if trim == "any newlines" and text.startswith("\r\n"):
+        text = text.removeprefix("\r\n")
+        return text.removesuffix("\r\n" if text.endswith("\r\n") else "\n")
+    if trim.endswith("newlines") or (trim == "lines" and text.startswith("\n")):
+        return text.removeprefix("\n").removesuffix("\n")
     return text.strip() if trim == "blanks" else text
 
 
@@ -388,8 +390,8 @@ class _NewlineEdges(_Edges):
         return size - text.endswith("\n", 0, size)
 
 
-class _LineEdges(_NewlineEdges):
-    """One newline at either end is not part of a value that begins with one."""
+class _TrimmedNewlineEdges(_NewlineEdges):
+    """One newline at either end is not part of the value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -397,7 +399,7 @@ class _LineEdges(_NewlineEdges):
 
     @property
     def kept(self) -> str:
-        return "" if self.lead else self.held
+        return ""
 
     @property
     def cut(self) -> str:
@@ -411,11 +413,16 @@ class _LineEdges(_NewlineEdges):
         return super().push(piece)
 
 
-class _TrimmedNewlineEdges(_LineEdges):
-    r"""One newline at either end is not part of the value.
+class _LineEdges(_TrimmedNewlineEdges):
+    """One newline at either end is not part of a value that begins with one."""
 
-    Some servers write ``\r\n`` for each newline: a value that begins with it also ends with it.
-    """
+    @property
+    def kept(self) -> str:
+        return "" if self.lead else self.held
+
+
+class _AnyNewlineEdges(_TrimmedNewlineEdges):
+    r"""The same; a value that begins with ``\r\n`` also ends with it."""
 
     @property
     def is_clear(self) -> bool:
@@ -423,8 +430,7 @@ class _TrimmedNewlineEdges(_LineEdges):
 
     @property
     def kept(self) -> str:
-        is_whole = self.is_begun and self.held != "\r"
-        return "" if is_whole else self.held
+        return "\r" if self.held == "\r" else ""
 
     def push(self, piece: str) -> str:
         if not self.is_begun:
@@ -519,6 +525,7 @@ _EDGES: dict[Trim, type[_Edges]] = {
     "exact": _Edges,
     "nothing": _NewlineEdges,
     "newlines": _TrimmedNewlineEdges,
+    "any newlines": _AnyNewlineEdges,
     "lines": _LineEdges,
     "blanks": _BlankEdges,
 }

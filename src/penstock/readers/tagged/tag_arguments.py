@@ -23,7 +23,13 @@ from penstock.parsing.body import StreamingPart, ValueReader, Verdict, make_skip
 from penstock.parsing.call_sink import CallSink
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
-from penstock.readers.plausible import ends_with_loose_tag, fits, has_loose_tags, is_misspelled
+from penstock.readers.plausible import (
+    REASONING,
+    ends_with_loose_tag,
+    fits,
+    has_loose_tags,
+    is_misspelled,
+)
 from penstock.readers.tagged import Trim
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.endings import (
@@ -411,6 +417,8 @@ class TaggedArguments(ValueReader):
         known = self._known
         if key.lower() == "arg" and key not in known:
             self.doubt = "an argument without a name"
+        if tag.name.lower() in REASONING and known and key not in known:
+            self.doubt = "reasoning between the arguments"
         if key not in known and is_misspelled(key, owner.schema):
             self.doubt = f"the name {key[:99]!r} of an argument is damaged"
         if self._repairs and known and key not in known:

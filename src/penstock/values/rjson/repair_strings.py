@@ -345,7 +345,9 @@ _CONTROL: Final = re.compile("[\x00-\x1f]")
 _LAST_CLOSERS: Final = re.compile(r"[\s}\]]++\Z")
 _MARKUP: Final = re.compile(rf"{CONTROL_TOKEN}|</[\w:.\-]++>\s*+\Z|\[/?[A-Z_]{{3,}}\]")
 """Text that an open string does not have: a special token, or a closing tag at its end."""
-_MEMBER: Final = re.compile(r"[{,]\s*+\"[\w\-]{1,64}+\"\s*+:")
+_MEMBER: Final = re.compile(
+    r"""[{,]\s*+"[\w\-]{1,64}+"\s*+:|"\s*+,\s*+"\w*+[\s}\]]*+\Z|"[ \t]*+,[ \t]*+\n\s*+\""""
+)
 _LINE_END: Final = re.compile(r"[ \t]*+\n")
 OTHER_QUOTES: Final = (
     "&quot;",

@@ -83,17 +83,6 @@ def allows_anything(schema: Schema | None) -> bool:
     return schema is None or schema.wants is None
 
 
-def trim_newlines(text: str) -> str:
-    r"""Return *text* without one newline at either end.
-
-    Text that begins with ``\r\n`` also ends with it: some servers write each newline so.
-    """
-    if not text.startswith("\r\n"):
-        return text.removeprefix("\n").removesuffix("\n")
-    text = text.removeprefix("\r\n")
-    return text.removesuffix("\r\n" if text.endswith("\r\n") else "\n")
-
-
 def is_list(schema: Schema | None) -> bool:
     """Return whether elements under *schema* are those of a list rather than properties."""
     return schema is not None and "array" in schema.types and "object" not in schema.types
@@ -238,7 +227,7 @@ class Element:
 def text_child(element: Element, raw: str, dialect: XMLDialect) -> Child:
     """Make a value of an element whose inside is raw text; its attributes are dropped."""
     if dialect.trims:
-        raw = trim_newlines(raw)
+        raw = raw.removeprefix("\n").removesuffix("\n")
     text, schema = decode_entities(raw), element.schema
     alone = text if text.strip() or not isinstance(empty_value(schema), list) else []
     return Child(element.name, element.opening, alone, [text], is_string_field(schema))
