@@ -294,7 +294,7 @@ def test_what_is_no_request_is_refused(data: dict[str, Any]) -> None:
     "data",
     [
         {"messages": [{"role": "user", "content": None}], "tools": None, "metadata": None},
-        {"messages": [user(5, "text", {"type": "image"}, {})], "system": 7, "tools": [3, {}]},
+        {"messages": [user("text", {"type": "image"}, {})], "system": None, "tools": [{}]},
         {"messages": [], "thinking": "yes", "output_config": [], "tool_choice": 4},
         {"messages": [assistant({"type": "text"}, {"type": "thinking"}, {"type": []})]},
         {"messages": [], "tools": [{"name": ["x"]}], "stop_sequences": 5},

@@ -13,10 +13,12 @@ from laws import effort, merged, one_by_one
 from laws.checks import read
 from penstock import MessageBuilder, apis
 from penstock.apis import Api
+from penstock.apis.fields import dropped_parts
+from penstock.errors import UsageError
 from penstock.events import Done, Event, Failed
 from penstock.messages import AssistantMessage, Text
 
-CHAT, GEMINI = apis.get("openai-chat"), apis.get("gemini")
+CHAT = apis.get("openai-chat")
 NOTHING: Final[list[Any]] = [None, False, "", [], {}, "null"]
 DAMAGED: Final[list[Any]] = [7, 0, 1.5, True, [1], ["x"], [{}], "7", "[1]", '"x"']
 
@@ -275,3 +277,123 @@ def test_no_field_of_content_is_lost_without_a_sign(api: Api) -> None:
         assert len(calls) >= len(whole.message.tool_calls), what
         for call in whole.message.tool_calls:
             assert call.arguments in calls or "arguments" not in what[1], what
+
+
+# --- requests ---
+
+_BAD_CONTENT: Final[list[Any]] = [
+    {"type": "text", "text": "Hi"}, 7, [7], [["Hi"]], [{"type": "text", "text": {"value": "Hi"}}],
+    [{"type": "tool_result", "tool_use_id": "c", "content": [["Hi"]]}],
+    [{"type": "document", "source": {"type": "content", "content": [7]}}],
+]  # fmt: skip
+_LISTS: Final = {
+    "openai-chat": "messages",
+    "openai-responses": "input",
+    "anthropic": "messages",
+}
+
+
+@pytest.mark.parametrize("api", _LISTS)
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
+@pytest.mark.parametrize("content", _BAD_CONTENT, ids=repr)
+def test_content_that_would_be_lost_is_refused(api: str, role: str, content: object) -> None:
+    message = {"type": "message", "role": role, "content": content}
+    with pytest.raises(UsageError, match=r"content|text"):
+        apis.get(api).read_request({"model": "m", _LISTS[api]: [message]})
+
+
+def chat_message(**fields: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "assistant", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("api", "request_body"),
+    [
+        ("anthropic", {"messages": [], "system": {"type": "text", "text": "Be brief."}}),
+        ("openai-responses", {"input": "Hi", "instructions": ["Be brief."]}),
+        ("openai-chat", {"messages": [], "tools": ["f"]}),
+        ("openai-chat", {"messages": [], "tools": [{"function": {"name": "f", "description": 7}}]}),
+        ("anthropic", {"messages": [], "tools": [{"name": "f", "description": ["d"]}]}),
+        ("openai-chat", chat_message(tool_calls="f")),
+        ("openai-chat", chat_message(tool_calls=["f"])),
+        ("openai-chat", chat_message(tool_calls=[{"function": {"name": "f", "arguments": [1]}}])),
+        ("openai-chat", chat_message(tool_calls=[{"custom": {"name": "f", "input": {"a": 1}}}])),
+        (
+            "openai-responses",
+            {"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": 7}]},
+        ),
+        (
+            "anthropic",
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "id": "c", "name": "f", "input": [1]}],
+                    }
+                ]
+            },
+        ),
+        (
+            "openai-chat",
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image_url", "image_url": {"uri": "x"}}],
+                    }
+                ]
+            },
+        ),
+        (
+            "anthropic",
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image", "source": {"type": "base64", "data": 7}}],
+                    }
+                ]
+            },
+        ),
+    ],
+)
+def test_a_part_of_a_request_that_would_be_lost_is_refused(
+    api: str, request_body: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError):
+        apis.get(api).read_request({"model": "m", **request_body})
+
+
+@pytest.mark.parametrize(
+    "inner", ["Tides.", ["Tides."], {"type": "text", "text": "Tides."}, [{"text": "Tides."}]]
+)
+@pytest.mark.parametrize("kind", ["search_result", "document"])
+def test_text_inside_a_document_is_written_in_every_form(kind: str, inner: object) -> None:
+    part: dict[str, Any] = {"type": kind, "title": "T", "source": "s", "content": inner}
+    if kind == "document":
+        part |= {"source": {"type": "content", "content": inner}}
+    request = apis.get("anthropic").read_request(
+        {"model": "m", "messages": [{"role": "user", "content": [part]}]}
+    )
+    assert "Tides." in json.dumps(CHAT.write_request(request))
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "names"),
+    [
+        ("openai-chat", {"messages": [{"role": "system", "content": [{"a": "x"}]}]}, ["unknown"]),
+        ("anthropic", {"messages": [], "system": [{"type": "image"}]}, ["image"]),
+        (
+            "anthropic",
+            {"messages": [{"role": "system", "content": [{"type": "document"}]}]},
+            ["document"],
+        ),
+        ("anthropic", {"messages": [], "system": [{"type": "text", "text": "x"}, "y"]}, []),
+        ("anthropic", {"messages": [{"role": "assistant", "content": [{"type": "a"}]}]}, []),
+    ],
+)
+def test_parts_of_instructions_that_are_not_read_are_named(
+    api: str, body: dict[str, Any], names: list[str]
+) -> None:
+    request = apis.get(api).read_request({"model": "m", **body})
+    assert dropped_parts(request) == [f"content: {name}" for name in names]

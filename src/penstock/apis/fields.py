@@ -116,10 +116,36 @@ def check_list(data: Mapping[str, Any], key: str) -> None:
         raise UsageError(f"`{key}` must be a list")
 
 
-def check_content(content: object) -> None:
-    """Raise `UsageError` for user content that would be lost: neither text nor a list."""
+def check_content(content: object, field: str = "content") -> None:
+    """Raise `UsageError` for content that would be lost: neither text nor a list of parts.
+
+    A part is text or an object, and so are the parts inside it (`content` of results and sources).
+    """
     if not isinstance(content, str | list | None):
-        raise UsageError("`content` must be text or a list of parts")
+        raise UsageError(f"`{field}` must be text or a list of parts")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, str):
+            continue
+        if not isinstance(part, Mapping):
+            raise UsageError(f"a part of `{field}` must be text or an object")
+        if not isinstance(part.get("text"), str | None):
+            raise UsageError("`text` of a part must be text")
+        check_text(object_at(part, "source"), "data")
+        for inner in (part.get("content"), object_at(part, "source").get("content")):
+            if isinstance(inner, list):
+                check_content(inner)
+
+
+def check_text(data: Mapping[str, Any], key: str) -> None:
+    """Raise `UsageError` if the value at *key* is present and not text."""
+    if not isinstance(data.get(key), str | None):
+        raise UsageError(f"`{key}` must be text")
+
+
+def check_arguments(value: object) -> None:
+    """Raise `UsageError` if *value*, the arguments of a call, is not JSON text or an object."""
+    if not isinstance(value, str | Mapping | None):
+        raise UsageError("the arguments of a call must be JSON text or an object")
 
 
 def short_repr(value: object) -> str:
@@ -204,6 +230,10 @@ def split_tools(
     own: dict[str, Tool] = {}
     foreign: list[object] = []
     for data in tools:
+        if not isinstance(data, Mapping):
+            raise UsageError("a tool must be a JSON object")
+        for fields in (data, object_at(data, "function")):
+            check_text(fields, "description")
         try:
             tool = read(data)
         except UsageError:
@@ -249,18 +279,26 @@ _PARTS: Final = frozenset({"text", "refusal", "thinking", "input_text", "output_
 
 
 def dropped_parts(request: Request) -> list[str]:
-    """Return the types of parts of instructions and assistant messages that were not read."""
-    if not request.source.startswith("openai"):
-        return []
+    """Return the types of parts of instructions and assistant messages that were not read.
+
+    Blocks of assistant messages of the Messages API are kept.
+    """
     raw = request.raw or {}
+    if request.source.startswith("openai"):
+        read = ("user", "tool", None)
+    elif request.source == "anthropic":
+        read = ("user", "assistant", None)
+    else:
+        return []
     parts = [
         part
         for message in [*objects_at(raw, "messages"), *objects_at(raw, "input")]
-        if message.get("role") not in ("user", "tool", None)
+        if message.get("role") not in read
         for part in objects_at(message, "content")
     ]
-    kinds = dict.fromkeys(text_at(part, "type") for part in parts)
-    return [f"content: {kind}" for kind in kinds if kind and kind not in _PARTS]
+    unread = [part for part in [*parts, *objects_at(raw, "system")] if "text" not in part]
+    kinds = dict.fromkeys(text_at(part, "type") or "unknown" for part in unread)
+    return [f"content: {kind}" for kind in kinds if kind not in _PARTS]
 
 
 def _inner_names(raw: Mapping[str, Any]) -> list[str]:

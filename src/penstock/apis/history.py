@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from penstock import _json
 from penstock.apis.encoder import is_mistral
-from penstock.apis.fields import clean, list_at, object_at, text_at
+from penstock.apis.fields import clean, object_at, text_at
 from penstock.messages import (
     AssistantMessage,
     Content,
@@ -480,14 +480,12 @@ def block_kind(data: object) -> str:
 
 def _read_blocks(content: object) -> list[UserContent]:
     """Read text and images of the Messages API; for another block there is a note."""
-    if isinstance(content, str):
-        return [Text(clean(content))]
     read: list[UserContent] = []
-    for block in list_at({"content": content}, "content"):
-        fields = block if isinstance(block, Mapping) else {}
+    for block in content if isinstance(content, list) else [content]:
+        fields = block if isinstance(block, Mapping) else {"text": block}
         source = object_at(fields, "source")
-        match fields.get("type"), source.get("type"):
-            case "text", _:
+        match fields.get("type", "text"), source.get("type"):
+            case "text", _ if isinstance(fields.get("text"), str | None):
                 read.append(Text(text_at(fields, "text")))
             case "image", "base64":
                 read.append(Image(text_at(source, "media_type"), text_at(source, "data")))

@@ -20,8 +20,10 @@ from penstock import _json
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.client_tools import read_client_tool
 from penstock.apis.fields import (
+    check_arguments,
     check_content,
     check_list,
+    check_text,
     integer_at,
     list_at,
     number_at,
@@ -82,13 +84,13 @@ class MessagesReader:
         if not isinstance(data, Mapping):
             raise UsageError("a message must be a JSON object")
         role, content = data.get("role"), data.get("content")
+        check_content(content)
         blocks = _read_blocks(content)
         for block in blocks:
             self.cache_mark = block.get("cache_control") or self.cache_mark
         if role in _SYSTEM:
             self._read_system(join_text(content), data)
         elif role == "user":
-            check_content(content)
             self._read_user(blocks)
         elif role == "assistant":
             self._read_assistant(blocks)
@@ -152,9 +154,10 @@ def _read_call(block: Mapping[str, Any]) -> ToolCall:
     id_, name, given = text_at(block, "id"), text_at(block, "name"), block.get("input")
     if not id_ or not name:
         raise UsageError("a `tool_use` block needs an `id` and a `name`")
+    check_arguments(given)
     if isinstance(given, str):
         return ToolCall.from_text(id_, name, given)
-    return ToolCall(id_, name, given if isinstance(given, dict) else {})
+    return ToolCall(id_, name, given or {})
 
 
 def _read_part(block: Mapping[str, Any]) -> UserContent:
@@ -162,6 +165,9 @@ def _read_part(block: Mapping[str, Any]) -> UserContent:
     kind, source = block.get("type"), object_at(block, "source")
     if kind == "text":
         return Text(text_at(block, "text"))
+    if kind == "image" and source.get("type") in ("base64", "url"):
+        for key in ("media_type", "data", "url"):
+            check_text(source, key)
     if kind == "image" and source.get("type") == "base64":
         return Image(media_type=text_at(source, "media_type"), data=text_at(source, "data"))
     if kind == "image" and source.get("type") == "url":
@@ -210,6 +216,7 @@ def read_request(data: Mapping[str, Any]) -> Request:
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise UsageError("`messages` must be a list")
+    check_content(data.get("system"), "system")
     reader = MessagesReader(join_text(data.get("system")))
     for position, message in enumerate(messages):
         try:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock import _json
 from penstock.apis.fields import (
     bool_at,
+    check_arguments,
     check_content,
     check_list,
+    check_text,
     clean,
     integer_at,
     list_at,
@@ -135,10 +136,10 @@ class _MessagesReader:
         if not isinstance(data, Mapping):
             raise UsageError("a message must be a JSON object")
         role = data.get("role")
+        check_content(data.get("content"))
         if role in SYSTEM:
             self._read_system(join_text(data.get("content")))
         elif role == "user":
-            check_content(data.get("content"))
             self.messages.append(UserMessage(read_content(data.get("content"))))
         elif role == "assistant":
             self._read_assistant(data)
@@ -201,6 +202,8 @@ def _read_part(part: object) -> UserContent:
     if fields.get("type") == "image_url" and isinstance(image, str):
         return Image.at(image)
     if fields.get("type") == "image_url" and isinstance(image, Mapping):
+        if not text_at(image, "url"):
+            raise UsageError("`image_url` needs a `url`")
         return Image.at(text_at(image, "url"), text_at(image, "detail"))
     return Opaque(tables.NAME, part)
 
@@ -220,10 +223,12 @@ def join_text(content: object) -> str:
 
 def _read_calls(data: Mapping[str, Any]) -> list[ToolCall]:
     calls = []
+    check_list(data, "tool_calls")
     for position, call in enumerate(list_at(data, "tool_calls")):
-        if isinstance(call, Mapping):
-            function = object_at(call, "function") or object_at(call, "custom")
-            calls.append(_read_call(function, text_at(call, "id") or f"call_{position}", call))
+        if not isinstance(call, Mapping):
+            raise UsageError("a tool call must be a JSON object")
+        function = object_at(call, "function") or object_at(call, "custom")
+        calls.append(_read_call(function, text_at(call, "id") or f"call_{position}", call))
     # A legacy call has no id; its result has the role `function` and names the function instead.
     legacy = data.get("function_call")
     if isinstance(legacy, Mapping):
@@ -238,12 +243,13 @@ def _read_call(function: Mapping[str, Any], id_: str, call: Mapping[str, Any]) -
     # Gemini's OpenAI-compatible endpoint sends the signature of a call in this field.
     signature = text_at(object_at(object_at(call, "extra_content"), "google"), "thought_signature")
     # A custom tool takes free text instead of JSON.
+    check_text(function, "input")
     if isinstance(function.get("input"), str):
-        arguments = _json.encode({"input": function["input"]}).decode()
+        arguments = {"input": function["input"]}
+    check_arguments(arguments)
     if isinstance(arguments, dict):
         return ToolCall(id_, name, arguments, signature=signature)
-    text = arguments if isinstance(arguments, str) else ""
-    return ToolCall.from_text(id_, name, text, signature=signature)
+    return ToolCall.from_text(id_, name, arguments or "", signature=signature)
 
 
 def _read_choice(choice: object) -> ToolChoice | None:

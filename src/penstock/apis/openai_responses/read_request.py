@@ -12,8 +12,10 @@ from typing import Any, Final
 from penstock import _json
 from penstock.apis.fields import (
     bool_at,
+    check_arguments,
     check_content,
     check_list,
+    check_text,
     clean,
     integer_at,
     number_at,
@@ -115,10 +117,10 @@ class InputReader:
 
     def _read_message(self, item: Mapping[str, Any]) -> None:
         role, content = item.get("role"), item.get("content")
+        check_content(content)
         if role in _SYSTEM:
             self._read_system(join_text(content))
         elif role == "user":
-            check_content(content)
             self.messages.append(UserMessage(read_content(content)))
         elif role == "assistant":
             self._read_assistant(item)
@@ -178,6 +180,7 @@ def _read_call(item: Mapping[str, Any]) -> ToolCall:
         raise UsageError("a `function_call` needs a `name`")
     if isinstance(item.get("input"), str):
         return ToolCall(id_, name, {"input": clean(item["input"])}, complete=complete)
+    check_arguments(item.get("arguments"))
     return ToolCall.from_text(id_, name, read_arguments(item), complete=complete)
 
 
@@ -232,6 +235,7 @@ _CHOICE: Final = frozenset({"type", "name"})
 
 def read_request(data: Mapping[str, Any]) -> Request:
     """Read the body that a client sent; raise `UsageError` if it is not a request."""
+    check_text(data, "instructions")
     reader = InputReader(text_at(data, "instructions"))
     if not isinstance(data.get("input"), str | list | None):
         raise UsageError("`input` must be text or a list of items")
