@@ -232,11 +232,17 @@ class CompiledDialect:
             begins.append(dialect.parameter.split("KEY")[1].removesuffix(">"))
         begins += [dialect.after_name.removesuffix(">")] if dialect.after_name else []
         begins += [piece for piece in (*dialect.lead, *dialect.trail) if "<" in piece]
-        if spelling.spaced:  # `< parameter=path>`, `</ parameter>`
-            begins += [sign + blank for sign in ("<", "</") for blank in BLANKS]
+        guarded: tuple[str, ...] = ()
+        unless = ""
+        if spelling.spaced:  # `< parameter=path>` and `</ parameter>`, but not the `<` of `a < b`
+            firsts = sorted({"/", *(begin.lstrip("</")[:1] for begin in begins)})
+            gaps = [sign + blank for sign in ("<", "</") for blank in BLANKS]
+            guarded = tuple(gap + blank for gap in gaps for blank in BLANKS)
+            unless = rf"[{BLANKS}]*+[^{BLANKS}{re.escape(''.join(firsts))}]"
+            begins += [gap + first for gap in gaps for first in firsts]
         if any("｜" in begin for begin in begins):  # noqa: RUF001 - the token is spelled so
             begins += [f"<{slash}{bar}" for slash in ("", "/") for bar in "｜|"]  # noqa: RUF001
-        return markers(*begins, *TURN_ENDS)
+        return markers(*begins, *guarded, *TURN_ENDS, unless=unless, guarded=guarded)
 
     def _compile_simple(self) -> re.Pattern[str]:
         """Return a pattern of a whole parameter, in whose value nothing may be markup.
