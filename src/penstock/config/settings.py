@@ -158,7 +158,7 @@ class OptionSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     arguments: Literal["live", "whole"] | None = None
     """Whether a call is sent while it arrives, or after it is complete and valid."""
     repair: bool | None = None
-    """Repair calls that are malformed or cut off."""
+    """Repair calls that are malformed, or that the model left open at its end."""
     trim: bool | None = None
     """Drop white space between text and a call, and after reasoning."""
     constrain: Literal["json_schema", "grammar", "structural_tag"] | None = None
