@@ -118,9 +118,10 @@ class ToolError(PenstockError):
 
 
 def fold_name(name: str) -> str:
-    """Return *name* as names of formats, styles and APIs are compared: without case and ``-_. ``.
+    """Return *name* as names of formats, styles and APIs are compared.
 
-    Servers spell the same names differently: ``qwen3_coder``, ``qwen3-coder``, ``Qwen3 Coder``.
+    Case, spaces, ``-``, ``_`` and ``.`` do not count. Servers spell the same names differently:
+    ``qwen3_coder``, ``qwen3-coder``, ``Qwen3 Coder``.
     """
     return name.casefold().translate(_SEPARATORS)
 
