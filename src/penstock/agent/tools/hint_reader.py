@@ -84,7 +84,7 @@ class _Reader:
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._read_annotated(hint, arguments[0], arguments[1:])
-        if str(origin).rpartition(".")[2] in _QUALIFIERS:
+        if _name_qualifier(hint):
             return self.read(arguments[0])
         if origin in (Union, types.UnionType):
             return UnionHint([self.read(one) for one in arguments])
@@ -128,7 +128,12 @@ class _Reader:
         empty = inspect.Parameter.empty
         if _is_typed_dict(cls):
             for name, hint in hints.items():
-                yield RecordField(name, name, self.read(hint), name in cls.__required_keys__)
+                # `__required_keys__` does not know the qualifiers of hints that are strings.
+                found = set(_iter_qualifiers(hint))
+                is_required = "NotRequired" not in found and (
+                    "Required" in found or name in cls.__required_keys__
+                )
+                yield RecordField(name, name, self.read(hint), is_required)
         elif issubclass(cls, msgspec.Struct):
             for each in msgspec.structs.fields(cls):
                 default = empty if each.default is msgspec.NODEFAULT else each.default
@@ -149,6 +154,19 @@ def _is_record(hint: Any) -> bool:
     return is_class and (
         dataclasses.is_dataclass(hint) or _is_typed_dict(hint) or issubclass(hint, msgspec.Struct)
     )
+
+
+def _name_qualifier(hint: Any) -> str:
+    """Return the name of the qualifier that *hint* begins with, or the empty string."""
+    name = str(get_origin(hint)).rpartition(".")[2]
+    return name if name in _QUALIFIERS else ""
+
+
+def _iter_qualifiers(hint: Any) -> Iterator[str]:
+    while (name := _name_qualifier(hint)) or get_origin(hint) is Annotated:
+        if name:
+            yield name
+        hint = get_args(hint)[0]
 
 
 def _is_alias(hint: Any) -> bool:
