@@ -190,6 +190,18 @@ def test_tags_and_closed_structs_are_in_the_schema() -> None:
     assert definitions["Strict"]["additionalProperties"] is False
 
 
+def test_only_a_docstring_of_its_own_describes_a_record() -> None:
+    definitions: dict[str, Any] = {}
+    for hint in (Harbour, Ebb, Invoice, Node, Described):
+        read_hint(Annotated[hint, "a note"]).write_schema(definitions)
+    described = {
+        name: one["description"]
+        for name, one in definitions.items()
+        if name != "Boat" and "description" in one
+    }
+    assert described == {"Described": "A record.\n\nWith words."}
+
+
 @pytest.mark.parametrize(
     "hint",
     [
@@ -208,6 +220,15 @@ def test_a_hint_without_a_json_form_is_refused(hint: Any) -> None:
 class Node:
     value: Annotated[int, annotated_types.Gt(0)]
     nodes: list[Node] = field(default_factory=list)
+
+
+class Described(msgspec.Struct):
+    """A record.
+
+    With words.
+    """
+
+    boat: Boat
 
 
 def test_a_union_in_a_recursive_record_ends() -> None:

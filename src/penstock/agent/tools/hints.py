@@ -307,7 +307,8 @@ class RecordHint(HintType):
             name += "_2"
         schema: dict[str, Any] = {"title": self._cls.__name__, "type": "object", _OWNER: self}
         definitions[name] = schema
-        documentation = inspect.getdoc(self._cls) or ""
+        # Its own: `inspect.getdoc` would return that of `dict` for a `TypedDict`.
+        documentation = inspect.cleandoc(vars(self._cls).get("__doc__") or "")
         # A dataclass without a docstring gets its signature as one.
         if documentation and not documentation.startswith(f"{self._cls.__name__}("):
             schema["description"] = documentation
