@@ -466,6 +466,35 @@ def test_a_tool_with_the_name_of_the_output_is_refused() -> None:
         Agent("demo:", [look_up], output=Output(Point, name="look_up"))
 
 
+LIST = '[{"name": "rope", "price": 12.5}]'
+ITEMS = [Item("rope", 12.5)]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (f"Sure:\n```json\n{LIST}\n```\nThat is all.", ITEMS),
+        (f"```python\nprint(1)\n```\nso\n```\n{LIST}\n```", ITEMS),
+        (f"<think>```json\n[]\n```</think>\n{LIST}", ITEMS),
+        (f"It is [].</think>Here:\n```json\n{LIST}\n```", ITEMS),
+        (f"```json\n{LIST}\n```\nonce more\n```json\n{LIST}\n```", ITEMS),
+        (f"```json\n[]\n```\nor\n```json\n{LIST}\n```", None),
+        (f"```json\n{LIST}", None),
+        (f"Perhaps {LIST} or nothing", None),
+        (f"<think>\n```json\n{LIST}\n```", None),
+        (f"```python\n{LIST}\n```", None),
+    ],
+)
+async def test_a_list_in_a_fence_is_the_output(written: str, expected: list[Item] | None) -> None:
+    output = Output(list[Item], retries=0)
+    result = await Agent(ScriptedModel([written]), output=output).run("Which?")
+    if expected is None:
+        assert result.error is not None
+        assert result.error.type == "output"
+    else:
+        assert result.output == expected
+
+
 async def test_the_error_of_a_run_lists_the_faults_of_the_final_tool() -> None:
     wrong = [scripted_call("final_result", x="west") for _ in range(3)]
     agent = Agent(ScriptedModel(wrong), output=Output(Point, mode="tool"))

@@ -14,6 +14,7 @@ at the top level of the text and reads it as it arrives.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Struct
@@ -31,6 +32,12 @@ _CUT: Final = "the text ends inside it"
 _NAMES: Final = "think|thinking|thought|reasoning|reflection"
 _PROSE: Final = re.compile(rf"\{{|<(/?)({_NAMES})>")
 _TAG_BEGINNING: Final = re.compile(r"</?[a-z]{0,10}$")
+
+
+_REASONING_END: Final = re.compile(rf"</(?:{_NAMES})>")
+_REASONING: Final = re.compile(rf"<(?:{_NAMES})>")
+_FENCE: Final = "```"
+_JSON_FENCES: Final = frozenset({"", "json", "jsonc", "json5"})
 
 
 class FoundObject(Struct):
@@ -191,3 +198,31 @@ def read_object(text: str, found: FoundObject) -> tuple[Any, str]:
     if rjson.closes_text(repairs) or not isinstance(value, dict):
         return None, found.fault
     return value, ""
+
+
+def list_bare_texts(text: str) -> list[str]:
+    """Return what may be a JSON value of any type: all of *text*, or what its fences hold.
+
+    Reasoning is no part of it.
+    """
+    ends = [match.end() for match in _REASONING_END.finditer(text)]
+    rest = text[ends[-1] if ends else 0 :]
+    if _REASONING.search(rest):
+        return []
+    return [block for info, block in _iter_fences(rest) if info in _JSON_FENCES] or [rest.strip()]
+
+
+def _iter_fences(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the language and the content of each block between fences; one that is cut is none."""
+    language: str | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if language is None:
+            if stripped.startswith(_FENCE):
+                language, lines = stripped.strip("`").lower(), []
+        elif stripped.startswith(_FENCE) and not stripped.strip("`"):
+            yield language, "\n".join(lines).strip()
+            language = None
+        else:
+            lines.append(line)

@@ -7,13 +7,19 @@ model in words, or ends the run with an error.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import structs
 
 from penstock.agent.events import OutputUpdated
 from penstock.agent.output import Output, OutputFaultError
-from penstock.agent.output.scanner import MAX_FOUND, OutputScanner, read_object
+from penstock.agent.output.scanner import (
+    MAX_FOUND,
+    OutputScanner,
+    list_bare_texts,
+    read_object,
+)
 from penstock.agent.schemas import RESULT
 from penstock.agent.tools.base import AgentTool, ToolContext
 from penstock.errors import JSONParseError, ToolError
@@ -38,6 +44,7 @@ _CONSTRAINED: Final = frozenset({"openai-responses", "anthropic", "gemini"})
 
 _CUT: Final = "Your response was cut off at the token limit. Write a shorter one."
 _NOTHING: Final = "Your response contains no JSON object with the result."
+_NO_RESULT: Final = f"Your response contains no JSON object with the key `{RESULT}`."
 _SEVERAL: Final = (
     "Your response contains several different JSON objects that fit, so it is not certain which"
     " one is the result. Write exactly one."
@@ -228,20 +235,28 @@ class OutputTask:
         return fitting[0][1]
 
     def _read_bare(self, text: str) -> Any:
-        """Return the output if *text* is nothing but a JSON value, with or without a fence."""
-        inner = text.strip()
-        if inner.startswith("```") and inner.endswith("```") and "\n" in inner:
-            inner = inner[inner.index("\n") : -3].strip()
-        try:
-            value = rjson.loads(inner)
-        except JSONParseError:
-            raise OutputFaultError(_NOTHING) from None
-        # Relaxed JSON takes a bare word for text, and prose is not the output.
-        if isinstance(value, str) and not inner.startswith('"'):
-            raise OutputFaultError(_NOTHING)
-        return (
-            self._output.read_bare(value) if self._output.is_wrapped else self._output.read(value)
-        )
+        """Return the output if *text*, or one block of code in it, is nothing but a JSON value."""
+        values = []
+        for inner in list_bare_texts(text):
+            with suppress(JSONParseError):
+                value = rjson.loads(inner)
+                # Relaxed JSON takes a bare word for text, and prose is not the output.
+                if inner.startswith('"') or not isinstance(value, str):
+                    values.append(value)
+        if not values:
+            raise OutputFaultError(_NO_RESULT if self._output.is_wrapped else _NOTHING)
+        read = self._output.read_bare if self._output.is_wrapped else self._output.read
+        fitting, faults = [], []
+        for value in values:
+            try:
+                fitting.append((value, read(value)))
+            except OutputFaultError as exc:
+                faults.append(exc)
+        if not fitting:
+            raise faults[-1]
+        if any(value != fitting[0][0] for value, _ in fitting):
+            raise OutputFaultError(_SEVERAL)
+        return fitting[0][1]
 
     def _render_complaint(self, fault: str) -> str:
         if self.mode == "tool":
