@@ -265,7 +265,10 @@ class CallIds:
 
     def __call__(self) -> str:
         """Return the next id."""
-        return next(id_ for n in self._numbers if (id_ := f"call_{n}") not in self.taken)
+        id_ = f"call_{next(self._numbers)}"
+        while id_ in self.taken:
+            id_ = f"call_{next(self._numbers)}"
+        return id_
 
 
 class UniqueIds:

@@ -16,6 +16,7 @@ from penstock.formats.auto_reader import (
     DetectionState,
     FirstHeader,
     Recognition,
+    may_begin_header,
     muse_header,
     usual_firsts,
 )
@@ -162,11 +163,11 @@ class AutoSyntax(Syntax):
             return begun, None
         return None
 
-    def first_body(self) -> FirstHeader | None:
+    def first_body(self, text: str) -> FirstHeader | None:
         """Return the reader of a header that the prompt has begun, or may have begun."""
-        if not self._headers:
-            return None
         firsts = self._firsts if self._headers is USUAL else None
+        if not self._headers or not may_begin_header(text, firsts):
+            return None
         return FirstHeader(self._headers, self.detection, firsts)
 
 

@@ -337,6 +337,12 @@ def usual_firsts(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name[:1] for name in ("<", "to=", "analysis", "commentary", *names))
 
 
+def may_begin_header(text: str, firsts: frozenset[str] | None) -> bool:
+    """Return whether *text* may begin with the rest of a header; None means any character may."""
+    begin = text[:MAX_SIGN].lstrip()
+    return firsts is None or not begin or begin[0] in firsts
+
+
 class FirstHeader(Delegate):
     """Tries the reader of each of *headers* on the beginning of the response.
 
@@ -365,10 +371,8 @@ class FirstHeader(Delegate):
 
     def _choose(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         firsts, self._firsts = self._firsts, None
-        if firsts is not None:
-            begin = scanner.peek(MAX_SIGN).lstrip()
-            if begin and begin[0] not in firsts:
-                self._waiting.clear()
+        if not may_begin_header(scanner.peek(MAX_SIGN), firsts):
+            self._waiting.clear()
         while self._waiting:
             may_begin = _may_begin(self._waiting[0], scanner, calls)
             if may_begin is None:

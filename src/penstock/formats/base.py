@@ -438,7 +438,7 @@ def prepare(
 def _make(format: Format, tools: Iterable[Tool]) -> Preparation:  # noqa: A002
     schemas = Schemas(tools)
     syntax = format.calls.syntax(schemas.tools)
-    return Preparation(format, syntax, schemas, format.usual_reasoning, {})
+    return Preparation(format, syntax, schemas, format.usual_reasoning, MarkerSets())
 
 
 class _SameFormat:

@@ -274,7 +274,8 @@ _NOTHING: Final = object()
 
 def _quoted(text: str) -> str:
     """Write a string as JSON that can be sent, with lone surrogates escaped."""
-    return _json.escape_surrogates(encode_basestring(text))
+    written: str = encode_basestring(text)
+    return written if written.isascii() else _json.escape_surrogates(written)
 
 
 def can_write(value: Any) -> bool:

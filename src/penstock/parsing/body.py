@@ -360,8 +360,12 @@ class Syntax:
         """Return a new reader for the text after *marker*, which is in the case of the text."""
         raise NotImplementedError
 
-    def first_body(self) -> BodyReader | None:
-        """Return the reader of the beginning of a response, if it needs one."""
+    def first_body(self, text: str) -> BodyReader | None:
+        """Return the reader of the beginning of a response, if it needs one.
+
+        *text* is the first that has come of it.
+        """
+        del text
         return None
 
     def parse_prompt(self, prompt: str) -> tuple[str, Channel | None] | None:

@@ -10,7 +10,7 @@ text. With `repair`, a broken call is first read up to its end. All state is in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from penstock.errors import UsageError
 from penstock.events import Event, ToolCallEnd
@@ -110,6 +110,10 @@ class Schemas(Mapping[str, Schema]):
             known = self._read[name] = Schema(self._tools[name].parameters)
         return known
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the schema of the tool *name*, or *default*."""
+        return self[name] if name in self._tools else default
+
     def __contains__(self, name: object) -> bool:
         return name in self._tools
 
@@ -140,7 +144,7 @@ class Engine:
     `finish`, `rest` is text that no event claimed.
     """
 
-    __slots__ = ("_calls", "_finished", "_run", "_state", "rest", "spans")
+    __slots__ = ("_calls", "_finished", "_has_first_body", "_run", "_state", "rest", "spans")
 
     def __init__(  # noqa: PLR0913 - each is an option of every parser
         self,
@@ -171,18 +175,19 @@ class Engine:
         """Where in the response text was read as calls, markers included."""
         self._finished = False
         self._run: Run | None = None  # the fast path, while it is open
+        self._has_first_body = False  # the beginning may need a reader, which the text decides
         live = arguments == "live"
         scanner = Scanner(keeps=live and (repair or on_error is not None))
         make_id = ids or syntax.make_ids() or CallIds()
         schemas = tools if isinstance(tools, Schemas) else Schemas(tools)
-        state = EngineState(scanner, schemas, make_id, live=live, max_calls=max_calls)
+        state = EngineState(
+            scanner, schemas, make_id, live=live, max_calls=max_calls, marker_sets=marker_sets
+        )
         state.on_error = on_error
         state.untrusted = Untrusted.of(untrusted)
         state.only_known = syntax.only_known_tools
         state.trim = trim
         state.repairing = repair
-        if marker_sets is not None:
-            state.marker_sets = marker_sets
         state.preface = reasoning.preface if reasoning is not None else ""
         if fenced == "calls":
             syntax.allow_calls_in_code()
@@ -228,6 +233,9 @@ class Engine:
         elif not text:
             return []
         self._run = None
+        if self._has_first_body:
+            self._has_first_body = False
+            state.body = state.syntax.first_body(text)
         state.scanner.push(text)
         self._read(final=False)
         if state.trail is not None:
@@ -306,7 +314,7 @@ class Engine:
             opened = state.reasoning.parse_prompt(prompt)
             is_reasoning = opened is not None
         if opened is None:
-            state.body = state.syntax.first_body()
+            self._has_first_body = True
             return
         text, channel = opened
         if is_reasoning and channel is not None:
@@ -531,7 +539,7 @@ class Engine:
         state.read_again += verdict is Verdict.BROKEN or len(text) > MAX_PROSE
         if has_started:
             return  # Its deltas are out (law 3), so its text cannot be anything else any more.
-        state.has_broken = True
+        state.has_broken = state.has_broken or state.marker != ""
         if not is_read_again or state.read_again > MAX_READ_AGAIN:
             show(state, scanner.at + len(text))
         elif text.startswith(state.marker):  # The marker is text; another may follow it.

@@ -453,10 +453,7 @@ def _may_be_section(state: EngineState, marker: str) -> bool:
     """
     if marker == "[":  # `[TOOL_CALLS]` is found by its bracket where a list may be a call, too.
         return _MISTRAL.startswith(marker + state.scanner.peek(len(_MISTRAL) - 1))
-    if marker[0] not in "<[]" or "=" in marker or not _NAMES_CALLS.search(marker):
-        return False
-    if marker.strip("<>/ ") in state.schemas or marker.startswith("<|content_"):
-        # the tag of a tool, or a part of a header (Inkling)
+    if not _names_calls(marker) or marker.strip("<>/ ") in state.schemas:  # the tag of a tool
         return False
     if marker[-1] in ">]":
         rest = state.scanner.peek(MAX_GAP).lstrip()
@@ -469,6 +466,14 @@ def _may_be_section(state: EngineState, marker: str) -> bool:
         return True
     before = state.marker[: len(state.marker) - len(marker)]
     return not state.syntax.is_quoted(current_line(state) + before)
+
+
+@lru_cache(maxsize=256)
+def _names_calls(marker: str) -> bool:
+    """Return whether *marker* is a tag or token, without attributes, whose name says calls."""
+    if marker[0] not in "<[]" or "=" in marker or not _NAMES_CALLS.search(marker):
+        return False
+    return not marker.startswith("<|content_")  # a part of a header (Inkling)
 
 
 def _is_followed(state: EngineState, marker: str) -> bool:

@@ -321,7 +321,7 @@ class ScatteredMarkers(Markers):
         while found is not None and text[start := found.start()] in self._firsts:
             marker = self._look_up(text, start)
             if marker:
-                return re.compile(re.escape(marker)).match(text, start)
+                return _compile_literal(marker).match(text, start)
             found = self._find(text, start + 1)
         return found
 
@@ -360,6 +360,11 @@ class ScatteredMarkers(Markers):
         """Return whether a marker may begin in the window at *at*."""
         end = at + WINDOW + self._overlap
         return any(text.find(needle, at, end) != -1 for needle in self._needles)
+
+
+@lru_cache(maxsize=512)
+def _compile_literal(literal: str) -> re.Pattern[str]:
+    return re.compile(re.escape(literal))
 
 
 @lru_cache(maxsize=512)

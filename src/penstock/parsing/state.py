@@ -77,8 +77,21 @@ _NO_MARKERS: Final = markers()
 _NO_ERROR: Final = ParseError("")
 
 
-MarkerSets = dict[tuple[object, ...], Markers]
-"""Sets of markers by what they depend on; the responses of one format share them."""
+Places = tuple[Mapping[str, Place], tuple[str, ...], tuple[str, ...]]
+"""Where each wrapper is dropped, and which of those before calls are listed apart."""
+
+
+class MarkerSets:
+    """What the responses of one format share, by what it depends on beside the format.
+
+    `sets` has markers, and those of them that open a body; `places` has the wrappers.
+    """
+
+    __slots__ = ("places", "sets")
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[object, ...], Places] = {}
+        self.sets: dict[tuple[object, ...], tuple[Markers, frozenset[str]]] = {}
 
 
 class EngineState:
@@ -95,7 +108,7 @@ class EngineState:
         "line_seen", "is_first",
         # markers
         "channel", "is_fresh", "awaits_reasoning", "may_reason", "starts", "leading", "call_end",
-        "sections", "others", "broken_end", "reasoning_ends", "markers",
+        "sections", "others", "broken_end", "reasoning_ends", "openers", "markers",
         # text
         "follows_call", "after_block", "has_broken", "newlines", "clear", "blank",
         # the open call
@@ -117,6 +130,7 @@ class EngineState:
         *,
         live: bool = False,
         max_calls: int | None = None,
+        marker_sets: MarkerSets | None = None,
     ) -> None:
         # --- options ---
         self.syntax = _NO_SYNTAX
@@ -132,7 +146,7 @@ class EngineState:
         self.answers_reasoning = False  # reasoning that is all of a response is text, too
         self.prompt_channel: Channel | None = None  # that the prompt has opened
         self.strays: tuple[str, ...] = ()  # ends of reasoning whose beginning was not seen
-        self.marker_sets: MarkerSets = {}  # that were collected so far, in any response
+        self.marker_sets = MarkerSets() if marker_sets is None else marker_sets
 
         self.scanner = scanner
 
@@ -160,6 +174,7 @@ class EngineState:
         self.call_end = ""  # the end marker that may still follow the last call
         self.broken_end = ""  # the end marker of the broken call whose segment is open
         self.reasoning_ends: tuple[str, ...] = ()  # of reasoning that a call has ended
+        self.openers: frozenset[str] = frozenset()  # that open a body here
         self.markers: Markers = _NO_MARKERS  # all that count now
 
         # --- text ---

@@ -11,10 +11,12 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from penstock.parsing.body import Channel, Kind, Place, Reasoning, Syntax, Wrapper
 from penstock.parsing.fast_path import MAX_HELD_BLANK, TextRun
@@ -23,6 +25,7 @@ from penstock.parsing.scanner import Markers, markers, scattered
 from penstock.parsing.state import (
     DELTAS,
     EngineState,
+    Places,
     close_segment,
     current_line,
     emit_read,
@@ -34,6 +37,9 @@ SPECIAL: Final = re.compile(r"[|\uff5c]|\A\[")
 """Special tokens: they do not occur in text by chance."""
 
 _LEADING_BLANK: Final = re.compile(r"\s*+")
+
+MAX_SETS: Final = 64
+"""How many sets of markers the responses of one format share: a model may choose end markers."""
 
 
 class MarkerRole(Enum):
@@ -48,7 +54,7 @@ class MarkerRole(Enum):
     REASONING = "opens reasoning"
 
 
-class OpenedMarker(NamedTuple):
+class OpenedMarker(Struct, frozen=True, gc=False):
     """A start marker, or a wrapper: a body reader reads the text after it.
 
     *start* is where the marker begins or, with `trim`, the white space before it; *end* is where
@@ -68,7 +74,12 @@ def begin_markers(
     state.syntax = syntax
     state.reasoning = reasoning
     own, starts = reasoning.wrappers if reasoning is not None else (), syntax.starts
-    places = _places(tuple(wrappers), own, state.strays, syntax.folds, starts)
+    known, key = state.marker_sets.places, (own, state.strays)
+    places = known.get(key)
+    if places is None:
+        if len(known) >= MAX_SETS:
+            known.clear()
+        places = known[key] = _find_places((*wrappers, *own), state.strays, syntax.folds, starts)
     state.wrappers, state.sections, state.others = places
     state.starts, state.leading = starts, syntax.leading
     state.awaits_reasoning = reasoning is not None
@@ -76,22 +87,19 @@ def begin_markers(
     refresh_markers(state)
 
 
-@lru_cache(maxsize=64)
-def _places(
-    wrappers: tuple[Wrapper, ...],
-    own: tuple[Wrapper, ...],
+def _find_places(
+    wrappers: Iterable[Wrapper],
     strays: tuple[str, ...],
-    folds: bool,  # noqa: FBT001 - a cache distinguishes keywords from positions
+    folds: bool,  # noqa: FBT001 - a property of the syntax
     starts: tuple[str, ...],
-) -> tuple[Mapping[str, Place], tuple[str, ...], tuple[str, ...]]:
+) -> Places:
     """Return where each wrapper is dropped; the responses of one format share it.
 
     A wrapper before calls that begins with a start marker is found by that, and is listed apart;
     so are those before calls that are not special tokens.
     """
     places: dict[str, Place] = {
-        wrapper.marker.lower() if folds else wrapper.marker: wrapper.where
-        for wrapper in (*wrappers, *own)
+        wrapper.marker.lower() if folds else wrapper.marker: wrapper.where for wrapper in wrappers
     }
     for end in strays:  # What is dropped anywhere parts nothing.
         marker = end.lower() if folds else end
@@ -133,7 +141,7 @@ def marker_role(state: EngineState, marker: str) -> MarkerRole:
         return MarkerRole.WRAPPER  # In some formats an end marker opens a body, too.
     if place == "stray" and channel is None and marker not in state.reasoning_ends:
         return MarkerRole.WRAPPER
-    if marker in _openers(state):
+    if marker in state.openers:
         return MarkerRole.CALL
     if marker == state.call_end or marker in state.reasoning_ends:
         return MarkerRole.STRAY
@@ -144,7 +152,7 @@ def marker_role(state: EngineState, marker: str) -> MarkerRole:
     return MarkerRole.REASONING if channel is None else MarkerRole.CHANNEL_START
 
 
-def _openers(state: EngineState) -> tuple[str, ...]:
+def _find_openers(state: EngineState) -> tuple[str, ...]:
     """Return the markers that open a body here."""
     channel = state.channel
     if channel is None:
@@ -239,10 +247,6 @@ def note_after_block(state: EngineState, *, after: bool) -> None:
         refresh_markers(state)
 
 
-MAX_SETS: Final = 64
-"""How many sets of markers the responses of one format share: a model may choose end markers."""
-
-
 def refresh_markers(state: EngineState) -> None:
     """Collect the markers that count now; the same collection is made once for all responses."""
     channel, reasoning = state.channel, state.reasoning
@@ -254,20 +258,22 @@ def refresh_markers(state: EngineState) -> None:
     state_of_text = (state.is_fresh, state.after_block, bool(state.leading))
     # Each call changes the set twice. Collecting one was measured to take 30 times this look-up.
     key = (ends, channel, state_of_text, own, wrappers, state.strays)
-    sets = state.marker_sets
+    sets = state.marker_sets.sets
     known = sets.get(key)
     if known is None:
-        known = _collect_markers(state, ends, own)
+        openers = _find_openers(state)
+        known = _collect_markers(state, openers, ends, own), frozenset(openers)
         if len(sets) >= MAX_SETS:
             sets.clear()
         sets[key] = known
-    state.markers = known
+    state.markers, state.openers = known
 
 
-def _collect_markers(state: EngineState, ends: Iterable[str], own: Iterable[str]) -> Markers:
-    """Return the markers that count now; *ends* and *own* are some of them."""
+def _collect_markers(
+    state: EngineState, openers: tuple[str, ...], ends: Iterable[str], own: Iterable[str]
+) -> Markers:
+    """Return the markers that count now; *openers*, *ends* and *own* are some of them."""
     syntax, channel = state.syntax, state.channel
-    openers = _openers(state)
     wrappers = [
         marker
         for marker, place in state.wrappers.items()
@@ -513,7 +519,7 @@ def _before_blank(state: EngineState, end: int) -> int:
         return end
     scanner = state.scanner
     at, offset = scanner.at, scanner.offset
-    start, seen = (place - offset for place in state.blank)
+    start, seen = state.blank[0] - offset, state.blank[1] - offset
     if not (at <= start <= seen <= end) or scanner.text[seen:end].strip():
         start = at + len(scanner.text[at:end].rstrip())
     state.blank = (offset + start, offset + end)
@@ -534,7 +540,7 @@ def _find_blank_end(state: EngineState) -> int:
     """Find where the white space ends that the unread text begins with."""
     scanner = state.scanner
     at, offset = scanner.at, scanner.offset
-    start, seen = (place - offset for place in state.blank)
+    start, seen = state.blank[0] - offset, state.blank[1] - offset
     found = _LEADING_BLANK.match(scanner.text, seen if at == start <= seen else at)
     end = found.end() if found else at
     state.blank = (offset + at, offset + end)

@@ -30,6 +30,7 @@ from penstock.readers.named_heads import (
     Head,
     HeadDialect,
     HeadReader,
+    is_any_begun,
     is_begun,
     name_in_id,
     skip_blank,
@@ -200,6 +201,7 @@ class NamedCallReader(BodyReader):
         self._json: NamedListReader | None = None  # reads calls with their name inside
         self._head_reader: HeadReader | None = None
         self._head: Head | None = None  # the head that was read
+        self._tail_ends: tuple[str, ...] = ()  # after its arguments: the end of call and fence
         self._inside: JSONArgumentReader | WholeArguments | None = None
         self._is_whole = False  # the arguments are complete
         self._is_labelled = False  # the label of a fence may follow
@@ -299,7 +301,7 @@ class NamedCallReader(BodyReader):
         for end in ends:
             if text.startswith(end, at):
                 return self._end_section(scanner, end, at + len(end))
-        if any(is_begun(text, at, marker) for marker in (self._dialect.call, *ends)):
+        if is_any_begun(text, at, (self._dialect.call, *ends)):
             return Verdict.MORE
         return self._leave()
 
@@ -359,6 +361,8 @@ class NamedCallReader(BodyReader):
         calls.name = name
         self._head_reader = None
         self._head = Head(name, id_, head.has_arguments, head.is_fenced)
+        ends = (self._dialect.call_end, FENCE if head.is_fenced else "")
+        self._tail_ends = tuple(filter(None, ends))
         self._is_labelled = head.is_fenced
         self._payload = scanner.position
         if not head.has_arguments:
@@ -379,7 +383,7 @@ class NamedCallReader(BodyReader):
             self._is_labelled = False
             scanner.advance_to(at)
         at = skip_blank(text, at)
-        if at == len(text) or any(is_begun(text, at, end) for end in self._tail_ends):
+        if at == len(text) or is_any_begun(text, at, self._tail_ends):
             return Verdict.MORE
         if head.is_fenced and text.startswith(FENCE, at):
             # The end of a fence has no label, so with one the fence was opened twice.
@@ -399,12 +403,6 @@ class NamedCallReader(BodyReader):
         else:
             self._inside = WholeArguments(head.name, head.id)
         return None
-
-    @property
-    def _tail_ends(self) -> tuple[str, ...]:
-        """The markers after the arguments: the end of the call, and of the fence."""
-        is_fenced = self._head is not None and self._head.is_fenced
-        return tuple(filter(None, (self._dialect.call_end, FENCE if is_fenced else "")))
 
     def _open_empty(self, head: Head, calls: CallSink) -> None:
         schema = calls.find_schema(head.name)
@@ -426,11 +424,11 @@ class NamedCallReader(BodyReader):
         """Look for the end marker after the arguments."""
         text, at = scanner.text, skip_blank(scanner.text, scanner.at)
         end, ends = self._dialect.call_end, self._tail_ends
-        if at == len(text) or any(is_begun(text, at, each) for each in ends):
-            return Verdict.MORE
         if end and text.startswith(end, at):
             scanner.advance_to(at + len(end))
             self._end_call(scanner, calls, has_end=True)
+        elif at == len(text) or is_any_begun(text, at, ends):
+            return Verdict.MORE
         elif text.startswith(ends, at):
             scanner.advance_to(at + len(FENCE))
         elif text[at] in ",}]":
@@ -459,7 +457,7 @@ class NamedCallReader(BodyReader):
     def _pass_begun(self, scanner: Scanner, ends: tuple[str, ...]) -> None:
         """Skip part of an end marker at the end of the text: it is not text."""
         at = skip_blank(scanner.text, scanner.at)
-        if any(is_begun(scanner.text, at, end) for end in ends):
+        if is_any_begun(scanner.text, at, ends):
             scanner.skip_all()
 
     # --- repairing ---

@@ -8,7 +8,7 @@ and has few possible characters, so other text is soon recognised.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -138,7 +138,7 @@ class HeadReader:
         assert begun is not None  # noqa: S101 - it matches nothing at all, too
         ends, at = self._ends(), begun.end()
         mark = next((end for end in ends if text.startswith(end, at)), "")
-        if not mark and (at == len(text) or any(is_begun(text, at, end) for end in ends)):
+        if not mark and (at == len(text) or is_any_begun(text, at, ends)):
             return None
         is_new_call = mark == self._dialect.call
         may_lack_name = is_new_call or mark == self._dialect.name
@@ -200,6 +200,14 @@ def skip_blank(text: str, at: int) -> int:
 def is_begun(text: str, at: int, marker: str) -> bool:
     """Return whether *text* ends at or after *at* in the middle of *marker*."""
     return 0 < len(text) - at < len(marker) and marker.startswith(text[at:])
+
+
+def is_any_begun(text: str, at: int, ends: Iterable[str]) -> bool:
+    """Return whether *text* ends at or after *at* in the middle of one of *ends*."""
+    for end in ends:  # noqa: SIM110 - `any` takes twice as long
+        if is_begun(text, at, end):
+            return True
+    return False
 
 
 # `functions.` is optional, and the name may contain a colon: the last one separates the number.

@@ -343,6 +343,8 @@ def coerce(value: Any, schema: object = None, *, typed: bool = False) -> Any:
     """
     wanted = Schema.of(schema)
     try:
+        if json_type(value) in wanted.settled_types:
+            return value
         round_ = _Coercion(typed=typed)
         return round_.read_freely(value) if wanted.absent else round_.coerce(value, wanted, 0)
     except RecursionError:  # the caller's own stack was nearly full

@@ -297,6 +297,16 @@ class Schema:
             raise
 
     @cached
+    def settled_types(self) -> frozenset[str]:
+        """The types whose values are valid as they are: no member or alternative to compare with.
+
+        Values inside objects and arrays have schemas of their own.
+        """
+        if self.absent or self.unions or self.members is not None:
+            return frozenset()
+        return self.types - {"array", "object"}
+
+    @cached
     def wants(self) -> str | None:
         """The type that coercion prefers, or None where any type is allowed."""
         if self.types == ALL_TYPES:

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
+from penstock._json import SURROGATE
 from penstock.parsing.scanner import Markers, markers
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.tags import (
@@ -116,7 +117,7 @@ _PARTIAL_KINDS: Final = frozenset({TagKind.KEY, TagKind.CONTROL})
 """Tags that may turn out to be the beginning of a longer one."""
 
 
-class Token(NamedTuple):
+class Token(Struct, frozen=True, gc=False):
     """A tag that was found in a text, and what it is."""
 
     kind: TagKind
@@ -128,7 +129,7 @@ class Token(NamedTuple):
         return self.tag.end
 
 
-class SimpleParameter(NamedTuple):
+class SimpleParameter(Struct, frozen=True, gc=False):
     """A parameter whose value is plain text: its opening tag, the text, and where it ends."""
 
     tag: FoundTag
@@ -150,7 +151,6 @@ QUOTES: Final = "\"'`\\"
 """What follows a tag that is quoted: a quote, or the backslash of an escaped one."""
 
 _QUOTES: Final = re.escape(QUOTES)
-_HALF: Final = re.compile("[\ud800-\udfff]")
 _JSON_CALLS: Final = ("as calls", "after names")
 _NAME_AND_JSON: Final = re.compile(
     rf"\s{{0,16}}(?P<name>[\w.:/-]{{1,256}})(?:>\s{{0,{MAX_GAP}}}(?P<bracket>\{{)?)?"
@@ -276,7 +276,9 @@ class CompiledDialect:
         if tag.is_empty or tag.is_damaged or not tag.key or "=" in tag.key:
             return None  # Each of these needs the judgement of `parameters`.
         value = found["text"]
-        if _HALF.search(value):  # Two halves of a character are joined by the steps.
+        if not value.isascii() and SURROGATE.search(
+            value
+        ):  # Two halves of a character are joined by the steps.
             return None
         # White space at the end may belong to a closing tag that the model forgot.
         if value[-MAX_TAIL:].isspace() or self.damaged_tags.are_in(value):

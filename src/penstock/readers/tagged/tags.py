@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from penstock.parsing.body import Verdict
 from penstock.parsing.scanner import Scanner
 from penstock.values.rxml.markup import MarkupTag, find_attributes, may_become_opening, opening_at
@@ -89,7 +91,7 @@ class _Part(NamedTuple):
     begun: str
 
 
-class FoundTag(NamedTuple):
+class FoundTag(Struct, frozen=True, gc=False):
     """A tag in a text: where it ends, its text, and the name or key in it (empty without one).
 
     *attributes* are as written; of equal names the first counts. *is_empty*: the tag closes itself.
