@@ -257,6 +257,6 @@ AUTO: Final[Format] = Format(
         *MINIMAX_ENDS,
         *FILLERS,
         Wrapper("[EOS]", "last"),
-        Wrapper("[/TOOL_CALLS]", "after_call"),
+        *(Wrapper(end, "after_call") for end in ("[/TOOL_CALLS]", "[/ARGS]")),
     ),
 )

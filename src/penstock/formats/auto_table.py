@@ -136,7 +136,7 @@ LEADING: Final = ("functools[", _ROLE)
 SHARED: Final[dict[str, AutoRow]] = {
     "<tool_call": _row(
         rf"s?(?::[^>\s]{{0,64}})?\s{{0,16}}(?:>{_GAP}(?:{_BEGUN}[<\\]?"
-        rf"|<\s{{0,8}}|{prefix_pattern('<tool_name>')}|{prefix_pattern('<name>')})?)?"
+        rf"|<\s{{0,8}}{prefix_pattern('function')}\s{{0,8}}|{prefix_pattern('<tool_name>')}|{prefix_pattern('<name>')})?)?"
         rf"|>(?:[\w.-]{{1,64}}/)?{_BEGUN}(?:>{_GAP})?"
         rf"|{_SUFFIX}>{_GAP}{_BEGUN}(?:\s{{0,8}}|{prefix_pattern('<tool_')})"
         rf"|s{_SUFFIX}>{_GAP}(?:{prefix_pattern('<tool_call')}"
@@ -147,7 +147,7 @@ SHARED: Final[dict[str, AutoRow]] = {
         ("hy_v3", "<tool_call", rf"{_SUFFIX}>{_GAP}(?P<name>{NAME})<tool_s"),
         ("hy_v4", "<tool_call", rf":[^>\s]{{1,64}}>{_GAP}(?P<name>{NAME})(?:\s|<)"),
         ("hermes", "<tool_call>", rf">{_GAP}[\[{{]"),
-        ("qwen3_coder", "<tool_call", rf"\s{{0,16}}>{_GAP}<\s{{0,8}}f"),
+        ("qwen3_coder", "<tool_call", rf"\s{{0,16}}>{_GAP}<\s{{0,8}}function\s{{0,8}}[=n]"),
         ("hermes", "<tool_call>", rf">{_GAP}(?P<name>[\w.-]{{1,128}}):\s{{0,8}}\{{"),
         ("hermes", "<tool_call>", rf">{_GAP}(?P<name>{NAME})\s{{0,8}}[({{]"),
         ("hermes", "<tool_call>", rf">{_GAP}(?:name:\s|<(?:tool_)?name>)"),

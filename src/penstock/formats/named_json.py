@@ -249,7 +249,10 @@ _TAGGED: Final = _prompt("write its arguments as one JSON object in a tag that h
 _AVAILABLE: Final = tools_as_list("[AVAILABLE_TOOLS]{tools}[/AVAILABLE_TOOLS]")
 
 # Some servers add an end marker, which the templates do not have.
-_MISTRAL_WRAPPERS: Final = (*WRAPPERS, Wrapper("[/TOOL_CALLS]", "after_call"))
+_MISTRAL_WRAPPERS: Final = (
+    *WRAPPERS,
+    *(Wrapper(end, "after_call") for end in ("[/TOOL_CALLS]", "[/ARGS]")),
+)
 
 FORMATS: Final[tuple[Format, ...]] = (
     Format(

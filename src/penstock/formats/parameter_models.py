@@ -17,7 +17,19 @@ from penstock.readers.tagged.tags import Spelling
 _WORDS: Final = ("function_calls", "tool_calls", "calls")
 
 
-def _dsml(token: str, section: str, result: str, *, space: str = "") -> ParameterCalls:
+# Some hosts leak the tags without the token; wrappers around them are dropped as anywhere.
+_PLAIN: Final = TagDialect(
+    starts=("<invoke name=",),
+    call='<invoke name="NAME">',
+    call_end="</invoke>",
+    parameter='<parameter name="KEY">',
+    parameter_end="</parameter>",
+)
+
+
+def _dsml(
+    token: str, section: str, result: str, *, space: str = "", leaked: TagDialect | None = _PLAIN
+) -> ParameterCalls:
     """Return calls in DSML's grammar, written one tag per line, with *space* after the token.
 
     Hosts that leak DSML as text decorate it: bars are doubled or ASCII, a space follows the token
@@ -44,6 +56,7 @@ def _dsml(token: str, section: str, result: str, *, space: str = "") -> Paramete
         closing=f"\n</{tag}{section}>",
         parameter=f'<{tag}parameter name="KEY" string="IS_TEXT">VALUE</{tag}parameter>\n',
         result=result,
+        leaked=leaked,
     )
 
 
@@ -60,7 +73,7 @@ _DEEPSEEK_V4: Final = _dsml("DSML", "tool_calls", "<tool_result>CONTENT</tool_re
 # In V4.1 the token is followed by " calls", " invoke" and " parameter", which are one token each.
 _DEEPSEEK_V41: Final = _dsml("DSML", "calls", "<tool_result>CONTENT</tool_result>", space=" ")
 # GigaChat 3.5 writes V4's grammar with the token GCML.
-_GIGACHAT35: Final = _dsml("GCML", "tool_calls", "CONTENT")
+_GIGACHAT35: Final = _dsml("GCML", "tool_calls", "CONTENT", leaked=None)
 
 # hy_v4 is hy_v3 without <tool_sep>. Each checkpoint adds a suffix of its own to every tag
 # (<tool_calls:6124c78e>), some have none; without a prompt the suffix is unknown, so none is

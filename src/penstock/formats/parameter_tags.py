@@ -44,7 +44,8 @@ class ParameterCalls(Syntax, Struct, frozen=True):
     """Calls of *dialect*, written as *call* and *parameter* show, results as *result* shows.
 
     *other_parameter* is the template for a value that *parameter* would change. The calls of one
-    message are between *opening* and *closing*, separated by *between*.
+    message are between *opening* and *closing*, separated by *between*. Calls of *leaked*, a
+    dialect with other markers, are only read.
     """
 
     dialect: TagDialect
@@ -55,14 +56,17 @@ class ParameterCalls(Syntax, Struct, frozen=True):
     closing: str = ""
     between: str = "\n"
     result: str = "<tool_response>\nCONTENT\n</tool_response>"
+    leaked: TagDialect | None = None
 
     @property
     def starts(self) -> tuple[str, ...]:
         """The markers that open a section of calls, or a call."""
-        return self.dialect.starts
+        return self.dialect.starts + (self.leaked.starts if self.leaked is not None else ())
 
     def body(self, marker: str) -> TaggedCallReader:
         """Return a new reader for the text after *marker*."""
+        if self.leaked is not None and marker in self.leaked.starts:
+            return TaggedCallReader(self.leaked, marker)
         return TaggedCallReader(self.dialect, marker)
 
     def render_call(self, call: ToolCall) -> str:
@@ -298,6 +302,7 @@ _MINIMAX_M2: Final = TagDialect(
     call_end="</invoke>",
     parameter='<parameter name="KEY">',
     parameter_end="</parameter>",
+    json="in sections",
 )
 # {"name": …, "arguments": …} is accepted as the body of a section, as in vLLM and SGLang.
 _DOTS: Final = TagDialect(

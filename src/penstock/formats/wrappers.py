@@ -62,7 +62,7 @@ MINIMAX_ENDS: Final = (
 
 FILLERS: Final = tuple(
     Wrapper(word, "between_calls")
-    for word in ("assistant", "commentary", "analysis", "final", "json", "user")
+    for word in ("assistant", "commentary", "analysis", "final", "json", "user", "<|constrain|>")
 )
 """Words of a header of gpt-oss that it prints between two messages."""
 

@@ -98,9 +98,13 @@ class CallSink:
         return self._state.schemas
 
     def resolve_name(self, name: str) -> str:
-        """Return the declared tool that *name* contains (``functions.X``), or *name* itself."""
-        schemas = self._state.schemas
-        return name if name in schemas else clean_name(name, schemas)
+        """Return the declared tool that *name* means (``functions.X``), or *name* itself.
+
+        The case matters only where a call of an unknown tool is text.
+        """
+        state = self._state
+        schemas = state.schemas
+        return name if name in schemas else clean_name(name, schemas, folds=not state.only_known)
 
     def find_schema(self, name: str) -> Schema | None:
         """Return the schema of the tool whose call `open` opens for *name*, if it is declared."""

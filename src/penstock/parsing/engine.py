@@ -27,7 +27,13 @@ from penstock.parsing.body import (
 )
 from penstock.parsing.call_sink import CallSink, NoCallError, UnclearCallError
 from penstock.parsing.fast_path import Run, StringRun
-from penstock.parsing.frames import drop_begun_header, open_frame, open_start, open_wrapper
+from penstock.parsing.frames import (
+    drop_begun_header,
+    drop_last_marker,
+    open_frame,
+    open_start,
+    open_wrapper,
+)
 from penstock.parsing.quotations import (
     CALL_IN_CODE,
     CodeSpans,
@@ -442,6 +448,8 @@ class Engine:
         state = self._state
         scanner = state.scanner
         if state.repairing and self._repair_open_string(body):
+            return Verdict.DONE
+        if state.repairing and drop_last_marker(state):
             return Verdict.DONE
         try:
             verdict = body.finish(scanner, self._calls)

@@ -446,6 +446,17 @@ def drop_begun_header(state: EngineState) -> bool:
     return True
 
 
+def drop_last_marker(state: EngineState) -> bool:
+    """Drop a start marker that the response ends with, right after a call: it came twice."""
+    scanner = state.scanner
+    if not state.after_block or not state.started_calls or state.has_broken:
+        return False
+    if (scanner.read_since_call() + scanner.unread).strip() != state.marker.strip():
+        return False
+    scanner.skip_all()
+    return True
+
+
 def _may_be_section(state: EngineState, marker: str) -> bool:
     """Return whether *marker* may be a section marker that is doubled, or whose section is empty.
 

@@ -31,6 +31,7 @@ from penstock.parsing.body import (
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.readers.json_calls import EARLY_END, MAX_MEMBER_NAME
+from penstock.readers.loose_bodies import read_loose
 from penstock.readers.plausible import fits, is_misspelled, may_end_here
 from penstock.readers.tagged.strings import CollectedText, OpenValue, StreamedText, take_text
 from penstock.values import rjson
@@ -450,6 +451,9 @@ MAX_NAME: Final = 256
 
 _SPACE: Final = rf"\s{{0,{MAX_BLANK}}}+"
 _HEADER: Final = re.compile(rf"{_SPACE}call:{_SPACE}(\w[\w.:-]{{0,{MAX_NAME - 1}}}+){_SPACE}")
+_BARE_HEADER: Final = re.compile(rf"{_SPACE}(\w[\w.:-]{{0,{MAX_NAME - 1}}}+){_SPACE}(?=\{{)")
+"""A header without ``call:``, which only a repair reads."""
+
 _HALF_HEADER: Final = re.compile(rf"{_SPACE}(?:c|ca|cal|call|call:{_SPACE})?")
 _SURPLUS: Final = re.compile(rf"{_SPACE}[}}\]]")
 _BLANK: Final = re.compile(_SPACE)
@@ -574,14 +578,16 @@ class DelimitedReader(BodyReader):
         Close what is open, or repair the JSON that was written instead.
         """
         text = without_turn_end(text)
-        header = _HEADER.match(text)
+        header = _HEADER.match(text) or (None if ended else _BARE_HEADER.match(text))
         if header is None:
-            return []
+            return [] if ended else self._repair_loose(text)
         name, inside = header[1], text[header.end() :]
         try:
             return [RepairedCall(name, self._close(name, inside), ["closed an open call"])]
         except NoCallError:
-            return [] if ended else self._repair_json(name, inside)
+            if ended:
+                return []
+            return self._repair_json(name, inside) or self._repair_loose(name + inside)
 
     def _close(self, name: str, inside: str) -> dict[str, Any]:
         """Return the arguments of a call that is valid as far as it goes."""
@@ -599,6 +605,13 @@ class DelimitedReader(BodyReader):
             raise NoCallError(EARLY_END)
         arguments.close(scanner)
         return writer.arguments
+
+    def _repair_loose(self, text: str) -> list[RepairedCall]:
+        """Read a body in the form of another format, whose strings may be between our marks."""
+        bare = text.strip().removesuffix(self.end)
+        if '"' not in bare.replace(self._marks.quote, ""):
+            bare = bare.replace(self._marks.quote, '"')
+        return read_loose(bare, self._schemas)
 
     def _repair_json(self, name: str, inside: str) -> list[RepairedCall]:
         """Repair arguments without any mark.

@@ -375,7 +375,7 @@ class JSONCallReader(JSONValueReader):
         """Make calls of *text*: broken JSON, or a body in another form between the markers."""
         calls = super().repair(text, ended=ended)
         bare = text.strip().removesuffix(self.end)
-        if calls or ended or self._closed or not self.end or bare[:1] in ("[", '"'):
+        if calls or ended or self._closed or not self.end or bare[:1] == '"':
             return calls
         return read_loose(bare, self._schemas)
 

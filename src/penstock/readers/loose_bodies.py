@@ -1,10 +1,11 @@
 """Bodies of calls in another form than their format has: what models print when they drift.
 
 Inside the right markers, models write the name alone, or a name and JSON, Python, YAML or
-attributes after it, the name as the only key of an object, name and arguments between tags of their
-own, parameters whose name is between the tags (``<parameter>path</parameter>a.txt``), or a tag for
-each parameter. Repair reads such a body if nothing is left over: the tool is known, every parameter
-is one of the tool's and comes once, and no value has a tag of a call in it.
+attributes after it, an object with the keys of another format, the name as the only key of an
+object, name and arguments between tags of their own, parameters whose name is between the tags
+(``<parameter>path</parameter>a.txt``), or a tag for each parameter. Repair reads such a body if
+nothing is left over: the tool is known, every parameter is one of the tool's and comes once, and no
+value has a tag of a call in it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from penstock.errors import PenstockError
+from penstock.parsing.call_shape import ANY_CALL, CALL_KEYS, parse_call
 from penstock.parsing.call_sink import NoCallError, RepairedCall, read_call
 from penstock.readers.python_slips import read_slips
 from penstock.readers.tagged.values import read_typed
@@ -26,6 +30,19 @@ MAX_CALLS: Final = 64
 """How many calls one section may have."""
 
 NOTE: Final = "read a call that was written in another form"
+
+_LOOSE_CALL: Final = structs.replace(
+    ANY_CALL,
+    names=(*ANY_CALL.names, "function_name", "action"),
+    arguments=(
+        *ANY_CALL.arguments,
+        *("tool_args", "tool_arguments", "tool_input", "tool_parameters", "action_input"),
+        *("function_args", "function_arguments", "function_parameters", "params", "kwargs"),
+    ),
+)
+"""The keys that models give a call in JSON when they mix formats up."""
+
+_LOOSE_KEYS: Final = CALL_KEYS | {*_LOOSE_CALL.names, *_LOOSE_CALL.arguments}
 
 _QUOTE: Final = "[\"'\u201c\u201d]?"
 _NAME: Final = r"[A-Za-z_][\w.:-]{0,127}"
@@ -66,6 +83,8 @@ _INSIDE: Final = re.compile(
 _ELEMENT: Final = re.compile(rf"\s*+<(?P<key>{_NAME})>")
 _CLOSE: Final = re.compile(r"</param(?:eter)?>")
 _NEXT: Final = re.compile(r"<param(?:eter)?[\s=>]")
+# What is left of other tags after an object.
+_CLOSING_TAGS: Final = re.compile(r"(?:\s*+</[a-z_:|]{1,48}>?)++\s*+\Z")
 # A line of a YAML mapping.
 _KEYED: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}\s?:(?:\s|\Z)")
 
@@ -75,6 +94,8 @@ def read_loose(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
     text = _DECORATION.sub(r"<\1", text)
     if _CONTROL.search(text):
         return []
+    if text.lstrip().startswith("["):
+        return _read_list(text.strip(), schemas)
     if not _HEAD.match(text):
         call = _read_bare(text, schemas)
         return [] if call is None else [call]
@@ -92,12 +113,25 @@ def read_loose(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
     return calls
 
 
+def _read_list(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
+    """Return the calls of a list: objects that another format would have, or Python."""
+    try:
+        found = rjson.loads(text)
+    except PenstockError:
+        return read_slips(text, schemas, fewest=0)[:MAX_CALLS]
+    if not isinstance(found, list) or len(found) > MAX_CALLS:
+        return []
+    calls = [_read_members(item, schemas) for item in found if isinstance(item, dict)]
+    known = [call for call in calls if call is not None]
+    return known if len(known) == len(found) else []
+
+
 def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     """Return the call of *text*, which has no tag with a name."""
     if _YAML_HEAD.match(text):
         return _read_mapping(text, schemas)
     if text.lstrip().startswith("{"):
-        return _read_only_key(text, schemas)
+        return _read_object_call(text, schemas)
     head = _ELEMENTS.fullmatch(text)
     if head is not None:
         name, body = clean_name(head["name"], schemas), (head["body"] or "{}").strip()
@@ -111,15 +145,36 @@ def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     return None if arguments is None else RepairedCall(name, arguments, [NOTE])
 
 
-def _read_only_key(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
-    """Return the call of an object whose only key is the name of a tool."""
-    found = _read_object(text.strip())
-    if found is None or len(found) != 1:
+def _read_object_call(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
+    """Return the call of *text*, an object, perhaps with surplus end tags after it."""
+    try:
+        found = rjson.loads(_CLOSING_TAGS.sub("", text).strip())
+    except PenstockError:
         return None
-    ((name, arguments),) = found.items()
-    if name not in schemas or not isinstance(arguments, dict):
+    return _read_members(found, schemas) if isinstance(found, dict) else None
+
+
+def _read_members(found: dict[str, Any], schemas: Mapping[str, Schema]) -> RepairedCall | None:
+    """Return the call of an object as another format has it, or whose only key is a name."""
+    if len(found) == 1:
+        ((name, arguments),) = found.items()
+        if name in schemas and isinstance(arguments, dict):
+            return RepairedCall(name, arguments, [NOTE])
+    try:
+        call = parse_call(found, _LOOSE_CALL)
+    except (NoCallError, PenstockError):
         return None
-    return RepairedCall(name, arguments, [NOTE])
+    name = clean_name(call.name, schemas)
+    if name not in schemas:
+        return None
+    others = {key: call.fields[key] for key in call.fields if key not in _LOOSE_KEYS}
+    declared = schemas[name].properties.keys()
+    if call.arguments is None and others and others.keys() <= declared:
+        return RepairedCall(name, others, [NOTE])  # They are next to the name.
+    is_clear = call.arguments is not None and others.keys().isdisjoint(declared)
+    if not is_clear or any(isinstance(value, (dict, list)) for value in others.values()):
+        return None
+    return RepairedCall(name, call.arguments or {}, [NOTE])
 
 
 def _read_mapping(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:

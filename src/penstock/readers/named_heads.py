@@ -40,7 +40,7 @@ _BEGUN: Final = re.compile(rf"\s{{0,{MAX_BLANK}}}(?:({_NAME})\s{{0,{MAX_BLANK}}}
 
 _PREFIX: Final = "functions."
 _COUNTER: Final = re.compile(r"\d+", re.ASCII)
-_NUMBERED: Final = re.compile(r"[_-]?\d+\Z", re.ASCII)
+_NUMBERED: Final = re.compile(r"[_.-]?\d+\Z", re.ASCII)
 """The number of a call after its name."""
 
 

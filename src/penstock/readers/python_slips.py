@@ -33,6 +33,7 @@ _END_OF_CALL: Final = r"\)\s*+(?:\]|\Z|,\s*+[A-Za-z_][\w.:-]*+\()"
 _AFTER_ITEM: Final = re.compile(r"\s*+(?:\]|\)|\}|,\s*+[\"'\[{(\w+-])")
 _AFTER_MEMBER: Final = re.compile(r"\s*+(?:\}|,\s*+[\"'])")
 _AFTER_KEY: Final = re.compile(r"\s*+:")
+_CURLY: Final = {'"': ("\u201c", "\u201d"), "'": ("\u2018", "\u2019")}
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
@@ -66,12 +67,22 @@ def read_slips(text: str, schemas: Mapping[str, Schema], *, fewest: int = 1) -> 
 
     With fewer than *fewest* slips, something else is damaged, which is not repaired here.
     """
-    slips = _Slips(text, schemas)
+    straight = _straighten(text)
+    slips = _Slips(straight, schemas)
+    slips.number += straight != text
     try:
         calls = slips.read()
     except _SlipError:
         return []
     return calls if slips.number >= fewest else []
+
+
+def _straighten(text: str) -> str:
+    """Return *text* with straight quotes in place of curly ones, if it has no others."""
+    for quote, (opening, closing) in _CURLY.items():
+        if opening in text and quote not in text and text.count(opening) == text.count(closing):
+            text = text.replace(opening, quote).replace(closing, quote)
+    return text
 
 
 class _Slips:

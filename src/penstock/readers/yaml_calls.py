@@ -14,11 +14,12 @@ A single such line may also be a sentence between two fields, so the call is not
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import MAX_BLANK, BodyReader, OpenString, Verdict
+from penstock.parsing.body import MAX_BLANK, BodyReader, ChoosingReader, OpenString, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read_call
 from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.readers.elements import ElementCallReader, ElementCalls, EmptyCallReader
@@ -81,7 +82,7 @@ class YAMLCalls(ElementCalls, frozen=True):
         """Return a new reader for the text after *marker*."""
         name = marker.strip("</ >")
         if marker.endswith("/>"):
-            return EmptyCallReader(name)
+            return ClosedRootReader(name)
         return YAMLCallReader(name)
 
 
@@ -224,7 +225,10 @@ class YAMLField:
                 raise NoCallError(f"a line after the value of {self.key!r} that is not a field")
             return "\n".join(self.lines).strip()
         if self.is_string and self.is_plain:
-            return yaml.read_plain("\n".join(self.lines).rstrip())
+            text = "\n".join(self.lines).rstrip()
+            # A colon at the end of its first line is not YAML: it is code, whose lines matter.
+            is_code = "\n" in text and _INNER_KEY.search(self.lines[0])
+            return text.lstrip() if is_code else yaml.read_plain(text)
         if self.is_plain and not self._is_text and _DAMAGE.search("\n".join(self.lines)):
             raise NoCallError(f"the value of {self.key!r} lost a bracket or a quote")
         if self.is_plain or self.lines[0].strip()[:1] in ("'", '"', "[", "{"):
@@ -580,6 +584,35 @@ class YAMLCallReader(BodyReader):
         for found in _INLINE_KEY.finditer(field.lines[0]):
             if found["key"] in self._schema.properties:
                 raise NoCallError(f"two fields on one line: {field.key!r} and {found['key']!r}")
+
+
+_FIELD_BELOW: Final = re.compile(r"[ \t]{0,64}\n([A-Za-z_][\w.-]{0,127}):(?=\s)")
+_FIELD_BEGUN: Final = re.compile(r"[ \t]{0,64}(?:\n((?:[A-Za-z_][\w.-]{0,127}:?)?))?")
+
+
+# The AI SDK middleware repairs such a tag in the same way.
+class ClosedRootReader(ChoosingReader):
+    """Reads what follows ``<NAME/>``: nothing, or the fields that the model writes after all."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._default = EmptyCallReader(name)
+        self._keys: Collection[str] = ()
+
+    def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
+        """Choose the reader, then continue with it."""
+        schema = calls.schemas.get(self._name)
+        self._keys = schema.properties if schema is not None else ()
+        return super().read(scanner, calls)
+
+    def _choose(self, scanner: Scanner) -> BodyReader | None:
+        """Return the reader, as soon as it is known whether a field follows."""
+        found = _FIELD_BELOW.match(scanner.text, scanner.at)
+        if found is not None and found[1] in self._keys:
+            return YAMLCallReader(self._name)
+        begun = _FIELD_BEGUN.fullmatch(scanner.text, scanner.at)
+        key = (begun[1] or "").rstrip(":") if begun is not None else "\n"
+        return None if any(one.startswith(key) for one in self._keys) else self._default
 
 
 def _is_begun(text: str) -> bool:

@@ -33,6 +33,8 @@ LAST_TURN_ENDS: Final = (
     *("<|plamo:tag|>", "<\uff5cUser\uff5c>", "<\uff5chy_EOS\uff5c>", "<|hy_eos|>", "<|sep|>"),
     *("<|separator|>", "<|eos_token|>", "<|tool_response>", "<start_function_response>"),
     *("<channel|>", "<|tr|>", "<|channel>", "<|im_start|>", "<|calls|>", "<|end_message|>"),
+    *("<|flush|>", "<|endofresponse|>", "<|im_assistant|>", "<|stop|>", "</longcat_s>"),
+    *("<end_of_sentence>", "<|eod_id|>", "<|end_of_solution|>", "<_end>"),
     *("<|end_of_msg|>", "<eod>", "<|endofprompt|>", "<|fim_pad|>"),
     "<|content_model_end_sampling|>",
 )

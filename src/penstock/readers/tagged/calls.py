@@ -25,8 +25,9 @@ from penstock.values import rjson
 from penstock.values.control_tokens import without_turn_end
 from penstock.values.schema import Schema
 
-_SECTION: Final = re.compile(r"\A\s*<[^<>=\s\"'/]{1,96}(?: [a-z_]{1,16})?>")
-"""The marker of a section, as the text of a call begins with it."""
+_TAG: Final = r"\s*<[^<>=\s\"'/]{1,96}(?: [a-z_]{1,16})?>"
+_SECTION: Final = re.compile(rf"\A{_TAG}(?:{_TAG}(?=\s*[{{\[]))?")
+"""The marker of a section, as the text of a call begins with it, and that of JSON in it."""
 
 
 class TaggedCallReader(BodyReader):
@@ -181,11 +182,13 @@ class TaggedCallReader(BodyReader):
 
     def _begin_call(self, opening: FoundTag, calls: CallSink) -> None:
         name = calls.name = opening.name
+        schema = calls.find_schema(name)
         if opening.is_empty:
-            calls.open(name)
+            others = dict(opening.attributes)
+            others.pop(self._grammar.call.attribute, None)
+            ParameterReader(self._grammar, name, schema).take_attributes(others, calls)
             self._end_call(calls)
         else:
-            schema = calls.find_schema(name)
             self._inside = ParameterReader(self._grammar, name, schema, repairs=self._repairs)
 
     def _begin_json(self, json: JSONCall, calls: CallSink) -> None:
@@ -222,9 +225,8 @@ class TaggedCallReader(BodyReader):
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Close what was left open, or repair the JSON in the place of parameters or calls."""
-        if self._json is not None:
-            return self._json.repair(text, ended=ended)
-        calls = self._repair_tags(text)
+        json = self._json
+        calls = self._repair_tags(text) if json is None else json.repair(text, ended=ended)
         own = self._dialect.parameter.partition("KEY")[0]
         has_own = self._inside is not None and own in text
         if calls or ended or self._calls or has_own:

@@ -10,6 +10,7 @@ call incomplete. The call begins with the first of these tags: nothing is emitte
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -421,11 +422,35 @@ class ParameterReader(ValueReader):
                 calls.note(f"dropped a parameter without a value: {self._key!r}")
             self._key = parameter.key
         elif token.tag.is_empty:
-            writer.put_whole(parameter)
+            self._take_attribute(token.tag, calls)
         elif "=" in parameter.key and not token.tag.attributes:
             self._take_assignment(parameter, calls)
         else:
             self._begin_value(parameter)
+
+    def _take_attribute(self, tag: FoundTag, calls: CallSink) -> None:
+        """Take a parameter without content: DeepSeek V4 also writes its value as an attribute.
+
+        Such a value is in the place of the type (``string="ls"``), or its attribute says so.
+        """
+        declared = self._grammar.dialect.type_attribute
+        kind, value = tag.attributes.get(declared, ""), tag.attributes.get("value")
+        if value is None and kind not in ("", "true", "false"):
+            kind, value = "", kind
+        if len(tag.attributes) > 1 + (declared in tag.attributes) + ("value" in tag.attributes):
+            raise UnclearError("a parameter without content has other attributes")
+        if value is not None:
+            calls.note(f"took the value of {tag.key!r} out of its tag")
+        self._begin(calls).put_whole(Parameter(tag.key, kind), value or "")
+
+    def take_attributes(self, attributes: Mapping[str, str], calls: CallSink) -> None:
+        """Take the parameters among the *attributes* of a call that has no content."""
+        writer, schema = self._begin(calls), self._schema
+        for key, value in attributes.items():
+            if schema is not None and key in schema.properties:
+                calls.note(f"took the value of {key!r} out of the tag of its call")
+                writer.put_whole(Parameter(key), value)
+        writer.close()
 
     def _parse_parameter(self, tag: FoundTag) -> Parameter:
         """Return the parameter that an opening tag names, and the type that the tag declares."""

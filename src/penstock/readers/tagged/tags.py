@@ -110,11 +110,11 @@ class FoundTag(Struct, frozen=True, gc=False):
 class Tag:
     """A tag that a text may have; see `make_tag`."""
 
-    __slots__ = ("_attribute", "_begun", "_groups", "_spelling", "_whole", "part")
+    __slots__ = ("_begun", "_groups", "_spelling", "_whole", "attribute", "part")
 
     def __init__(self, parts: list[_Part], attribute: str, spelling: Spelling) -> None:
         self.part = _join(parts)
-        self._attribute = attribute  # that has the name or the key
+        self.attribute = attribute  # that has the name or the key
         self._spelling = spelling
         self._whole = re.compile(self.part.whole)
         self._begun = re.compile(self.part.begun)
@@ -141,7 +141,7 @@ class Tag:
         source = found["attributes"]
         is_damaged = self._spelling.loose and _ALL_QUOTED.fullmatch(source) is None
         attributes = _parse_attributes(source, is_damaged=is_damaged)
-        name = attributes.get(self._attribute, "")
+        name = attributes.get(self.attribute, "")
         if self._spelling.entities:  # no other entity is one, and the order matters
             name = name.replace("&quot;", '"').replace("&amp;", "&")
         is_empty = source.rstrip().endswith("/")
