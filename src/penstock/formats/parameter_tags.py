@@ -302,7 +302,6 @@ _MINIMAX_M2: Final = TagDialect(
     call_end="</invoke>",
     parameter='<parameter name="KEY">',
     parameter_end="</parameter>",
-    json="in sections",
 )
 # {"name": …, "arguments": …} is accepted as the body of a section, as in vLLM and SGLang.
 _DOTS: Final = TagDialect(
