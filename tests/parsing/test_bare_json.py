@@ -16,7 +16,8 @@ from parsing.samples import complete_calls, message_of
 from penstock.events import ToolCallDelta, ToolCallStart
 from penstock.messages import AssistantMessage
 from penstock.parsing import BrokenCall, Engine
-from penstock.readers.bare_json import BareCalls, is_definition
+from penstock.readers.bare_json import BareCalls
+from penstock.readers.envelope import is_definition
 from penstock.tools import Tool
 from penstock.values.schema import Schema
 

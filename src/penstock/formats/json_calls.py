@@ -20,7 +20,8 @@ from penstock.grammar import Outline, json_outline
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.body import BodyReader, Syntax
 from penstock.parsing.call_shape import CALL
-from penstock.readers.bare_json import BARE, BareCalls, is_definition
+from penstock.readers.bare_json import BARE, BareCalls
+from penstock.readers.envelope import is_definition
 from penstock.readers.json_calls import JSONCallReader
 from penstock.readers.python_lines import ToolCodeReader
 from penstock.readers.signed_json import DEFAULT, GEMINI, OPENAI, Profile, find_profile

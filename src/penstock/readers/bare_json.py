@@ -20,11 +20,10 @@ from penstock.parsing.body import Syntax, Verdict
 from penstock.parsing.call_shape import ANY_CALL
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, skip_match
-from penstock.readers.envelope import Envelope, NameRule, NotMeantError
+from penstock.readers.envelope import Envelope, NameRule, NotMeantError, is_definition
 from penstock.readers.json_calls import BLANK, SURPLUS
 from penstock.readers.signed_json import NO_CALL, CallSignature, SignedJSONReader
 from penstock.values.incremental_state import Change
-from penstock.values.schema import Schema
 
 # --- calls and data -----------------------------------------------------------------------------
 
@@ -97,13 +96,6 @@ class BareEnvelope(Envelope):
         if not self.name or not self.has_arguments:
             raise NotMeantError("the object has no name of a tool, or no arguments")
         super()._close()
-
-
-def is_definition(arguments: dict[str, Any], schema: Schema | None = None) -> bool:
-    """Return whether *arguments* are a JSON Schema, and not those of a tool with this *schema*."""
-    if arguments.get("type") != "object" or not isinstance(arguments.get("properties"), dict):
-        return False
-    return schema is None or not {"type", "properties"} <= schema.properties.keys()
 
 
 def check_call(fields: dict[str, Any]) -> None:

@@ -294,8 +294,16 @@ Path = tuple[str | int, ...]
 # --- the envelope ------------------------------------------------------------------------------
 
 
+DEFINITION: Final = "the arguments are a JSON Schema: this is the definition of a tool"
 OUTSIDE: Final = "arguments outside of the arguments"
 MISNAMED: Final = "the key of the arguments is damaged"
+
+
+def is_definition(arguments: dict[str, Any], schema: Schema | None = None) -> bool:
+    """Return whether *arguments* are a JSON Schema, and not those of a tool with this *schema*."""
+    if arguments.get("type") != "object" or not isinstance(arguments.get("properties"), dict):
+        return False
+    return schema is None or not {"type", "properties"} <= schema.properties.keys()
 
 
 class NotMeantError(NoCallError):
@@ -534,6 +542,9 @@ class Envelope(MemberWriter):
         if self._is_misnamed and not self.has_arguments:
             raise NoCallError(MISNAMED)
         self._open()
+        written = {} if self._writer is None else self._writer.arguments
+        if schema is not None and is_definition(written, schema):
+            self._calls.doubt(DEFINITION)
         self._calls.close()
 
 

@@ -24,6 +24,7 @@ from penstock.readers.envelope import (
     JSONFlow,
     JSONSteps,
     error_at,
+    is_definition,
     repair_json_calls,
 )
 from penstock.readers.loose_bodies import read_loose
@@ -465,6 +466,8 @@ class JSONCallReader(JSONValueReader):
         for item in value if isinstance(value, list) else [value]:
             call = self._shape_plain(item)
             if call is None or call.name not in schemas:
+                return []
+            if is_definition(call.arguments, schemas[call.name]):
                 return []
             plain.append(call)
         return plain
