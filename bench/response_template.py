@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +169,8 @@ def delta_ratio(template: dict[str, Any], reader: Any, fmt: Any, sizes: tuple[in
         for size in sizes
     ]
     runs = [
-        [lambda pieces=pieces: stream_theirs(template, pieces) for pieces in map(cut, calls)],
-        [lambda pieces=pieces: stream_ours(reader, pieces) for pieces in map(cut, calls)],
+        [partial(stream_theirs, template, cut(call)) for call in calls],
+        [partial(stream_ours, reader, cut(call)) for call in calls],
     ]
     fastest = [[math.inf, math.inf], [math.inf, math.inf]]
     for _ in range(TIMES):
