@@ -84,7 +84,8 @@ _ELEMENT: Final = re.compile(rf"\s*+<(?P<key>{_NAME})>")
 _CLOSE: Final = re.compile(r"</param(?:eter)?>")
 _NEXT: Final = re.compile(r"<param(?:eter)?[\s=>]")
 # What is left of other tags after an object.
-_CLOSING_TAGS: Final = re.compile(r"(?:\s*+</[a-z_:|]{1,48}>?)++\s*+\Z")
+_CLOSING_TAG: Final = re.compile(r"</[a-z_:|]{1,48}>?")
+_LONGEST_TAG: Final = 51
 # A line of a YAML mapping.
 _KEYED: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}\s?:(?:\s|\Z)")
 
@@ -148,7 +149,7 @@ def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
 def _read_object_call(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     """Return the call of *text*, an object, perhaps with surplus end tags after it."""
     try:
-        found = rjson.loads(_CLOSING_TAGS.sub("", text).strip())
+        found = rjson.loads(_without_closing_tags(text))
     except PenstockError:
         return None
     return _read_members(found, schemas) if isinstance(found, dict) else None
@@ -288,3 +289,16 @@ def _take_parameter(text: str, schema: Schema) -> tuple[str, str, str] | None:
 def _without_edges(value: str) -> str:
     """Return *value* without the newline at either end that separates it from its tags."""
     return value.removeprefix("\n").removesuffix("\n")
+
+
+def _without_closing_tags(text: str) -> str:
+    """Return *text* without the closing tags at its end, and without white space around it."""
+    text = text.strip()
+    end = len(text)
+    while True:
+        at = text.rfind("</", max(0, end - _LONGEST_TAG), end)
+        if at == -1 or _CLOSING_TAG.fullmatch(text, at, end) is None:
+            return text[:end]
+        end = at
+        while end and text[end - 1].isspace():
+            end -= 1

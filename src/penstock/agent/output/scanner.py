@@ -203,7 +203,7 @@ def read_object(text: str, found: FoundObject) -> tuple[Any, str]:
 def list_bare_texts(text: str) -> list[str]:
     """Return what may be a JSON value of any type: all of *text*, or what its fences hold.
 
-    Reasoning is no part of it.
+    Reasoning does not count.
     """
     ends = [match.end() for match in _REASONING_END.finditer(text)]
     rest = text[ends[-1] if ends else 0 :]
@@ -213,7 +213,7 @@ def list_bare_texts(text: str) -> list[str]:
 
 
 def _iter_fences(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the language and the content of each block between fences; one that is cut is none."""
+    """Yield the language and the content of each block between fences that is closed."""
     language: str | None = None
     lines: list[str] = []
     for line in text.split("\n"):
