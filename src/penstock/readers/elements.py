@@ -27,7 +27,13 @@ from penstock.errors import DuplicateStringTagError, ParseError, XMLParseError
 from penstock.parsing.body import BodyReader, OpenString, Syntax, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, markers
-from penstock.readers.plausible import REASONING, ends_with_loose_tag, fits, has_loose_tags
+from penstock.readers.plausible import (
+    REASONING,
+    ends_with_loose_tag,
+    fits,
+    has_loose_tags,
+    holds_turn_end,
+)
 from penstock.readers.tagged import Trim
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.endings import is_line
@@ -274,10 +280,15 @@ class ElementCallReader(BodyReader):
         """Raise `NoCallError` if one of *arguments* is not what was meant."""
         schema = self._schema
         damaged = _damaged_tags(self._name, tuple(schema.properties if schema is not None else ()))
+        is_unescaped = holds_turn_end(inside)
         for key, value in arguments.items():
-            items = value if isinstance(value, list) else ()
-            texts = [item for item in items if isinstance(item, str)]
-            if any(has_loose_tags(text, {"item", key}) or damaged.are_in(text) for text in texts):
+            is_list = isinstance(value, list)
+            texts = [each for each in (value if is_list else [value]) if isinstance(each, str)]
+            if is_unescaped and any(map(holds_turn_end, texts)):
+                raise NoCallError(f"a token that ends the turn inside `{key}`")
+            if is_list and any(
+                has_loose_tags(text, {"item", key}) or damaged.are_in(text) for text in texts
+            ):
                 raise NoCallError(f"a tag inside an item of `{key}`")
             if not isinstance(value, str):
                 continue

@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.errors import JSONParseError
 from penstock.values import rjson
 from penstock.values.coercion import coerce
-from penstock.values.control_tokens import has_control_token, without_turn_end
+from penstock.values.control_tokens import TURN_ENDS, has_control_token, without_turn_end
 from penstock.values.rxml.closing_tags import is_quoted
 from penstock.values.schema import Schema
 
@@ -71,6 +71,19 @@ def has_loose_tags(text: str, names: Collection[str]) -> bool:
         elif slash and (not is_open or is_open.pop() != name.lower()):
             return True
     return bool(is_open)
+
+
+def holds_turn_end(text: str) -> bool:
+    """Return whether *text* holds a token that ends a turn and that no quotes are around."""
+    for token in TURN_ENDS:
+        at = text.find(token)
+        while at != -1:
+            before = text[max(0, at - MAX_QUOTATION) : at].rpartition("\n")[2]
+            end = at + len(token)
+            if not (is_quoted(text, end) and any(quote in before for quote in "\"'`")):
+                return True
+            at = text.find(token, end)
+    return False
 
 
 def ends_with_loose_tag(text: str) -> bool:

@@ -27,7 +27,7 @@ MIN_BEGUN: Final = 2
 """How much of a special token at the end of a value is a sign of one that was cut."""
 
 MAX_BEGUN: Final = 6
-"""The same anywhere in a value: text that has so much of a token has half of one."""
+"""How much of a special token, anywhere in a value, is a sign of one that was cut."""
 
 _BARS: Final = "|\uff5c\u2581"
 _WORD: Final = rf"[\w{_BARS}](?:[\w.:/{_BARS}\-]|(?<=[{_BARS}\s])\s){{2,63}}"

@@ -28,6 +28,7 @@ from penstock.readers.plausible import (
     ends_with_loose_tag,
     fits,
     has_loose_tags,
+    holds_turn_end,
     is_misspelled,
 )
 from penstock.readers.tagged import Trim
@@ -466,6 +467,7 @@ class TaggedArguments(ValueReader):
         if not opened.is_section and not isinstance(opened.ending, EndMarkerEnding):
             is_misfit = isinstance(found, str) and not fits(text, argument.schema)
             is_loose = has_loose_tags(text, {argument.tag.lower(), *_AROUND})
+            is_loose = is_loose or holds_turn_end(text)
             if is_misfit or is_loose or _damaged_tags(argument.tag).are_in(text):
                 self.doubt = f"it is not clear where `{argument.key}` ends"
         if is_collected:
