@@ -14,11 +14,13 @@ from gateway.serving import (
     Served,
     Stage,
     ask,
+    said,
     told,
     tools_of,
     until,
     upstream_table,
 )
+from models.loopback_servers import Reply, stream_of
 from penstock.messages import AssistantMessage, Text, Usage
 
 CALL = '<tool_call>{"name": "get_weather", "arguments": {"city": "Rome"}}</tool_call>'
@@ -125,6 +127,30 @@ def test_a_protected_call_is_text_for_every_client(
         message = told(client, asked(served, model, client, stream=stream), stream=stream)
         assert message.tool_calls == []
         assert (message.text, message.stop_reason) == (PROTECTED[how], "stop")
+
+
+BUSY: Final = b'data: {"error":{"message":"busy","code":503}}\n\n'
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("end", [b"", BUSY], ids=["cut", "error"])
+@pytest.mark.parametrize("text", [ANSWER, *PROTECTED.values()], ids=["quoted", *PROTECTED])
+def test_a_quoted_or_protected_call_stays_text_if_the_response_breaks_after_it(
+    served: Served, actor: Actor, text: str, end: bytes, client: str, *, stream: bool
+) -> None:
+    data = stream_of("openai-chat", answer(text))
+    actor.play(
+        Reply([data[: data.rindex(b"data: {", 0, data.index(b'"finish_reason":"stop"'))] + end])
+    )
+    for model in ("m", "words", "whole"):
+        answered = asked(served, model, client, stream=stream)
+        if not stream:
+            assert answered.status >= 500
+            continue
+        message = said(client, answered.body)
+        assert (message.stop_reason, message.tool_calls) == ("error", [])
+        assert message.text == text
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
