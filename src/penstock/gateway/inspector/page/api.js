@@ -46,7 +46,9 @@ export async function ask(path, { method = "GET", body, signal, accept = "applic
     if (key) headers.authorization = `Bearer ${key}`;
     if (body !== undefined) headers["content-type"] = "application/json";
     const sent = body === undefined ? undefined : JSON.stringify(body);
-    const response = await fetch(path, { method, headers, body: sent, signal, cache: "no-store" });
+    const response = await fetch(path, { method, headers, body: sent, signal, cache: "no-store" }).catch((error) => {
+      throw signal?.aborted ? error : new Error("The gateway does not respond.");
+    });
     if (response.ok) return response;
     const words = await refusal(response);
     if (response.status !== 401 || !(await askForKey(words, key, signal)))

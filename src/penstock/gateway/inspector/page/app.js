@@ -71,7 +71,7 @@ function problem(error) {
   const hint = isOff
     ? "Streams are read from the log. Enable it with [store] in penstock.toml. The playground and the chat work without it."
     : (HINTS[status] ??
-      (status ? "This is the gateway's error message." : "The gateway does not respond. Is it running?"));
+      (status ? "This is the gateway's error message." : "Is it running?"));
   return h(
     "section.empty",
     { role: "alert" },

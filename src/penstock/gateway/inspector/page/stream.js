@@ -114,9 +114,9 @@ class Stream {
       ["upstream", `${row.upstream || "–"} · ${row.upstream_api || "–"}`],
       ["format", `${row.format || "–"}${found && ` → ${found}`}`],
       ["tools offered", offered === undefined ? row.mode || "–" : `${count(offered)}${offered ? ` · ${MODES[row.mode] ?? row.mode}` : ""}`],
-      ["calls", [callWords(row), unreadCount(row)].filter(Boolean).join(" · ") || "none"],
+      ["calls", [callWords(row), unreadCount(row)].filter(Boolean).join(" · ") || (row.state === "done" ? "none" : "–")],
       ["first token", seconds(row.first_token)],
-      ["duration", seconds(row.duration)],
+      ["duration", row.duration ? seconds(row.duration) : "–"],
       [
         "tokens",
         !row.output_tokens && !row.input_tokens

@@ -22,13 +22,7 @@ const COLUMNS = 80;
 export class TextView {
   /** `point(event)` is called when the pointer is over the text of an event, `pick(event)` on a click. */
   constructor({ label, point, pick }) {
-    this.element = h("div", {
-      class: "text",
-      role: "group",
-      "aria-label": label,
-      tabindex: 0,
-      data: { empty: "Empty." },
-    });
+    this.element = h("div.text", { role: "group", "aria-label": label, tabindex: 0 });
     this.reset = 0;
     this.lit = -1;
     this.watch = new IntersectionObserver((seen) => this.#seen(seen), {
