@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,20 +163,20 @@ def delta_ratio(template: dict[str, Any], reader: Any, fmt: Any, sizes: tuple[in
     What more deltas of one call cost is the difference of a long call and a short one. Only `feed`
     is measured, and of several runs the fastest counts: other processes slow down both readers.
     """
-    calls = [
-        fmt.render_call(ToolCall("", "write_log", {"text": ("Low water again. " * size).strip()}))
+    long, short = (
+        cut(
+            fmt.render_call(
+                ToolCall("", "write_log", {"text": "Low water again. " * size + "End."})
+            )
+        )
         for size in sizes
-    ]
-    runs = [
-        [partial(stream_theirs, template, cut(call)) for call in calls],
-        [partial(stream_ours, reader, cut(call)) for call in calls],
-    ]
-    fastest = [[math.inf, math.inf], [math.inf, math.inf]]
+    )
+    theirs_long = theirs_short = ours_long = ours_short = math.inf
     for _ in range(TIMES):
-        for costs, pair in zip(fastest, runs, strict=True):
-            for at, run in enumerate(pair):
-                costs[at] = min(costs[at], run())
-    (theirs_long, theirs_short), (ours_long, ours_short) = fastest
+        theirs_long = min(theirs_long, stream_theirs(template, long))
+        ours_long = min(ours_long, stream_ours(reader, long))
+        theirs_short = min(theirs_short, stream_theirs(template, short))
+        ours_short = min(ours_short, stream_ours(reader, short))
     return (theirs_long - theirs_short) / (ours_long - ours_short)
 
 

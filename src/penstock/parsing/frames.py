@@ -451,7 +451,8 @@ def drop_last_marker(state: EngineState) -> bool:
     scanner = state.scanner
     if not state.after_block or not state.started_calls or state.has_broken:
         return False
-    if (scanner.read_since_call() + scanner.unread).strip() != state.marker.strip():
+    marker = (scanner.read_since_call() + scanner.unread).strip()
+    if marker != state.marker.strip() and not _SECTION.fullmatch(marker):  # It may be a part.
         return False
     scanner.skip_all()
     return True
