@@ -264,6 +264,9 @@ class ElementCallReader(BodyReader):
             on_error=surplus.append,
             on_skip=skipped.append,
         )
+        # Of YAML, only the tags inside its strings would be read.
+        if not _VALUE_SIGNS.isdisjoint("".join(skipped)):
+            raise NoCallError("the text between the elements may be an argument")
         skipped += self._take_reasoning(arguments)
         self._check(arguments, inside)
         if not ended:
@@ -491,6 +494,9 @@ class ElementCallReader(BodyReader):
         scanner.advance_to(tags.find_held(text, scanner.at))
         return Verdict.MORE
 
+
+_VALUE_SIGNS: Final = frozenset('{}[]"')
+"""What prose between two elements does not have."""
 
 _CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z")
 """An entity or a tag that the end of the text has cut."""
