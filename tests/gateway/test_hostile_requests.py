@@ -435,7 +435,24 @@ SAID: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
         {**CHATTED, "model": LONG},
         "`model` is longer than 1,024 characters",
     ),
-}
+    **{
+        f"many {what}": (
+            "chat/completions",
+            {**CHATTED, "tools": [{"type": "function", "function": {"name": "f", "parameters": {
+                "type": "object", "properties": {"a": {}}, **schema,
+            }}}]},
+            (
+                f"the tools have {count} properties, required names and enum values: "
+                "at most 10,000 are accepted"
+            ),
+        )
+        for what, count, schema in (
+            ("properties", "10,001", {"properties": {f"p{n}": {} for n in range(10_001)}}),
+            ("required names", "10,001", {"required": ["a"] * 10_000}),
+            ("enum values", "10,001", {"properties": {"a": {"enum": [*range(10_000)]}}}),
+        )
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "body", "message"), SAID.values(), ids=SAID)

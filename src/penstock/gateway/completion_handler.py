@@ -63,6 +63,10 @@ MAX_REPAIR: Final = 120
 MAX_TOOL_NAME: Final = 256
 """The longest name of a tool or of a property of its schema, in characters."""
 
+MAX_PROPERTIES: Final = 10_000
+"""How many properties, required names and enum values all tools of a request may have: reading
+40,000 of them blocked other requests for 0.2 s."""
+
 MAX_MODEL_NAME: Final = 1_024
 """The longest name of a model, in characters: some are paths of files."""
 
@@ -176,8 +180,10 @@ class CompletionHandler:
         if len(request.tools) > limits.tools:
             message = f"the request has {len(request.tools)} tools: at most {limits.tools}"
             raise HTTPError(400, f"{message} are accepted")
-        for tool in request.tools:
-            _check_names(tool)
+        number = sum(map(_check_names, request.tools))
+        if number > MAX_PROPERTIES:
+            what = f"the tools have {number:,} properties, required names and enum values"
+            raise HTTPError(400, f"{what}: at most {MAX_PROPERTIES:,} are accepted")
         choice = request.tool_choice
         if choice is not None and len(choice.name) > MAX_TOOL_NAME:
             raise _name_too_long("the tool in `tool_choice`")
@@ -270,11 +276,13 @@ class CompletionHandler:
         return log
 
 
-def _check_names(tool: Tool) -> None:
-    """Raise `HTTPError` for a tool, or a property of it, whose name is too long.
+def _check_names(tool: Tool) -> int:
+    """Return how many properties, required names and enum values *tool* has.
 
-    Parsers look for each name in the model's text: a name of 1.5 MB took 8 s.
+    Raise `HTTPError` for a tool, or a property of it, whose name is too long: parsers look for each
+    name in the model's text, and a name of 1.5 MB took 8 s.
     """
+    number = 0
     if len(tool.name) > MAX_TOOL_NAME:
         raise _name_too_long(f"tool {tool.name[:MAX_SHOWN_NAME] + '…'!r}")
     waiting: list[Any] = [tool.parameters]
@@ -282,6 +290,8 @@ def _check_names(tool: Tool) -> None:
         value = waiting.pop()
         if isinstance(value, dict):
             properties = value.get("properties")
+            for listed in (properties, *map(value.get, ("required", "enum", "type"))):
+                number += len(listed) if isinstance(listed, dict | list) else 0
             for name in properties if isinstance(properties, dict) else ():
                 if len(name) > MAX_TOOL_NAME:
                     shown = f"{name[:MAX_SHOWN_NAME] + '…'!r}"
@@ -289,6 +299,7 @@ def _check_names(tool: Tool) -> None:
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
+    return number
 
 
 def _name_too_long(what: str) -> HTTPError:
