@@ -110,7 +110,7 @@ QUOTING: Final = [
 TWICE: Final = f"{WEATHER}\n{WEATHER.replace('Leith', 'Oslo')}"
 """Two calls, one more than a request without parallel calls allows."""
 
-OTHER_FORMAT: Final = "qwen3_coder"
+OTHER_FORMAT: Final = "deepseek_v3"
 """The format with which the model `other` is configured; it prints hermes."""
 
 GATE: Final = Event()

@@ -161,10 +161,10 @@ def replay(watched: Watched) -> str:
     """Replay the stream in another format, see the differences, and go back."""
     page = watched.page
     page.get_by_role("button", name="Replay with").click()
-    page.get_by_role("dialog").get_by_label("Format").select_option("qwen3_coder")
+    page.get_by_role("dialog").get_by_label("Format").select_option("deepseek_v3")
     page.get_by_role("dialog").get_by_label("Trim").select_option("false")
     page.get_by_role("button", name="Replay", exact=True).click()
-    page.get_by_role("heading", name="Replayed with format qwen3_coder, trim off").wait_for()
+    page.get_by_role("heading", name="Replayed with format deepseek_v3, trim off").wait_for()
     gone = page.locator(".changes .then", has_text="write_file")
     gone.first.wait_for()
     expect(page.locator(".text .k-name")).to_have_count(0)

@@ -15,10 +15,10 @@ UNOFFERED = '<tool_call>\n{"name": "send_mail", "arguments": {"to": "Ada"}}\n</t
 @pytest.fixture(scope="module")
 def served(stage: Stage, actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Served:
     table = upstream_table(actor, retries=0)
-    coder = f'[models.coder]\nupstream = "{actor.api}"\nformat = "qwen3_coder"\n'
+    other = f'[models.deepseek]\nupstream = "{actor.api}"\nformat = "deepseek_v3"\n'
     whole = f'[models.strict]\nupstream = "{actor.api}"\narguments = "whole"\nrepair = false\n'
     rash = f'[models.unhealed]\nupstream = "{actor.api}"\nheal = false\n'
-    return stage.gateway(tmp_path_factory.mktemp("gateway"), table + coder + whole + rash)
+    return stage.gateway(tmp_path_factory.mktemp("gateway"), table + other + whole + rash)
 
 
 def place(analysis: Any, unread: Any) -> str:
@@ -47,7 +47,7 @@ def test_a_tool_that_was_not_offered(served: Served, actor: Actor) -> None:
 
 
 def test_a_call_in_another_format(served: Served, actor: Actor) -> None:
-    analysis = page(served, f"streams/{said(actor, served, HERMES, 'coder')}")
+    analysis = page(served, f"streams/{said(actor, served, HERMES, 'deepseek')}")
     (unread,) = analysis["unread"]
     assert (unread["reason"], unread["replay"]) == ("other_format", {"format": "auto"})
     assert place(analysis, unread) == HERMES
