@@ -15,12 +15,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -247,8 +249,19 @@ def run_client(client: Client, gateway: Gateway, folder: Path) -> bool:
     except (AssertionError, OSError, subprocess.TimeoutExpired) as exc:
         print(f"{client.name}: FAILED {exc}", flush=True)
         return True
+    finally:
+        end_rest(folder / "home")
     print(f"{client.name}: wrote {SIZE} bytes ({time.monotonic() - began:.0f} s)", flush=True)
     return False
+
+
+def end_rest(home: Path) -> None:
+    """End the processes that an agent with this *home* left behind: Cline keeps a server."""
+    wanted = f"HOME={home}".encode()
+    for process in Path("/proc").glob("[0-9]*"):  # nothing where there is no /proc
+        with suppress(OSError):
+            if wanted in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def run(client: Client, address: str, folder: Path) -> subprocess.CompletedProcess[str]:
