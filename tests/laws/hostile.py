@@ -228,6 +228,10 @@ def changed_texts(fmt: Format, number: int, seed: int = 1) -> list[HostileText]:
     return [each for each in found if each.text != fmt.render_calls(each.calls)]
 
 
+MIN_HALF: Final = 5
+"""How much of a closing tag may come twice; values end with ``</`` or ``</a``, too."""
+
+
 def _change_tag(tag: str, random: Random) -> str:
     match random.randrange(8):
         case 0:
@@ -240,8 +244,8 @@ def _change_tag(tag: str, random: Random) -> str:
             return tag.replace("<", "&lt;").replace(">", "&gt;")
         case 6:
             return tag[: random.randrange(2, len(tag))]
-        case 7 if tag.startswith("</"):
-            return tag[: random.randrange(2, len(tag))] + tag
+        case 7 if tag.startswith("</") and len(tag) > MIN_HALF:
+            return tag[: random.randrange(MIN_HALF, len(tag))] + tag
         case 4 if letters := [at for at, char in enumerate(tag) if char.isalpha()]:
             at = random.choice(letters)
             return tag[:at] + "z" + tag[at + 1 :]

@@ -184,7 +184,7 @@ _NO_KEY: Final = re.compile(r"[<>|\n\"{}\[\]]|[.!?]\s")
 _KEY: Final = re.compile(r"[\w$.\-/@]+")
 """A bare key that its schema does not have: no markup, no comment, and no words before it."""
 
-_MARKUP: Final = re.compile(r"\A:|\n|</?\w|[{\[]|<\||\|>|\A[^\W\d_][\w']*(?: [\w']+)+[.!?:]\Z")
+_MARKUP: Final = re.compile(r"\A:|\n|</?\w|<\|\x22|\x22\|>|\A[^\W\d_][\w']*(?: [\w']+)+[.!?:]\Z")
 """What a bare value does not have: it lost the mark before it, or is a sentence."""
 
 MAX_KEY: Final = 256
@@ -365,7 +365,7 @@ class ArgumentsReader(ValueReader):
     def _close_string(self, string: OpenValue) -> None:
         if not self._marks.are_paired_in(string.text):
             raise NoCallError("a mark of a call inside a string")
-        if string.text.endswith(self._marks.quote[:2]):
+        if string.text.endswith(self._marks.quote[:3]):
             raise NoCallError("half a mark at the end of a string")
         string.close()
         text, self._string = string.text, None

@@ -265,7 +265,7 @@ class ElementCallReader(BodyReader):
             on_skip=skipped.append,
         )
         # Of YAML, only the tags inside its strings would be read.
-        if not _VALUE_SIGNS.isdisjoint("".join(skipped)):
+        if any(_VALUE_SIGN.search(each.removeprefix("<![CDATA[")) for each in skipped):
             raise NoCallError("the text between the elements may be an argument")
         skipped += self._take_reasoning(arguments)
         self._check(arguments, inside)
@@ -495,7 +495,7 @@ class ElementCallReader(BodyReader):
         return Verdict.MORE
 
 
-_VALUE_SIGNS: Final = frozenset('{}[]"')
+_VALUE_SIGN: Final = re.compile(r'[{}\[\]"]')
 """What prose between two elements does not have."""
 
 _CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z")

@@ -168,10 +168,11 @@ _DIGIT: Final = re.compile(r"\d")
 _NO_KEY: Final = re.compile(r'[\n{}\[\]<>"|]|[.:!?]\s')
 
 
-def is_misspelled(key: str, schema: Schema | None) -> bool:
+def is_misspelled(key: str, schema: Schema | None, given: Collection[str] = ()) -> bool:
     """Return whether *key* is not a parameter of *schema*, but was meant to be one.
 
-    It is one of them with a wrong character, or has markup or words in it.
+    It is one of them with a wrong character, or has markup or words in it. Beside a parameter that
+    was *given*, a key with another letter is another word: ``mode`` and ``more``.
     """
     if schema is None or not schema.properties or key in schema.properties:
         return False
@@ -184,11 +185,14 @@ def is_misspelled(key: str, schema: Schema | None) -> bool:
         return True
     if not MIN_KEY <= len(key) <= MAX_KEY or not key.isascii() or _DIGIT.search(key):
         return False
-    return any(_is_near(key, name) for name in schema.properties)
+    return any(_is_near(key, name, may_replace=name not in given) for name in schema.properties)
 
 
-def _is_near(key: str, name: str) -> bool:
-    """Return whether *key* is *name* with one character wrong, or twice *name*."""
+def _is_near(key: str, name: str, *, may_replace: bool) -> bool:
+    """Return whether *key* is twice *name*, or has one character too many, too few or wrong.
+
+    Unless it *may_replace* one, a wrong character is one of two that are swapped.
+    """
     if key == name + name:
         return True
     if abs(len(name) - len(key)) > 1:
@@ -198,7 +202,8 @@ def _is_near(key: str, name: str) -> bool:
         same += 1
     rest, other = key[same:], name[same:]
     if len(rest) == len(other):
-        return rest[1:] == other[1:] or (rest[:2] == other[1::-1] and rest[2:] == other[2:])
+        is_replaced = rest[1:] == other[1:] and may_replace
+        return is_replaced or (rest[:2] == other[1::-1] and rest[2:] == other[2:])
     return rest[1:] == other if len(rest) > len(other) else rest == other[1:]
 
 

@@ -18,15 +18,18 @@ MIN_NAME: Final = 5
 """Names that are shorter have too many neighbours that are words."""
 
 MIN_COMMON: Final = 3
-"""How many letters a closing tag with ``=`` in it, two tags in one, has in common with another."""
+"""How many letters of a closing tag are a sign of it where no other tag follows.
+
+Values end with ``</`` or ``</a``, too, as pieces of code do.
+"""
 
 MIN_TOKEN: Final = 7
 """The same for special tokens."""
 
-MIN_BEGUN: Final = 2
+MIN_BEGUN: Final = 6
 """How much of a special token at the end of a value is a sign of one that was cut."""
 
-MAX_BEGUN: Final = 6
+MAX_BEGUN: Final = 9
 """How much of a special token, anywhere in a value, is a sign of one that was cut."""
 
 _BARS: Final = "|\uff5c\u2581"
@@ -39,7 +42,8 @@ _REST: Final = re.compile(r"[^<>\n]{0,256}>")
 _CLOSED: Final = re.compile(r"\s{0,16}>")
 _LETTERS: Final = rf"[\w.:{_BARS}\-]"
 _FIRST_HALF: Final = re.compile(
-    rf"</(?P<name>{_LETTERS}{{0,64}}+)(?:\s*+\Z|\s{{0,16}}+(?:<|(?P<merged>=)))"
+    rf"</(?P<name>{_LETTERS}{{0,64}}+)"
+    rf"(?:(?:[\r\n]\s{{0,15}}+)?(?=<(?P<next>{_WORD}))|\s{{0,16}}+(?P<merged>=)|\s*+\Z)"
 )
 _SECOND_HALF: Final = re.compile(
     rf"(?<!{_LETTERS})(?<!<)(?<!</)/?(?P<name>{_LETTERS}{{2,64}}+)>\s*+\Z"
@@ -93,9 +97,9 @@ class DamagedTags:
             return True
         if is_cut and self._has_second_half(text):
             return True
-        if text.rstrip().endswith("\n<"):
-            return True
-        return any(map(self._is_first_half, _FIRST_HALF.finditer(text)))
+        return any(
+            self._is_first_half(found, is_cut=is_cut) for found in _FIRST_HALF.finditer(text)
+        )
 
     def _has_damaged_token(self, text: str) -> bool:
         if self._wrong is None:
@@ -134,15 +138,15 @@ class DamagedTags:
             return True
         return not is_tag and _NEXT.match(text, end) is not None
 
-    def _is_first_half(self, found: re.Match[str]) -> bool:
+    def _is_first_half(self, found: re.Match[str], *, is_cut: bool) -> bool:
         """Return whether a closing tag begins, and another tag, or its end, comes too early."""
         name = found["name"].lower()
         if found["merged"] is not None:
             name = name[:MIN_COMMON]
-            return len(name) == MIN_COMMON and any(
-                each[:MIN_COMMON] == name for each in self._closings
-            )
-        return any(each.startswith(name) for each in self._closings)
+        is_next = is_cut and found.end() == len(found.string)  # Another tag ended the value.
+        is_next = is_next or _normalize(found["next"] or "") in self._names
+        is_sign = is_next or len(name) >= MIN_COMMON
+        return is_sign and any(each.startswith(name) for each in self._closings)
 
     def _has_second_half(self, text: str) -> bool:
         """Return whether *text*, which has no closing tag, ends with half of one or quotes one."""

@@ -420,7 +420,7 @@ class TaggedArguments(ValueReader):
             self.doubt = "an argument without a name"
         if tag.name.lower() in REASONING and known and key not in known:
             self.doubt = "reasoning between the arguments"
-        if key not in known and is_misspelled(key, owner.schema):
+        if key not in known and is_misspelled(key, owner.schema, self._names):
             self.doubt = f"the name {key[:99]!r} of an argument is damaged"
         if self._repairs and known and key not in known:
             self.doubt = f"the tool has no argument {key[:99]!r}"

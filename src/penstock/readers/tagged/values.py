@@ -632,7 +632,7 @@ class ParameterWriter:
         """Return why the parameter *key* cannot be here; empty if it can."""
         if key in self._given and not self._may_repeat(key):
             return f"the parameter {key!r} came twice"
-        if is_misspelled(key, self._schema):
+        if is_misspelled(key, self._schema, self._given):
             return f"the name {key[:99]!r} of a parameter is damaged"
         return ""
 
