@@ -227,8 +227,11 @@ class CallStats:
 MAX_NOTES: Final = 50
 """How many complaints about one response are kept: the first ones show what is wrong."""
 
-MAX_SEARCH_SECONDS: Final = 0.1
-"""The processor time for finding calls that were not read: the log has to keep up."""
+MAX_SEARCH_SECONDS: Final = 0.05
+"""The processor time for finding calls that were not read.
+
+The search is Python on the thread of the log: other responses wait for the interpreter meanwhile.
+"""
 
 MAX_TIMES: Final = 100_000
 """Of how many chunks the time of arrival is kept, in 800 kB."""

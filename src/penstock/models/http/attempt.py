@@ -56,8 +56,11 @@ from penstock.streams.pump import Events
 MAX_ERROR_BODY: Final = 65_536
 """How many bytes of an error response are read: enough for its reason."""
 
-MAX_RESPONSE: Final = 128 * 1024 * 1024
-"""How many bytes a response may have, decompressed: a hundred times as many as a long one."""
+MAX_RESPONSE: Final = 64 * 1024 * 1024
+"""How many bytes a response may have, decompressed: fifty times as many as a long one.
+
+The event at the end of a block has all of its text. To join twice as much takes up to 70 ms.
+"""
 
 MAX_REMAINDER: Final = 65_536
 """How many bytes after the terminal event are read so that the connection can be reused."""
