@@ -273,7 +273,7 @@ class CompiledDialect:
         if self.dialect.nests and not self._is_pair(found, text, start, end):
             return None
         tag = self.parameter.describe(found, begin, "")
-        if tag.is_empty or tag.is_damaged or not tag.key or "=" in tag.key:
+        if tag.is_empty or tag.is_damaged or tag.has_words or not tag.key or "=" in tag.key:
             return None  # Each of these needs the judgement of `parameters`.
         value = found["text"]
         if not value.isascii() and SURROGATE.search(

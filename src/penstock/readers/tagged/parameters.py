@@ -410,6 +410,8 @@ class ParameterReader(ValueReader):
         parameter = self._parse_parameter(token.tag)
         if step.skipped and (self._key is not None or not writer.is_missing(parameter.key)):
             raise UnclearError("text before a parameter that is not missing")
+        if token.tag.has_words:
+            raise UnclearError("words in the tag of a parameter")
         if token.tag.is_damaged:
             if self._schema is None or not writer.is_missing(parameter.key):
                 raise UnclearError("a damaged tag of a parameter")

@@ -95,7 +95,8 @@ class FoundTag(Struct, frozen=True, gc=False):
     """A tag in a text: where it ends, its text, and the name or key in it (empty without one).
 
     *attributes* are as written; of equal names the first counts. *is_empty*: the tag closes itself.
-    *is_damaged*: the attributes are not all quoted, which only a *loose* tag reports.
+    *is_damaged*: the attributes are not all quoted, which only a *loose* tag reports. *has_words*:
+    there are words beside the attributes, as where a tag lacks its ``>`` and text follows.
     """
 
     end: int
@@ -105,6 +106,7 @@ class FoundTag(Struct, frozen=True, gc=False):
     attributes: dict[str, str]
     is_empty: bool
     is_damaged: bool
+    has_words: bool = False
 
 
 class Tag:
@@ -140,12 +142,12 @@ class Tag:
             return FoundTag(end, text, name, key, {}, is_empty, False)
         source = found["attributes"]
         is_damaged = self._spelling.loose and _ALL_QUOTED.fullmatch(source) is None
-        attributes = _parse_attributes(source, is_damaged=is_damaged)
+        attributes, has_words = _parse_attributes(source, is_damaged=is_damaged)
         name = attributes.get(self.attribute, "")
         if self._spelling.entities:  # no other entity is one, and the order matters
             name = name.replace("&quot;", '"').replace("&amp;", "&")
         is_empty = source.rstrip().endswith("/")
-        return FoundTag(end, text, name, name, attributes, is_empty, is_damaged)
+        return FoundTag(end, text, name, name, attributes, is_empty, is_damaged, has_words)
 
     def could_begin(self, text: str, at: int = 0) -> bool:
         """Return whether *text* ends inside what may become the tag, from *at* on."""
@@ -232,16 +234,20 @@ _OTHER_QUOTES: Final = "\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b\u00ab\u
 """Quotes around the attributes of DeepSeek V4 as some hosts leak it."""
 
 
-def _parse_attributes(source: str, *, is_damaged: bool) -> dict[str, str]:
+def _parse_attributes(source: str, *, is_damaged: bool) -> tuple[dict[str, str], bool]:
+    """Return the attributes in *source*, and whether there are words beside them."""
     attributes: dict[str, str] = {}
+    has_words = False
     if is_damaged:  # Kimi K3 omits or doubles a quote or an equals sign.
         for name, value in _DAMAGED_ATTRIBUTE.findall(source):
             attributes.setdefault(name, value)
-        return attributes
+        return attributes, has_words
     for name, value, is_quoted in find_attributes(source.rstrip("/ \t\n")):
-        if value is not None:
+        if value is None:
+            has_words = True
+        else:
             attributes.setdefault(name, value if is_quoted else value.strip(_OTHER_QUOTES))
-    return attributes
+    return attributes, has_words
 
 
 def _name(pieces: list[str], at: int, spelling: Spelling) -> list[_Part]:

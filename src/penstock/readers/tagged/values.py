@@ -632,7 +632,8 @@ class ParameterWriter:
         """Return why the parameter *key* cannot be here; empty if it can."""
         if key in self._given and not self._may_repeat(key):
             return f"the parameter {key!r} came twice"
-        if is_misspelled(key, self._schema, self._given):
+        has_words = self._schema is not None and not self.is_declared(key) and " " in key.strip()
+        if has_words or is_misspelled(key, self._schema, self._given):
             return f"the name {key[:99]!r} of a parameter is damaged"
         return ""
 
