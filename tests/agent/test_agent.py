@@ -29,8 +29,9 @@ from penstock.agent.events import (
 )
 from penstock.errors import ToolError, UsageError
 from penstock.events import TextDelta
-from penstock.messages import AssistantMessage, ErrorInfo, ToolResult
+from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, ToolResult
 from penstock.request import Message, ToolChoice, UserMessage
+from penstock.testing import ScriptedModel
 
 SWIFT = AgentRetry(base=0.0)
 
@@ -310,3 +311,17 @@ CUT_CALL = (
     + b"data: [DONE]\n\n"
 )
 """A call whose arguments the limit cut."""
+
+
+@pytest.mark.parametrize("eager", [False, True])
+async def test_two_calls_with_one_id_are_both_run(*, eager: bool) -> None:
+    twice = [ToolCall("same", "add", {"a": 1, "b": number}) for number in (1, 2)]
+    model = ScriptedModel([AssistantMessage(content=[*twice], stop_reason="tool_use"), "Done."])
+    result = await Agent(model, [add], eager=eager).run("Add.")
+    assert [(one.id, one.content) for one in results(result.messages)] == [
+        ("same", 2),
+        ("same-2", 3),
+    ]
+    response = result.messages[1]
+    assert isinstance(response, AssistantMessage)
+    assert [one.id for one in response.tool_calls] == ["same", "same-2"]

@@ -40,8 +40,8 @@ from penstock.agent.output.task import OutputTask
 from penstock.agent.settings import MAX_INTERRUPTIONS, AgentSettings
 from penstock.agent.tool_calls import ToolCallBatch, ToolPolicy
 from penstock.apis.errors import error_from_exception, truncated_error
-from penstock.events import ENDS, Event, MessageStart, ToolCallEnd
-from penstock.messages import AssistantMessage, ErrorInfo, ToolResult
+from penstock.events import ENDS, Event, MessageStart, ToolCallEnd, ToolCallStart
+from penstock.messages import AssistantMessage, ErrorInfo, ToolResult, UniqueIds
 from penstock.models.base import Batches
 from penstock.models.telemetry import ResponseSpan
 from penstock.request import Request, UserMessage
@@ -302,6 +302,8 @@ class _ResponseReader:
         self._conversation = conversation
         self._output = output
         self._is_started = False
+        self._unique_ids = UniqueIds()
+        self._call_ids: dict[int, str] = {}  # by the index of the block
 
     async def read(self, batches: Batches, eager_calls: ToolCallBatch | None) -> Finding | None:
         """Read to the end, or up to the finding that is returned.
@@ -310,8 +312,9 @@ class _ResponseReader:
         """
         async with aclosing(batches):
             async for batch in batches:
-                for event in batch:
+                for sent in batch:
                     self._cancel.check()
+                    event = self._claim_id(sent)
                     finding = self._check(event)
                     self._emit(self.record.add(event))
                     if finding is not None:
@@ -319,6 +322,20 @@ class _ResponseReader:
                     if eager_calls and isinstance(event, ToolCallEnd) and event.call.complete:
                         eager_calls.start(event.call)
         return None
+
+    def _claim_id(self, event: Event) -> Event:
+        """Return *event* with an id that no other call of the response has.
+
+        Results belong to ids: of two calls with one id, the second would not be run.
+        """
+        if isinstance(event, ToolCallStart):
+            id_ = self._call_ids[event.index] = self._unique_ids.claim(event.id)
+            return event if id_ == event.id else structs.replace(event, id=id_)
+        if isinstance(event, ToolCallEnd):
+            id_ = self._call_ids.get(event.index, event.call.id)
+            if id_ != event.call.id:
+                return structs.replace(event, call=structs.replace(event.call, id=id_))
+        return event
 
     def fail(self, error: ErrorInfo) -> None:
         """End the response with *error*, unless it has ended."""
