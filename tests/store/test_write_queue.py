@@ -68,6 +68,16 @@ def test_many_threads_lose_no_count() -> None:
     assert (backlog.rows, backlog.size) == (0, 0)
 
 
+def test_a_wake_up_for_what_was_taken_gives_no_empty_batch() -> None:
+    backlog = WriteQueue(100, 10_000)
+    backlog.push(entry(0))
+    assert backlog.take(0)
+    later = threading.Timer(0.05, backlog.push, [entry(1)])
+    later.start()
+    assert [one.records[0].id for one in backlog.take(10 * PATIENCE)] == ["req-000001"]
+    later.join()
+
+
 def test_a_wake_up_before_the_wait_is_not_missed() -> None:
     wake_up = WakeUp()
     wake_up.set()

@@ -179,8 +179,12 @@ class WriteQueue:
 
     def take(self, seconds: float) -> list[QueuedWrite]:
         """Return the next batch; wait up to *seconds* for its first entry."""
-        if not (self._normal or self._urgent):
-            self._has_work.wait(seconds)
+        end = time.monotonic() + seconds
+        # What woke the writer may have been taken with the batch before.
+        while not (self._normal or self._urgent or self.is_closed):
+            if (rest := end - time.monotonic()) <= 0:
+                break
+            self._has_work.wait(rest)
         if not (self._urgent or self.is_closed) and 0 < len(self._normal) < MAX_BATCH:
             self._has_urgent.wait(BATCH_SECONDS)
         batch: list[QueuedWrite] = []
