@@ -14,7 +14,7 @@ from laws import cut_at
 from laws.checks import read
 from laws.strategies import CUTS, TEXT
 from penstock import UsageError
-from penstock.apis.gemini.response import restore_signature, seal, unseal
+from penstock.apis.gemini.tables import restore_signature, seal, unseal
 from penstock.builder import message_events
 from penstock.events import (
     Done,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laws.strategies import ARGUMENTS, JSON_VALUES, NAMES, TEXT
 from penstock import UsageError, apis
-from penstock.apis.gemini.schemas import fits
+from penstock.apis.gemini.read_request import fits
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, ToolResult
 from penstock.request import (
     Image,

@@ -43,7 +43,7 @@ from penstock.apis.fields import (
 )
 from penstock.apis.history import convert_content, find_lost_content, result_text
 from penstock.apis.openai_chat import decode as chat
-from penstock.apis.openai_chat.response import refusal_field, write_message
+from penstock.apis.openai_chat.encode import refusal_field, write_message
 from penstock.conformance.qwen import check
 from penstock.errors import UsageError
 from penstock.events import (

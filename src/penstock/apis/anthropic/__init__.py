@@ -6,10 +6,9 @@ from typing import Final
 
 from penstock.apis import Api
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.decode import Decoder
-from penstock.apis.anthropic.encode import Encoder
+from penstock.apis.anthropic.decode import Decoder, read_response
+from penstock.apis.anthropic.encode import Encoder, write_response
 from penstock.apis.anthropic.read_request import read_request
-from penstock.apis.anthropic.response import read_response, write_response
 from penstock.apis.anthropic.write_request import omitted_fields, write_request
 from penstock.conformance.anthropic import check
 

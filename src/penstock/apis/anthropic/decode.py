@@ -13,7 +13,6 @@ from typing import Any, Final
 from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
 from penstock.apis.anthropic.opaque import OF_MESSAGE, OpaqueBlock, is_whole_at_start
-from penstock.apis.anthropic.response import read_response
 from penstock.apis.decoder import StreamDecoder
 from penstock.apis.fields import has_content, index_at, string_at
 from penstock.apis.transcript import CallBlock, TextBlock
@@ -275,3 +274,9 @@ class _Call:
         if not self.block.arguments.strip():
             self.block.add_value(self._given)
         self.block.close()
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole response by the rules of the stream."""
+    kind = "error" if data.get("error") else "message"
+    return Decoder().read_whole({"type": kind, **data})

@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from penstock._json import without_lone_surrogates
 from penstock.apis.anthropic import tables
-from penstock.apis.anthropic.client_tools import read_client_tool
+from penstock.apis.anthropic.encode import write_blocks
 from penstock.apis.anthropic.opaque import OriginalBlocks, find_block
-from penstock.apis.anthropic.read_request import join_text, read_tool
-from penstock.apis.anthropic.response import write_blocks
+from penstock.apis.anthropic.read_request import join_text, read_client_tool, read_tool
 from penstock.apis.encoder import ConversationIds
 from penstock.apis.fields import objects_at, text_at, unportable_names, without_keys, without_none
 from penstock.apis.history import (

@@ -6,10 +6,9 @@ from typing import Final
 
 from penstock.apis import Api
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.decode import Decoder
-from penstock.apis.gemini.encode import Encoder
+from penstock.apis.gemini.decode import Decoder, read_response
+from penstock.apis.gemini.encode import Encoder, write_response
 from penstock.apis.gemini.read_request import read_request
-from penstock.apis.gemini.response import read_response, write_response
 from penstock.apis.gemini.write_request import omitted_fields, write_request
 from penstock.conformance.gemini import check
 

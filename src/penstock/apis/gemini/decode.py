@@ -17,7 +17,7 @@ from penstock.apis.encoder import encode_arguments
 from penstock.apis.fields import has_content, index_at, string_at
 from penstock.apis.gemini import tables
 from penstock.apis.gemini.partial_arguments import PartialArguments
-from penstock.apis.gemini.response import read_response, unseal
+from penstock.apis.gemini.tables import unseal
 from penstock.apis.transcript import ImplicitBlock
 from penstock.framing import Frame, FrameDecoder, json_array
 from penstock.messages import AssistantMessage, ErrorInfo
@@ -258,3 +258,8 @@ def _merge(known: dict[str, Any], more: Mapping[str, Any]) -> None:
             known[key] = [*value]
         else:
             listed += value
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole response by the rules of the stream, as one chunk."""
+    return Decoder().read_whole(data)

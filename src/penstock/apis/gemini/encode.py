@@ -10,14 +10,23 @@ part; its chat drops a response that has a chunk without a part, so every chunk 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from penstock import _json
 from penstock._json import without_lone_surrogates
-from penstock.apis.encoder import BlockEvent, BlockSequencer, Ending, IdMaker, StreamEncoder
+from penstock.apis.encoder import (
+    BlockEvent,
+    BlockSequencer,
+    Ending,
+    IdMaker,
+    StreamEncoder,
+    find_whole_ending,
+    with_writable_calls,
+)
 from penstock.apis.fields import usage_or_estimate
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.response import EMPTY, find_metadata, is_part, signature_field, write_call
+from penstock.apis.gemini.tables import is_base64, seal
 from penstock.events import (
     Done,
     Event,
@@ -30,7 +39,7 @@ from penstock.events import (
     ThinkingEnd,
     ToolCallEnd,
 )
-from penstock.messages import ErrorInfo
+from penstock.messages import AssistantMessage, Content, ErrorInfo, Opaque, Text, Thinking, ToolCall
 
 _HEAD: Final = b'data: {"candidates":[{"content":{"parts":[{"text":'
 _DATA: Final = b"data: "
@@ -175,3 +184,97 @@ def _encode_line(value: object) -> bytes:
         for separator, escape in _SEPARATORS:
             data = data.replace(separator, escape)
     return data
+
+
+# --- whole responses, and the parts that they consist of ---
+
+EMPTY: Final = {"text": ""}
+"""An empty part, which the API's clients require."""
+
+
+_ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
+_NO_KIND: Final = frozenset({"text", "functionCall", *tables.METADATA})
+"""Fields that our own blocks express, or that belong to the candidate."""
+
+
+def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:
+    """Write a whole response; raise `UsageError` for a failed one."""
+    del created  # Responses have no time.
+    ending, flaw = find_whole_ending(message)
+    message = with_writable_calls(message)
+    make_id = IdMaker().make
+    parts = [part for block in message.content for part in write_block(block, make_id)]
+    candidate: dict[str, Any] = {
+        "content": {"parts": parts or [EMPTY], "role": "model"},
+        "finishReason": tables.finish_reason(ending, message.raw_stop_reason)
+        if flaw is None
+        else "MALFORMED_FUNCTION_CALL",
+        "index": 0,
+    }
+    error = flaw or message.error
+    if error is not None and error.message:
+        candidate["finishMessage"] = error.message
+    for block in message.content:
+        candidate |= find_metadata(block)
+    response = {
+        "candidates": [candidate],
+        "usageMetadata": tables.write_usage(message.usage),
+        "modelVersion": message.model,
+        "responseId": message.id,
+    }
+    return without_lone_surrogates(response)
+
+
+def write_block(block: Content, make_id: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Write *block* as a list of no part or one; an incomplete call is omitted.
+
+    *make_id* returns the id of a call.
+    """
+    if isinstance(block, ToolCall):
+        return [write_call(block, make_id)] if block.complete else []
+    if isinstance(block, Text | Thinking):
+        return [write_text(block.text, block)] if block.text or block.signature else []
+    return [dict(block.data)] if is_part(block) else []
+
+
+def write_text(text: str, block: Text | Thinking) -> dict[str, Any]:
+    """Write *text* as a part, with the mark and the signature of *block*."""
+    part: dict[str, Any] = {"text": text}
+    if isinstance(block, Thinking):
+        part["thought"] = True
+    return {**part, **signature_field(block.signature)}
+
+
+def write_call(call: ToolCall, make_id: Callable[[str], str]) -> dict[str, Any]:
+    """Write a call as a part; its arguments are an object here."""
+    function = {"id": make_id(call.id), "name": call.name, "args": call.arguments}
+    return {"functionCall": function, **signature_field(call.signature)}
+
+
+def signature_field(signature: str) -> dict[str, str]:
+    """Return the field with the signature of a part, if it has one."""
+    return {"thoughtSignature": seal(signature)} if signature else {}
+
+
+def is_part(block: Opaque) -> bool:
+    """Return whether *block* is a valid part of this API.
+
+    A part of an unknown kind is: a client may be newer than this code.
+    """
+    data = block.data if block.provider == tables.NAME else None
+    if not isinstance(data, dict) or data.keys() & _NO_KIND:
+        return False
+    kinds = data.keys() & tables.KINDS or data.keys() - _ON_ANY
+    return (
+        len(kinds) == 1
+        and all(isinstance(data[kind], dict) for kind in kinds)
+        and isinstance(data.get("thought", False), bool)
+        and is_base64(data.get("thoughtSignature", ""))
+    )
+
+
+def find_metadata(block: Content) -> dict[str, Any]:
+    """Return the metadata of the candidate in *block*, if there is any."""
+    data = block.data if isinstance(block, Opaque) and block.provider == tables.NAME else None
+    fields = data if isinstance(data, dict) else {}
+    return {key: fields[key] for key in tables.METADATA if isinstance(fields.get(key), dict)}

@@ -1,7 +1,9 @@
-"""Tables of the API: stop reasons, token counts and errors."""
+"""Tables of the API: stop reasons, token counts, errors and signatures."""
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from binascii import Error
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -190,3 +192,64 @@ def _delay_in(details: object) -> float | None:
         if delay is not None:
             return delay
     return None
+
+
+# --- signatures ---
+#
+# The API's clients parse a signature as base64, fail on anything else, and send it back in the
+# alphabet for URLs. So a signature of another provider that is not base64 is sent "sealed": as
+# base64 of its text after a mark. What comes back is converted to the form that was sent.
+
+_MARK: Final = b"penstock:"
+_SEAL: Final = b64encode(_MARK).decode()  # nine bytes, so there is no padding
+_STANDARD: Final = str.maketrans("-_", "+/")
+
+UNCHECKED: Final = "skip_thought_signature_validator"
+"""The signature of a call that the model did not make: the API accepts this value."""
+
+
+def seal(signature: str) -> str:
+    """Return *signature* as base64: unchanged if it is base64 and not sealed, otherwise sealed."""
+    if is_base64(signature) and not signature.startswith(_SEAL):
+        return signature
+    return _SEAL + b64encode(signature.encode("utf-8", "replace")).decode()
+
+
+def unseal(signature: str) -> str:
+    """Return the signature that was sealed, or *signature* itself."""
+    if not signature.startswith(_SEAL):
+        return signature
+    try:
+        return _decode_base64(signature)[len(_MARK) :].decode()
+    except ValueError:
+        return signature
+
+
+def restore_signature(signature: str) -> str:
+    """Return a signature that a client sent back in the form in which it was sent to it."""
+    if signature == UNCHECKED:
+        return ""
+    padded = standard_base64(signature) + "=" * (-len(signature) % 4)
+    return unseal(padded if is_base64(padded) else signature)
+
+
+def standard_base64(base64: str) -> str:
+    """Return *base64* in the standard alphabet; the client uses that for URLs."""
+    return base64.translate(_STANDARD)
+
+
+def is_base64(signature: object) -> bool:
+    """Return whether *signature* is canonical base64."""
+    if not isinstance(signature, str):
+        return False
+    try:
+        return b64encode(_decode_base64(signature)).decode() == signature
+    except ValueError:
+        return False
+
+
+def _decode_base64(signature: str) -> bytes:
+    try:
+        return b64decode(signature, validate=True)
+    except Error as exc:
+        raise ValueError(str(exc)) from exc

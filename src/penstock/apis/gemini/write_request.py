@@ -16,8 +16,9 @@ from penstock._json import without_lone_surrogates
 from penstock.apis.encoder import ConversationIds
 from penstock.apis.fields import can_meet_choice, unportable_names, without_none
 from penstock.apis.gemini import tables
-from penstock.apis.gemini.response import UNCHECKED, is_base64, write_block
-from penstock.apis.gemini.schemas import write_schema
+from penstock.apis.gemini.encode import write_block
+from penstock.apis.gemini.read_request import write_schema
+from penstock.apis.gemini.tables import UNCHECKED, is_base64
 from penstock.apis.history import (
     NOTHING,
     File,

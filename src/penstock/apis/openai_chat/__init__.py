@@ -6,10 +6,9 @@ from typing import Final
 
 from penstock.apis import Api
 from penstock.apis.openai_chat import tables
-from penstock.apis.openai_chat.decode import Decoder
-from penstock.apis.openai_chat.encode import Encoder
+from penstock.apis.openai_chat.decode import Decoder, read_response
+from penstock.apis.openai_chat.encode import Encoder, write_response
 from penstock.apis.openai_chat.read_request import read_request
-from penstock.apis.openai_chat.response import read_response, write_response
 from penstock.apis.openai_chat.write_request import omitted_fields, write_request
 from penstock.conformance.openai_chat import check
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 from penstock.apis.decoder import StreamDecoder
 from penstock.apis.fields import has_content, index_at, object_at, objects_at, string_at
 from penstock.apis.openai_chat import tables
-from penstock.apis.openai_chat.response import read_response
 from penstock.apis.transcript import CallBlock, ImplicitBlock
 from penstock.messages import AssistantMessage, ErrorInfo
 
@@ -319,3 +318,8 @@ def _google_signature(call: Mapping[str, Any]) -> str:
     """Return the thought signature that Gemini's OpenAI endpoint adds to a call."""
     google = object_at(object_at(call, "extra_content"), "google")
     return string_at(google, "thought_signature")
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole response by the rules of the stream, as one chunk."""
+    return Decoder().read_whole(data)

@@ -32,8 +32,8 @@ from penstock.apis.history import (
     result_text,
 )
 from penstock.apis.openai_chat import tables
+from penstock.apis.openai_chat.encode import signature_field
 from penstock.apis.openai_chat.read_request import SYSTEM, join_text, read_content, read_reasoning
-from penstock.apis.openai_chat.response import signature_field
 from penstock.errors import UsageError
 from penstock.messages import AssistantMessage, Opaque, Text, ToolCall, ToolResult
 from penstock.request import (

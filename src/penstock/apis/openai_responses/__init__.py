@@ -6,10 +6,10 @@ from typing import Final
 
 from penstock.apis import Api
 from penstock.apis.openai_responses import tables
-from penstock.apis.openai_responses.decode import Decoder
+from penstock.apis.openai_responses.decode import Decoder, read_response
 from penstock.apis.openai_responses.encode import Encoder
 from penstock.apis.openai_responses.read_request import read_request
-from penstock.apis.openai_responses.response import read_response, write_response
+from penstock.apis.openai_responses.response import write_response
 from penstock.apis.openai_responses.write_request import omitted_fields, write_request
 from penstock.conformance.openai_responses import check
 

@@ -17,7 +17,7 @@ from penstock.apis.encoder import encode_arguments, parse_object
 from penstock.apis.fields import has_content, index_at, object_at, text_at
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.client_tools import call_name, is_client_search
-from penstock.apis.openai_responses.response import ANNOTATIONS, REFUSAL, SEALED, read_response
+from penstock.apis.openai_responses.response import ANNOTATIONS, REFUSAL, SEALED
 from penstock.apis.transcript import Transcript, split_half
 from penstock.messages import AssistantMessage, ErrorInfo
 
@@ -560,3 +560,8 @@ def _next_like(data: _Data, alike: dict[Item, None]) -> Item | None:
     id_ = text_at(data, "call_id")
     candidates = (item for item in reversed(alike) if not id_ or item.call_id in ("", id_))
     return next(candidates, None)
+
+
+def read_response(data: Mapping[str, Any]) -> AssistantMessage:
+    """Read a whole response by the rules of the stream, as its last event."""
+    return Decoder().read_whole(data)

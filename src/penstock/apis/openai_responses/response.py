@@ -17,7 +17,7 @@ from penstock.apis.encoder import (
     with_writable_calls,
 )
 from penstock.apis.fields import string_at
-from penstock.apis.openai_chat.response import signature_field
+from penstock.apis.openai_chat.encode import signature_field
 from penstock.apis.openai_responses import tables
 from penstock.apis.openai_responses.client_tools import NO_TOOLS, SEARCH_CALL, ClientTools
 from penstock.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage
@@ -256,13 +256,6 @@ def echo_request(data: Mapping[str, Any]) -> dict[str, Any]:
         name: {**_COMPLETED[name], **value} if name in _COMPLETED else value
         for name, value in given.items()
     }
-
-
-def read_response(data: Mapping[str, Any]) -> AssistantMessage:
-    """Read a whole response by the rules of the stream, as its last event."""
-    from penstock.apis.openai_responses.decode import Decoder  # noqa: PLC0415 - imports this module
-
-    return Decoder().read_whole(data)
 
 
 def write_response(
