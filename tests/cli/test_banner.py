@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.banner import Banner
+from penstock.cli.startup import Banner
 from penstock.config import load
 from penstock.gateway.advice import LOCAL_SERVERS
 from penstock.gateway.discovery import FoundServer, UpstreamStatus

@@ -26,7 +26,7 @@ from penstock.gateway.inspector.recording import TEXT, detect_api, make_recordin
 from penstock.gateway.replay import ReplayOptions
 from penstock.messages import AssistantMessage, Text
 from penstock.store import RequestDetail, RequestRow
-from penstock.store.columns import encode_bodies, unpack
+from penstock.store.tables import encode_bodies, unpack
 from penstock.tools import read_tools
 
 CALL = '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'

@@ -19,10 +19,9 @@ from laws.strategies import CUTS, soup
 from penstock.errors import UsageError
 from penstock.formats.base import Format
 from penstock.formats.combined import mixed
-from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.json_calls import HERMES, json_mix, json_tool
 from penstock.formats.sentinel import SENTINEL
-from penstock.formats.tool_tag import TOOL_TAG
+from penstock.formats.tool_tag import FILE_TAGS, TOOL_TAG
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

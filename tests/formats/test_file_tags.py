@@ -11,7 +11,7 @@ from laws import check_round_trip
 from laws.strategies import TEXT
 from penstock import parse
 from penstock.errors import UsageError
-from penstock.formats.file_tags import FILE_TAGS
+from penstock.formats.tool_tag import FILE_TAGS
 from penstock.messages import ToolCall, ToolResult
 from penstock.tools import Tool
 

@@ -22,7 +22,7 @@ from laws.strategies import CUTS, soup
 from parsing.samples import complete_calls, message_of
 from parsing.tool_tag_samples import MODES, Mode, deltas
 from penstock.events import Event, ToolCallEnd, ToolCallStart
-from penstock.formats.file_tags import FILE_TAGS
+from penstock.formats.tool_tag import FILE_TAGS
 from penstock.parsing import BrokenCall, Engine
 from penstock.readers.tagged.tags import MAX_TAG
 from penstock.tools import Tool

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.store.columns import MAX_INTEGER, Fields, clean_json, clean_key, clean_text
-from penstock.store.tables import MAX_KEY, METADATA
+from penstock.store.tables import (
+    MAX_INTEGER,
+    MAX_KEY,
+    METADATA,
+    Fields,
+    clean_json,
+    clean_key,
+    clean_text,
+)
 
 ANYTHING = st.one_of(
     st.none(),

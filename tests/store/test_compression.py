@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.store import columns
-from penstock.store.columns import ZLIB, compress, encode_bodies, unpack
+from penstock.store import tables
+from penstock.store.tables import ZLIB, compress, encode_bodies, unpack
 from store.databases import ended, started
 
 
@@ -34,7 +34,7 @@ def test_of_a_cut_block_the_beginning_comes_back() -> None:
 
 
 def test_unpacking_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MAX_UNPACKED", 1000)
+    monkeypatch.setattr(tables, "MAX_UNPACKED", 1000)
     bomb = zlib.compress(b"x" * 10_000_000)
     assert len(unpack(ZLIB, bomb)) == 1000
     assert len(unpack(ZLIB, zlib.compress(b"x" * 600) * 5)) == 1000

@@ -9,8 +9,7 @@ from sqlalchemy.engine import make_url
 
 from penstock.errors import UsageError
 from penstock.store import Store
-from penstock.store.engine import parse_url
-from penstock.store.errors import Describer
+from penstock.store.engine import Describer, parse_url
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from penstock.store import RequestQuery, SessionRow, Store, StoreError, upgrade
-from penstock.store.engine import make_engine, parse_url, read_connection
-from penstock.store.read_pool import MAX_WAITING, ReadPool
+from penstock.store.engine import MAX_WAITING, ReadPool, make_engine, parse_url, read_connection
 from store.databases import started, until
 
 SLOW = {

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent.tools.watching import PATIENCE, is_alive
-from penstock.workspace import process
-from penstock.workspace.process import GRACE_SECONDS, CommandGroups
+from penstock.workspace import shell
+from penstock.workspace.shell import GRACE_SECONDS, CommandGroups
 
 
 def started(code: str) -> subprocess.Popen[bytes]:
@@ -61,8 +61,8 @@ async def test_without_proc_the_commands_own_group_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with started("import time") as child:
-        monkeypatch.setattr(process, "_PROC", tmp_path)
-        monkeypatch.setattr(process, "KILL_SECONDS", 0.05)  # nobody collects it, so it seems to be
+        monkeypatch.setattr(shell, "_PROC", tmp_path)
+        monkeypatch.setattr(shell, "KILL_SECONDS", 0.05)  # nobody collects it, so it seems to be
         await CommandGroups(child.pid).end()
         assert child.wait(PATIENCE) != 0
 

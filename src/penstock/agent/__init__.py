@@ -11,11 +11,10 @@ from penstock.agent.approval import Allow, Decision, Defer, Deny, Edit, Resoluti
 from penstock.agent.conversation import Recorder
 from penstock.agent.events import AgentEvent
 from penstock.agent.hooks import Briefing, Cancel, Finding, Guard, Hooks
-from penstock.agent.limits import RunLimits
 from penstock.agent.output import Output, OutputFaultError
 from penstock.agent.run import AgentRun, AgentRunError, RunResult
 from penstock.agent.session import Session
-from penstock.agent.settings import AgentRetry, Compaction
+from penstock.agent.settings import AgentRetry, Compaction, RunLimits
 from penstock.agent.tools import AgentTool, ResultFile, ToolContext, ToolOutput, tool
 
 __all__ = [

@@ -14,11 +14,10 @@ from penstock.agent.cancellation import CancelToken, shielded
 from penstock.agent.compaction import Compactor
 from penstock.agent.conversation import Conversation, Recorder
 from penstock.agent.hooks import Guard, Hooks
-from penstock.agent.limits import RunLimits
 from penstock.agent.loop import Loop, MessageQueue, Order
 from penstock.agent.output import Output
 from penstock.agent.run import AgentRun, OutputT, RunResult
-from penstock.agent.settings import MAX_TURNS, AgentRetry, AgentSettings, Compaction
+from penstock.agent.settings import MAX_TURNS, AgentRetry, AgentSettings, Compaction, RunLimits
 from penstock.agent.subscribers import EventQueue, Subscriber
 from penstock.agent.tokens import Spending
 from penstock.agent.tools.base import AgentTool
@@ -30,7 +29,7 @@ from penstock.models.catalog import ModelFacts, read_catalog
 from penstock.models.named import open_model
 from penstock.models.telemetry import Telemetry
 from penstock.request import Message, MessageLike, Request, UserMessage, read_message
-from penstock.streams.sync import refuse_running_loop
+from penstock.streams import refuse_running_loop
 
 T = TypeVar("T")
 

@@ -25,10 +25,9 @@ from penstock.agent.cancellation import CancelToken, RunCancelledError, is_cance
 from penstock.agent.conversation import Conversation
 from penstock.agent.events import AgentEnded, AgentStarted, FindingMade, TurnEnded, TurnStarted
 from penstock.agent.hooks import Briefing, Cancel, GuardSet
-from penstock.agent.limits import PriceList
 from penstock.agent.output.task import OutputTask
 from penstock.agent.run import RunResult
-from penstock.agent.settings import AgentSettings
+from penstock.agent.settings import AgentSettings, PriceList
 from penstock.agent.tool_calls import (
     CALL_ABORTED,
     CUT_OFF,

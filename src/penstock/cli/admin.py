@@ -21,12 +21,13 @@ from penstock.config import (
     describe,
     find_file,
     find_warnings,
+    hash_key,
     load,
     make_state_folder,
+    new_key,
 )
 from penstock.config.errors import render_key
 from penstock.config.flags import UPSTREAM_KEY
-from penstock.config.secrets import hash_key, new_key
 from penstock.config.types import ENTRY_NAME
 
 config_app = typer.Typer(

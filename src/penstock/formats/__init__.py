@@ -4,7 +4,6 @@ from penstock.formats.base import CallStyle, Format, Placement, Template, TextPa
 from penstock.formats.combined import MixedCalls
 from penstock.formats.detect import detect, for_model, from_template
 from penstock.formats.event_parser import EventParser, make_event_parser, parse_events
-from penstock.formats.file_tags import FileTags
 from penstock.formats.heal import EventReader
 from penstock.formats.json_calls import JSONCalls, json_mix, json_tool
 from penstock.formats.model_names import ModelFormat
@@ -19,7 +18,7 @@ from penstock.formats.parser import (
 from penstock.formats.registry import AnyFormat, FormatLike, get, names, register, unregister
 from penstock.formats.response_template import from_response_template
 from penstock.formats.sentinel import SentinelCalls
-from penstock.formats.tool_tag import ToolTags, register_tool, unregister_tool
+from penstock.formats.tool_tag import FileTags, ToolTags, register_tool, unregister_tool
 from penstock.formats.unread import UnreadCall, UnreadReason, find_unread
 from penstock.readers.tagged.piped_tools import PipedTool
 

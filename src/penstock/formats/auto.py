@@ -36,12 +36,11 @@ from penstock.formats.auto_table import (
 from penstock.formats.base import Format
 from penstock.formats.channels import FORMATS as CHANNELS
 from penstock.formats.cohere import COHERE_COMMAND5
-from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.gemma4 import FORMATS as DELIMITED
 from penstock.formats.json_calls import BARE_JSON, GEMMA, HERMES
 from penstock.formats.json_models import FORMATS as JSON_MODELS
 from penstock.formats.json_models import LEADING_FORMATS as JSON_LEADING
-from penstock.formats.morph_xml import MORPH_XML
+from penstock.formats.morph_xml import MORPH_XML, YAML_XML
 from penstock.formats.named_json import FORMATS as NAMED_JSON
 from penstock.formats.parameter_models import FORMATS as PARAMETER_MODELS
 from penstock.formats.parameter_tags import GLM_FORMATS as GLM
@@ -52,9 +51,8 @@ from penstock.formats.pythonic import FORMATS as PYTHONIC
 from penstock.formats.pythonic import SARASHINA
 from penstock.formats.reasoning import STYLES
 from penstock.formats.sentinel import SENTINEL
-from penstock.formats.tool_tag import TOOL_TAG
+from penstock.formats.tool_tag import FILE_TAGS, TOOL_TAG
 from penstock.formats.wrappers import DSML_ENDS, FILLERS, MINIMAX_ENDS, WRAPPERS
-from penstock.formats.yaml_xml import YAML_XML
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.body import Syntax, Wrapper
 from penstock.readers.channels import Opening

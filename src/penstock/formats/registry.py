@@ -16,20 +16,18 @@ from penstock.formats.auto import AUTO
 from penstock.formats.base import Format, TextParser
 from penstock.formats.channels import FORMATS as CHANNELS
 from penstock.formats.cohere import COHERE_COMMAND5
-from penstock.formats.file_tags import FILE_TAGS
 from penstock.formats.gemma4 import FORMATS as DELIMITED
 from penstock.formats.json_calls import BARE_JSON, GEMMA, HERMES, JSON_TOOL, json_tool
 from penstock.formats.json_models import FORMATS as JSON_MODELS
 from penstock.formats.json_models import LEADING_FORMATS as JSON_LEADING
-from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB
+from penstock.formats.morph_xml import MORPH_XML, QWEN_WEB, YAML_XML
 from penstock.formats.named_json import FORMATS as NAMED_JSON
 from penstock.formats.parameter_models import FORMATS as PARAMETER_MODELS
 from penstock.formats.parameter_tags import FORMATS as PARAMETER_TAGS
 from penstock.formats.pythonic import FORMATS as PYTHONIC
 from penstock.formats.pythonic import SARASHINA
 from penstock.formats.sentinel import SENTINEL
-from penstock.formats.tool_tag import TOOL_TAG
-from penstock.formats.yaml_xml import YAML_XML
+from penstock.formats.tool_tag import FILE_TAGS, TOOL_TAG
 from penstock.messages import AssistantMessage, ToolCall, ToolResult
 from penstock.parsing import BodyReader
 from penstock.parsing.body import Syntax

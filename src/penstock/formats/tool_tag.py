@@ -7,6 +7,7 @@ content of a file, a patch or a command is not escaped.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -18,13 +19,23 @@ from penstock.formats.json_calls import as_json
 from penstock.formats.round_trip import require_round_trip
 from penstock.grammar import PLACE, Outline, ParameterOutline, Slot, make_slot, split_around
 from penstock.grammar.outline import JSON_IN_XML
-from penstock.grammar.text_without import XML_LETTERS, Marks
+from penstock.grammar.text_without import ATTRIBUTE_LETTERS, XML_LETTERS, Marks
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.body import Syntax
-from penstock.readers.tagged.piped_tools import EDIT_FILE, GENERIC, RUN_BASH, WRITE_FILE, PipedTool
+from penstock.readers.tagged.piped_tools import (
+    EDIT_FILE,
+    FILE_TOOLS,
+    GENERIC,
+    REQUIRED,
+    RUN_BASH,
+    WRITE_FILE,
+    FileTagReader,
+    PipedTool,
+)
 from penstock.readers.tagged.tool_tag import ToolReader, ToolTagReader
 from penstock.tools import Tool
 from penstock.values.rxml.writer import escape_text, quote_attribute
+from penstock.values.schema import Schema
 
 # How the calls of single tools are read in ``<tool name="…">``, by the tool's name.
 #
@@ -211,6 +222,104 @@ Write strings between the `arg` tags, with & as &amp; and < as &lt;, or put the 
 true, false, null, lists and objects as JSON. The content of `write_file`, the patch of \
 `edit_file` and the command of `run_bash` are not escaped: write them exactly as they are. \
 Close every tag. For several calls, write one `tool` tag for each.
+"""
+    + prompts.TAIL,
+)
+
+
+# --- a tag per tool ---
+
+
+class FileTags(Syntax, Struct, frozen=True):
+    """``<write_file path="…">``, ``<edit_file path="…">`` and ``<run_bash>``, for tools *names*."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """How the opening tags begin."""
+        return tuple(f"<{name}" for name in self.names)
+
+    @property
+    def folds(self) -> bool:
+        """Tags count in any case."""
+        return True
+
+    def syntax(self, tools: Iterable[Tool]) -> FileTags:
+        """Return the syntax of those of *tools* that have a tag."""
+        names = {tool.name.lower() for tool in tools}
+        return FileTags(tuple(name for name in FILE_TOOLS if name in names))
+
+    def body(self, marker: str) -> FileTagReader:
+        """Return a new reader for the text after *marker*."""
+        return FileTagReader(marker)
+
+    def render_call(self, call: ToolCall) -> str:
+        """Write *call* as its tag; only the tools that have one can be called."""
+        tool = FILE_TOOLS.get(call.name.lower())
+        content = call.arguments.get(tool.content) if tool is not None else None
+        if tool is None or not isinstance(content, str):
+            raise UsageError(f"this format cannot write this call of {call.name!r}")
+        attributes = "".join(
+            f" {key}={quote_attribute(_attribute(value), minimal=True)}"
+            for key, value in call.arguments.items()
+            if key != tool.content
+        )
+        name = call.name.lower()
+        return require_round_trip(self, call, f"<{name}{attributes}>{content}</{name}>")
+
+    def outline(self, tool: Tool) -> Outline:
+        """Return the outline of a call of *tool*."""
+        found = FILE_TOOLS.get(tool.name.lower())
+        if found is None:
+            raise UsageError(f"this format has no tag for the tool {tool.name!r}")
+        properties = Schema(tool.parameters).properties
+        self.render_call(
+            ToolCall("", tool.name, {key: _sample(child) for key, child in properties.items()})
+        )
+        name = tool.name.lower()
+        attributes = ParameterOutline(
+            _attribute_slot, JSON_IN_XML, but=found.content, needs=(REQUIRED,)
+        )
+        content = ParameterOutline(
+            lambda *_: Slot("", "", Marks((f"</{name}",), folds=True)), only=found.content
+        )
+        return Outline((f"<{name}", attributes, ">", content, f"</{name}>"), trigger=f"<{name}")
+
+    def render_result(self, result: ToolResult) -> str:
+        """Write a result in a tag that names the tool."""
+        return render_result(result)
+
+
+def _sample(schema: Schema) -> Any:
+    """Return a value that *schema* may accept, to check whether it can be written."""
+    return {"boolean": True, "integer": 1, "number": 1}.get(schema.wants or "", "text")
+
+
+def _attribute_slot(key: str, kind: str) -> Slot:
+    del kind
+    return Slot(f' {key}="', '"', letters=ATTRIBUTE_LETTERS, solid=key == REQUIRED)
+
+
+def _attribute(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+FILE_TAGS: Final[Format] = Format(
+    name="file_tags",
+    calls=FileTags(),
+    prompt=prompts.HEAD
+    + """\
+The tools `write_file`, `edit_file` and `run_bash`, if they are listed, are called with a tag of \
+the same name. The content, the patch or the command is between the opening and the closing tag, \
+and every other argument is an attribute of the opening tag, like this:
+
+{example}
+
+Write the text between the tags exactly as it is: escape nothing, and add no line break after the \
+opening tag. The first closing tag of \
+that name ends the text. Put attributes in double quotes. For several calls, write one tag after \
+the other.
 """
     + prompts.TAIL,
 )

@@ -37,7 +37,7 @@ from penstock.models.base import (
     ids_for,
     iter_events,
 )
-from penstock.models.presets import qwen_tools
+from penstock.models.middleware import qwen_tools
 from penstock.parsing import OnError
 from penstock.request import Request
 from penstock.store import RequestDetail

@@ -43,7 +43,7 @@ from penstock.models.telemetry import find_telemetry
 from penstock.parsing.state import BrokenCall
 from penstock.redaction import Redactor
 from penstock.store import MAX_SEARCHED_TEXT, MAX_WORDS, RequestEnded, RequestStarted, Store
-from penstock.store.columns import compress
+from penstock.store.tables import compress
 from penstock.tools import Tool
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Grammars for constrained decoding, generated from the data that calls are parsed with."""
 
-from penstock.grammar.gbnf import Count, write_gbnf
+from penstock.grammar.gbnf import Count, write_gbnf, write_structural_tag
 from penstock.grammar.outline import (
     ANY,
     PLACE,
@@ -14,7 +14,6 @@ from penstock.grammar.outline import (
     make_slot,
     split_around,
 )
-from penstock.grammar.structural_tag import write_structural_tag
 
 __all__ = [
     "ANY",

@@ -27,8 +27,13 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from penstock import _json
-from penstock.integrations import Exchange, RewriteOptions
-from penstock.integrations.chat_rewriter import DeltaRewriter, prepare_chat, rewrite_message
+from penstock.integrations import (
+    DeltaRewriter,
+    Exchange,
+    RewriteOptions,
+    prepare_chat,
+    rewrite_message,
+)
 
 __all__ = ["PenstockChatModel", "PenstockOutputParser"]
 

@@ -30,8 +30,13 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 
-from penstock.integrations import Exchange, RewriteOptions
-from penstock.integrations.chat_rewriter import DeltaRewriter, prepare_chat, rewrite_message
+from penstock.integrations import (
+    DeltaRewriter,
+    Exchange,
+    RewriteOptions,
+    prepare_chat,
+    rewrite_message,
+)
 
 __all__ = ["PenstockWrapperModel"]
 

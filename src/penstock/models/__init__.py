@@ -4,9 +4,14 @@ from penstock.models.base import Model
 from penstock.models.demo import DemoModel
 from penstock.models.http import HTTPModel
 from penstock.models.local import LocalModel
-from penstock.models.middleware import ToolMiddleware
+from penstock.models.middleware import (
+    ToolMiddleware,
+    gemma_tools,
+    hermes_tools,
+    qwen_tools,
+    xml_tools,
+)
 from penstock.models.named import ParsedModel, open_model
-from penstock.models.presets import gemma_tools, hermes_tools, qwen_tools, xml_tools
 from penstock.models.qwen_web import QwenWebModel
 
 __all__ = [

@@ -26,7 +26,7 @@ from penstock.apis.history import content_text
 from penstock.formats import Format, get
 from penstock.messages import AssistantMessage, Text, ToolResult
 from penstock.models.base import new_id
-from penstock.models.presets import qwen_prompt
+from penstock.models.middleware import qwen_prompt
 from penstock.models.tool_choice import ToolDemand
 from penstock.request import Message, Request, UserMessage
 from penstock.tools import Tool

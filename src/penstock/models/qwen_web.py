@@ -25,7 +25,7 @@ from penstock.events import Done, Event, Failed, MessageStart
 from penstock.messages import AssistantMessage
 from penstock.models.base import Batches, Model, Tap, ensure_end, iter_events
 from penstock.models.http import HTTPModel, HTTPStream, Report, RetryPolicy, Timeouts, Transport
-from penstock.models.presets import qwen_tools
+from penstock.models.middleware import qwen_tools
 from penstock.models.qwen_sessions import (
     LIFETIME,
     ConversationDigest,

@@ -1,15 +1,15 @@
 """The database: the log of the gateway, and the sessions and responses of its clients.
 
 `Store` is the interface of the gateway. Records wait in a queue. The `writer` is one thread
-that turns them into rows (`columns`) and does `maintenance` between batches.
-`read_pool` has a few threads for the `queries`, `conversations` and `search`. `engine` knows the
-two databases, `tables` is the schema, and `migrations` upgrades a database to it.
+that turns them into rows and does `maintenance` between batches. `engine` knows the two databases
+and has a few threads for the `queries` and `search`. `tables` is the schema, and how values are
+stored in it; `migrations` upgrades a database to it.
 
 Agents keep their sessions in the same database, without the gateway: `agent_sessions`.
 """
 
 from penstock.store.agent_sessions import AgentSessionRow, AgentSessions
-from penstock.store.errors import StoreError
+from penstock.store.engine import StoreError
 from penstock.store.migrations import upgrade
 from penstock.store.records import (
     MAX_LINE,

@@ -19,8 +19,10 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, or_, select
 from sqlalchemy.exc import DataError, DBAPIError, NotSupportedError, SQLAlchemyError
 
-from penstock.store.columns import Fields, clean_key, clean_text
 from penstock.store.engine import (
+    Describer,
+    ReadPool,
+    StoreError,
     discard,
     find_file,
     identify,
@@ -29,11 +31,16 @@ from penstock.store.engine import (
     parse_url,
     read_connection,
 )
-from penstock.store.errors import Describer, StoreError
 from penstock.store.migrations import prepare
-from penstock.store.read_pool import ReadPool
 from penstock.store.records import MAX_PAGE
-from penstock.store.tables import AGENT_ENTRIES, AGENT_SESSIONS, MAX_PATH
+from penstock.store.tables import (
+    AGENT_ENTRIES,
+    AGENT_SESSIONS,
+    MAX_PATH,
+    Fields,
+    clean_key,
+    clean_text,
+)
 
 TIMEOUT: Final = 10.0
 """How many seconds a read may take, and for how long a write is retried."""

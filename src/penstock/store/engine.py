@@ -1,4 +1,4 @@
-"""SQLAlchemy engines for SQLite and PostgreSQL: parsing URLs and configuring connections.
+"""SQLAlchemy engines for SQLite and PostgreSQL: URLs, connections, errors and threads for reads.
 
 SQLite uses a write-ahead log, so that readers and the writer do not wait for each other, and syncs
 only at checkpoints: a killed process loses nothing that was committed, a power failure may lose the
@@ -32,6 +32,19 @@ from penstock.store.tables import add_postgres_index
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
+
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError
+
+from penstock.errors import PenstockError
+from penstock.redaction import Redactor, is_secret_name
 
 LOCK_SECONDS: Final = 1.0
 """How many seconds a connection waits for SQLite's lock; callers retry to wait longer."""
@@ -221,3 +234,145 @@ def _prepare_file(driver: sqlite3.Connection, _: object) -> None:
     # In WAL mode, NORMAL may lose the last commits when the power fails, but the file stays valid.
     driver.execute("PRAGMA synchronous = NORMAL")
     driver.execute(f"PRAGMA journal_size_limit = {MAX_WAL}")
+
+
+# --- errors ---
+
+MAX_MESSAGE: Final = 200
+"""How many characters of a driver's message are kept: later ones may quote the row."""
+
+
+class StoreError(PenstockError):
+    """The database cannot be used: it is missing, locked, damaged, too new or too slow."""
+
+
+def is_fault_of_record(exc: Exception) -> bool:
+    """Return whether a record caused *exc*, rather than the database or the connection.
+
+    An exception that no database raised comes from the values of the record. Class 54 of
+    PostgreSQL's error codes means that a value exceeds a limit.
+    """
+    if isinstance(exc, DBAPIError):
+        # psycopg has the SQLSTATE of the server; sqlite3 has none, and its classes are enough.
+        code = str(getattr(exc.orig, "sqlstate", None) or "")
+        return isinstance(exc, DataError | IntegrityError | NotSupportedError) or code[:2] == "54"
+    return not isinstance(exc, SQLAlchemyError | OSError | PenstockError)
+
+
+class Describer:
+    """Describes an exception in one line, without the secrets in *url*."""
+
+    def __init__(self, url: URL) -> None:
+        # An exception may quote the whole URL or the password alone, encoded or not.
+        found = {url.render_as_string(hide_password=False), str(url.password or "")}
+        for name, value in url.query.items():
+            if is_secret_name(name):
+                found.update([value] if isinstance(value, str) else value)
+        found.update([_quote(secret) for secret in found])
+        self._redactor = Redactor(found, min_length=1)
+
+    def __call__(self, exc: BaseException) -> str:
+        """Return the type of *exc* and the first line of its message."""
+        cause = exc.orig if isinstance(exc, DBAPIError) and exc.orig is not None else exc
+        if isinstance(cause, PenstockError):
+            return str(cause)
+        if isinstance(cause, OSError):  # Its message contains a path.
+            return f"{type(cause).__name__}: {cause.strerror or 'failed'}"
+        first = self._redactor.text(str(cause)).strip().partition("\n")[0]
+        return f"{type(cause).__name__}: {first[:MAX_MESSAGE]}"
+
+
+def _quote(text: str) -> str:
+    """Return *text* as it is written in a URL."""
+    address = URL.create("x", username="u", password=text)
+    return address.render_as_string(hide_password=False).removeprefix("x://u:").removesuffix("@")
+
+
+# --- threads for reads ---
+#
+# A database that hangs blocks these threads and never a caller: a caller gets an error after the
+# deadline, or at once if too many reads are waiting. The threads are daemons, so that a process can
+# end while one hangs; `concurrent.futures` joins its threads at exit.
+
+MAX_WAITING: Final = 100
+"""How many reads may wait for a thread: later ones would not be served in time anyway."""
+
+CANCEL_SECONDS: Final = 0.5
+"""How many seconds after the deadline of the database a caller gives up."""
+
+Result = TypeVar("Result")
+Work = Callable[[], Any]
+Job = tuple["Future[Any]", Work]
+
+
+class ReadPool:
+    """Runs functions on *number* threads, which are started on first use."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self._name = name
+        self._number = number
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._is_started = False
+        self._is_closed = False
+
+    async def run(self, work: Callable[[], Result], seconds: float) -> Result:
+        """Run *work* on a thread; raise `StoreError` if it takes longer than *seconds*."""
+        done: Future[Result] = Future()
+        job = (done, work)
+        with self._changed:
+            if self._is_closed:
+                raise StoreError("the store is closed")
+            if len(self._jobs) >= MAX_WAITING:
+                raise StoreError("too many reads are waiting for the database")
+            self._start()
+            self._jobs.append(job)
+            self._changed.notify()
+        waiting = asyncio.wrap_future(done)
+        try:
+            await asyncio.wait([waiting], timeout=seconds + CANCEL_SECONDS)
+            if not waiting.done():
+                raise StoreError(f"the database did not respond within {seconds:g} seconds")
+            return waiting.result()
+        finally:
+            self._abandon(job)
+            waiting.cancel()
+
+    def close(self) -> None:
+        """End the threads, each after the jobs that wait."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _abandon(self, job: Job) -> None:
+        """Take *job* out of the queue if no thread has begun it: its result is not needed."""
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+
+    def _start(self) -> None:
+        if self._is_started:
+            return
+        self._is_started = True
+        for index in range(self._number):
+            name = f"penstock: {self._name} {index}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def _serve(self) -> None:
+        while (job := self._next()) is not None:
+            done, work = job
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                done.set_result(work())
+            except BaseException as exc:  # noqa: BLE001 - it is raised in the caller
+                done.set_exception(exc)
+            del job, done, work  # Free the result before the next read.
+
+    def _next(self) -> Job | None:
+        with self._changed:
+            while not self._jobs:
+                if self._is_closed:
+                    return None
+                self._changed.wait()
+            return self._jobs.popleft()

@@ -19,10 +19,18 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, select, text, update
 
-from penstock.store.columns import clean_key, clean_text
 from penstock.store.engine import insert_into
 from penstock.store.records import Retention
-from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SEARCH, SESSIONS, WORKERS
+from penstock.store.tables import (
+    BODIES,
+    REQUESTS,
+    RESPONSES,
+    SEARCH,
+    SESSIONS,
+    WORKERS,
+    clean_key,
+    clean_text,
+)
 
 HEARTBEAT_SECONDS: Final = 10.0
 """How many seconds lie between two heartbeats of a worker."""

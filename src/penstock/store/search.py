@@ -16,9 +16,8 @@ from sqlalchemy import Connection, func, literal_column, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.sql.elements import ColumnElement
 
-from penstock.store.columns import clean_text
 from penstock.store.records import MAX_WORDS
-from penstock.store.tables import REQUESTS, SEARCH
+from penstock.store.tables import REQUESTS, SEARCH, clean_text
 
 MAX_TERMS: Final = 16
 """How many words or phrases of a search are used."""

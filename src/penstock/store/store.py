@@ -18,12 +18,18 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from penstock.store import conversations, queries
-from penstock.store.engine import find_file, make_engine, parse_url, read_connection
-from penstock.store.errors import Describer, StoreError
+from penstock.store import queries
+from penstock.store.engine import (
+    Describer,
+    ReadPool,
+    StoreError,
+    find_file,
+    make_engine,
+    parse_url,
+    read_connection,
+)
 from penstock.store.maintenance import Worker
 from penstock.store.queries import overview
-from penstock.store.read_pool import ReadPool
 from penstock.store.records import (
     ConversationRow,
     Overview,
@@ -260,13 +266,13 @@ class Store:
     ) -> Page[ConversationRow]:
         """Return conversations of several requests, the one with the newest request first."""
         return await self._list(
-            lambda connection: conversations.list_conversations(connection, scope, before, limit)
+            lambda connection: queries.list_conversations(connection, scope, before, limit)
         )
 
     async def first_time(self, scope: str | None, since: float) -> float | None:
         """Return when the first request after *since* arrived; None if there is none."""
         return await self._list(
-            lambda connection: conversations.find_first_time(connection, scope, since)
+            lambda connection: queries.find_first_time(connection, scope, since)
         )
 
     async def totals(self, since: float) -> Totals:

@@ -25,9 +25,14 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, Table, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from penstock.store.columns import Fields, clean_key, encode_bodies
-from penstock.store.engine import discard, identify, insert_into
-from penstock.store.errors import Describer, StoreError, is_fault_of_record
+from penstock.store.engine import (
+    Describer,
+    StoreError,
+    discard,
+    identify,
+    insert_into,
+    is_fault_of_record,
+)
 from penstock.store.maintenance import (
     HEARTBEAT_SECONDS,
     WORKER_DEAD_SECONDS,
@@ -39,7 +44,16 @@ from penstock.store.maintenance import (
 from penstock.store.migrations import prepare
 from penstock.store.records import RequestEnded, RequestStarted, ResponseRow, Retention, SessionRow
 from penstock.store.search import split_words
-from penstock.store.tables import BODIES, REQUESTS, RESPONSES, SEARCH, SESSIONS
+from penstock.store.tables import (
+    BODIES,
+    REQUESTS,
+    RESPONSES,
+    SEARCH,
+    SESSIONS,
+    Fields,
+    clean_key,
+    encode_bodies,
+)
 
 # --- the queue ---
 

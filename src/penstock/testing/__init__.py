@@ -5,8 +5,17 @@ need no network and no key. `record_run` reads the events of a run and checks th
 """
 
 from penstock.testing.recorder import EventRecorder, RunOrder, check_order, record_run
-from penstock.testing.replay import ReplayModel
-from penstock.testing.scripted import Disconnect, Pause, ScriptedModel, call, cut, fail, think, wait
+from penstock.testing.scripted import (
+    Disconnect,
+    Pause,
+    ReplayModel,
+    ScriptedModel,
+    call,
+    cut,
+    fail,
+    think,
+    wait,
+)
 
 __all__ = [
     "Disconnect",

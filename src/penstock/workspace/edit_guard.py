@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from penstock.agent.hooks import Finding, Guard
-from penstock.agent.rules.streams import ArgumentReader
+from penstock.agent.rules.guard import ArgumentReader
 from penstock.events import CALL_EVENTS, Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 from penstock.messages import ToolResult
 from penstock.values.incremental_state import Change

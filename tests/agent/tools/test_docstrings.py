@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.agent.tools.docstrings import parse_docstring
+from penstock.agent.tools.functions import parse_docstring
 
 GOOGLE = """Tell when high water is.
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.agent.tools import Elicitation
-from penstock.cli.chat.forms import FormQuestion, ServerQuestions
+from penstock.cli.chat.servers import FormQuestion, ServerQuestions
 from penstock.errors import UsageError
 
 

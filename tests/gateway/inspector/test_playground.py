@@ -12,7 +12,7 @@ from gateway.serving import Served, Stage, ask, tools_of
 from penstock import apis, formats
 from penstock.events import Event, TextDelta, TextStart
 from penstock.gateway.inspector import playground
-from penstock.gateway.inspector.laws import check_laws
+from penstock.gateway.inspector.playground import check_laws
 
 TOOLS = tools_of("openai-chat")
 

@@ -2,8 +2,8 @@
 
 A `Rule` is some regular expressions, where to search for them, and a text for the model.
 `RuleGuard` follows every response as it arrives; when a rule matches, the response is stopped, the
-model receives the text, and responds again. `load` reads rules from Markdown files, `streams` parts
-a response into what is searched, and `matcher` searches.
+model receives the text, and responds again. `load` reads rules from Markdown files, `guard`
+separates a response into what is searched, and `matcher` searches.
 """
 
 from penstock.agent.rules.guard import RuleGuard

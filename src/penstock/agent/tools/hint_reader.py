@@ -23,7 +23,6 @@ from typing import (
 
 import msgspec
 
-from penstock.agent.tools.constraints import iter_metadata
 from penstock.agent.tools.hints import (
     AnnotatedHint,
     DictHint,
@@ -37,6 +36,7 @@ from penstock.agent.tools.hints import (
     UnionHint,
     ValidatedHint,
     describe_path,
+    iter_metadata,
 )
 from penstock.errors import UsageError
 

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from penstock.agent import AgentTool
     from penstock.cli.chat.approval import ApprovalPolicy
     from penstock.cli.chat.chat import TerminalChat
-    from penstock.cli.chat.forms import ServerQuestions
     from penstock.cli.chat.models import ModelChoice
-    from penstock.cli.chat.servers import NamedServer
+    from penstock.cli.chat.servers import NamedServer, ServerQuestions
     from penstock.models.base import Model
 
 FAILED: Final = 1
@@ -295,9 +294,8 @@ def read_input() -> bytes:
 
 async def run_chat(options: ChatOptions) -> bool:
     """Run the chat; return whether it succeeded."""
-    from penstock.cli.chat.forms import ServerQuestions  # noqa: PLC0415
     from penstock.cli.chat.models import choose_name, is_scripted, make_model  # noqa: PLC0415
-    from penstock.cli.chat.servers import connect_servers  # noqa: PLC0415
+    from penstock.cli.chat.servers import ServerQuestions, connect_servers  # noqa: PLC0415
 
     model = make_model(options.choice, os.environ)
     choice = await choose_name(options.choice, model)

@@ -38,7 +38,6 @@ from penstock.cli.chat.approval import (
     parse_decision,
 )
 from penstock.cli.chat.completion import InputCompleter
-from penstock.cli.chat.forms import FormQuestion, ServerQuestions
 from penstock.cli.chat.markdown import MarkdownWriter
 from penstock.cli.chat.mentions import describe_files, prompt_text, read_mentions
 from penstock.cli.chat.models import (
@@ -59,6 +58,7 @@ from penstock.cli.chat.render import (
     escape_text,
     shorten_lines,
 )
+from penstock.cli.chat.servers import FormQuestion, ServerQuestions
 from penstock.cli.chat.sessions import ChatSessions
 from penstock.cli.chat.slash_commands import COMMANDS, find_command, run_command
 from penstock.cli.chat.status import FRAME_SECONDS, Activity, ChatStatus

@@ -36,6 +36,7 @@ from penstock.gateway.inspector.recording import (
 from penstock.gateway.inspector.remarks import (
     MAX_REMARKS,
     Remark,
+    explain_unread,
     explains,
     find_complaints,
     make_remarks,
@@ -45,7 +46,6 @@ from penstock.gateway.inspector.remarks import (
 )
 from penstock.gateway.inspector.spans import Attribution, Reread, attribute
 from penstock.gateway.inspector.truncate import Truncation
-from penstock.gateway.inspector.unread import explain_unread
 from penstock.gateway.replay import (
     Replay,
     ReplayOptions,

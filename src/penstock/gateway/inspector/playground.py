@@ -6,29 +6,39 @@ format. The formats come with samples for the page's menus.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from penstock import _json, formats
+from penstock.builder import MessageBuilder
 from penstock.config.routes import ModelOptions
 from penstock.errors import JSONParseError, PenstockError, UsageError
+from penstock.events import (
+    ENDS,
+    Event,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
 from penstock.formats import Format
 from penstock.formats.reasoning import NONE, STYLES
 from penstock.gateway.inspector import analysis
 from penstock.gateway.inspector.client_view import encode_stream
-from penstock.gateway.inspector.laws import check_laws
 from penstock.gateway.inspector.recording import Upstream, make_response
 from penstock.gateway.inspector.remarks import (
+    explain_unread,
     explains,
     make_remarks,
     remarks_for_complaints,
     remarks_for_unread,
 )
 from penstock.gateway.inspector.truncate import Truncation
-from penstock.gateway.inspector.unread import explain_unread
 from penstock.gateway.replay import fold_events, read_text
 from penstock.gateway.response import ApiEndpointFormat
 from penstock.messages import ToolCall
@@ -236,3 +246,90 @@ def make_sample(found: formats.AnyFormat) -> str:
 def reasoning_styles() -> list[str]:
     """Return the names of the ways in which models mark their reasoning."""
     return [NONE, *STYLES]
+
+
+# --- the guarantees of the parser ---
+#
+# * lossless: the `raw` fields of the events, joined, are the text.
+# * chunk-free: the events do not depend on how the text is cut, once adjacent deltas are merged.
+# * monotone: no event takes back an earlier one: the events fold into a message, and the deltas
+#   of a call join to its arguments.
+
+MAX_CHECKED: Final = 20_000
+"""Up to how many characters a text is parsed one character at a time."""
+
+ReadInChunks = Callable[[int], list[Event]]
+"""Parses the text in chunks of so many characters; 0 is all of it at once."""
+
+
+class Laws(Struct):
+    """Which guarantees hold; None where the text is too long to check."""
+
+    lossless: bool = True
+    chunk_free: bool | None = None
+    monotone: bool = True
+    notes: list[str] = field(default_factory=list)
+
+
+def check_laws(text: str, events: list[Event], rest: str, read: ReadInChunks) -> Laws:
+    """Check *text*, in which *events* were read and a *rest* was not; *read* parses it again."""
+    laws = Laws(lossless="".join(event.raw for event in events) + rest == text)
+    if not laws.lossless:
+        laws.notes.append("lossless: the raw text of the events is not the text")
+    for words in _find_retractions(events):
+        laws.monotone = False
+        laws.notes.append(f"monotone: {words}")
+    if len(text) > MAX_CHECKED:
+        laws.notes.append(f"chunk-free: checked up to {MAX_CHECKED:,} characters only")
+        return laws
+    merged = _merge(events)
+    others = {"as a whole": 0, "one character at a time": 1}
+    differ = [name for name, chunk in others.items() if _merge(read(chunk)) != merged]
+    laws.chunk_free = not differ
+    laws.notes += [f"chunk-free: parsed {name}, the events differ" for name in differ]
+    return laws
+
+
+def _find_retractions(events: Iterable[Event]) -> Iterator[str]:
+    """Yield where a sequence breaks the contract of events, or contradicts itself."""
+    builder = MessageBuilder()
+    arguments: dict[int, list[str]] = {}
+    for event in events:
+        try:
+            builder.add(event)
+        except UsageError as exc:
+            yield str(exc)
+            return
+        if isinstance(event, ToolCallDelta):
+            arguments.setdefault(event.index, []).append(event.arguments)
+        elif isinstance(event, ToolCallEnd) and event.call.complete:
+            joined = "".join(arguments.pop(event.index, []))
+            try:
+                is_same = _json.decode(joined) == event.call.arguments
+            except JSONParseError:
+                is_same = False
+            if not is_same:
+                yield f"the deltas of `{event.call.name}` do not join to its arguments"
+
+
+_SPOKEN: Final[dict[type[Event], Callable[[Any], str]]] = {
+    TextDelta: lambda event: str(event.text),
+    ThinkingDelta: lambda event: str(event.text),
+    ToolCallDelta: lambda event: str(event.arguments),
+}
+
+
+def _merge(events: Iterable[Event]) -> list[Any]:
+    """Return what of *events* must not depend on the chunks."""
+    found: list[Any] = []
+    for (kind, index), run in groupby(events, lambda event: (type(event), _block_index(event))):
+        if kind not in _SPOKEN:
+            found += [structs.replace(event, raw="") for event in run]
+        elif text := "".join(map(_SPOKEN[kind], run)):
+            found.append((kind, index, text))
+    return found
+
+
+def _block_index(event: Event) -> int:
+    """Return the index of the block that *event* belongs to, if it belongs to one."""
+    return -1 if isinstance(event, (MessageStart, *ENDS)) else event.index

@@ -17,8 +17,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from penstock.store.engine import make_engine, parse_url
-from penstock.store.errors import Describer, StoreError
+from penstock.store.engine import Describer, StoreError, make_engine, parse_url
 from penstock.store.search import create_index
 from penstock.store.tables import METADATA
 
