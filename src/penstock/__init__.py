@@ -142,6 +142,7 @@ __all__ = [
     "views",
 ]
 
+# Public modules that are imported on first use.
 _MODULES = {
     "agent": "agent",
     "apis": "apis",
@@ -156,7 +157,7 @@ _MODULES = {
     "streams": "streams",
     "views": "views",
 }
-"""Public modules that are imported on first use."""
+# Public names and the module that is imported on first use of each.
 _NAMES = {
     "Agent": "agent",
     "DemoModel": "models",
@@ -176,7 +177,6 @@ _NAMES = {
     "parse": "formats",
     "parse_events": "formats",
 }
-"""Public names and the module that is imported on first use of each."""
 
 
 def __getattr__(name: str) -> Any:

@@ -20,8 +20,8 @@ from penstock.messages import ErrorInfo
 HIDDEN: Final = "***"
 """Replaces a secret."""
 
+# How many characters identify a secret, so that one cut off at the end of a page is found.
 _HEAD: Final = 8
-"""How many characters identify a secret, so that one cut off at the end of a page is found."""
 
 MIN_LENGTH: Final = 4
 """The shortest secret that is redacted; replacing every ``x`` in an error would help no reader."""
@@ -30,11 +30,11 @@ MIN_LENGTH_IN_LOGS: Final = 12
 """The shortest secret that is redacted in logs: whole conversations are logged, and some servers
 accept a word such as ``none`` as a key."""
 
+# Authorization schemes, which precede a key and are not secret.
 _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "token"})
-"""Authorization schemes, which precede a key and are not secret."""
 
+# Parts of header and query names whose values are secret.
 _SECRET_NAMES: Final = ("auth", "key", "token", "secret", "cookie", "cred", "pass", "pwd", "sig")
-"""Parts of header and query names whose values are secret."""
 
 _USER_INFO: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
 _SECRET_PARAMETER: Final = re.compile(

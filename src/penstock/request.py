@@ -279,6 +279,7 @@ MessageTypes: Final = (*_MESSAGES, str, Mapping)
 """The types of a single message, as opposed to a list of messages."""
 
 _NUMBER: Final = (int, float)
+# The fields of a request that are checked when it is created, and their types.
 _FIELDS: Final[tuple[tuple[str, type | tuple[type, ...]], ...]] = (
     ("model", str),
     ("system", str),
@@ -300,7 +301,6 @@ _FIELDS: Final[tuple[tuple[str, type | tuple[type, ...]], ...]] = (
     ("headers", Mapping),
     ("extra", Mapping),
 )
-"""The fields of a request that are checked when it is created, and their types."""
 
 RequestLike = Request | MessageLike | Iterable[MessageLike]
 """What a model accepts: a request, the text of a user message, a message, or several."""

@@ -31,12 +31,12 @@ _FUNCTION_TYPES = {"function", "custom", "tool"}
 MAX_QUOTE: Final = 80
 """How many characters of a value that is not a tool an error shows."""
 
+# The schema of a tool that takes free text instead of JSON (OpenAI's `custom`).
 _FREE_TEXT: dict[str, Any] = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
     "required": ["input"],
 }
-"""The schema of a tool that takes free text instead of JSON (OpenAI's `custom`)."""
 
 
 class Tool(Struct, frozen=True):
@@ -177,6 +177,7 @@ def _read_schema(schema: object, name: str) -> dict[str, Any]:
 _STANDARD_TYPES: Final = frozenset(
     ("object", "array", "string", "number", "integer", "boolean", "null")
 )
+# Names of types in any case: those of JSON Schema (Gemini has capitals) and of Python.
 _TYPES: Final = {
     **{name: name for name in _STANDARD_TYPES},
     **dict.fromkeys(("int", "long"), "integer"),
@@ -187,15 +188,14 @@ _TYPES: Final = {
     "str": "string",
     "none": "null",
 }
-"""Names of types in any case: those of JSON Schema (Gemini has capitals) and of Python."""
 
 _SCHEMA, _SCHEMAS, _NAMED_SCHEMAS = range(3)
+# The keywords that have schemas inside, and how.
 _SCHEMAS_AT: Final = {
     **dict.fromkeys(("items", "additionalProperties", "not"), _SCHEMA),
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _SCHEMAS),
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions"), _NAMED_SCHEMAS),
 }
-"""The keywords that have schemas inside, and how."""
 
 
 def _with_standard_types(schema: object) -> Any:

@@ -39,8 +39,8 @@ UserInput = str | UserMessage | Mapping[str, Any]
 Prompt = UserInput | Iterable[UserInput]
 """A prompt: one message, or several."""
 
+# The work that the current task is part of, as one of its tools, hooks or approvals.
 _CURRENT_WORK: Final[ContextVar[tuple[_Work, ...]]] = ContextVar("_CURRENT_WORK", default=())
-"""The work that the current task is part of, as one of its tools, hooks or approvals."""
 
 
 class AgentBusyError(UsageError):

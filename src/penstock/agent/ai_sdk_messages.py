@@ -51,8 +51,8 @@ CallState = Literal[
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[^;,]*)*?)(;base64)?,")
 _WEB: Final = ("http://", "https://")
 
+# The type of a part, the part, and its position for error messages.
 _Part = tuple[str, dict[str, Any], str]
-"""The type of a part, the part, and its position for error messages."""
 
 
 # --- shapes ---

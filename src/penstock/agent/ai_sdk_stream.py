@@ -494,6 +494,7 @@ NotedEvent = (
 )
 """An event that is sent as a note."""
 
+# The name of each note, and its `state`.
 _NOTES: Final[dict[type[NotedEvent], tuple[str, str]]] = {
     FindingMade: ("finding", ""),
     FallbackStarted: ("fallback", ""),
@@ -506,7 +507,6 @@ _NOTES: Final[dict[type[NotedEvent], tuple[str, str]]] = {
     CallApproved: ("approval", "approved"),
     CallDenied: ("approval", "denied"),
 }
-"""The name of each note, and its `state`."""
 
 _NOTE_KEYS: Final = {"id": "toolCallId", "name": "toolName"}
 

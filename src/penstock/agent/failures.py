@@ -41,15 +41,15 @@ _TOO_LARGE: Final = 413
 _SERVER_ERROR: Final = 500
 _EXHAUSTED: Final = "resource_exhausted"  # Gemini's type for every limit
 
+# Kinds of errors that were chosen, and would be again.
 _FINAL_KINDS: Final = frozenset({"aborted", "refusal", "filter"})
-"""Kinds of errors that were chosen, and would be again."""
 
 _PERMANENT_TRANSPORT: Final = frozenset({"tls_error"})
+# Server errors that do not pass: the server cannot do it.
 _PERMANENT_STATUS: Final = frozenset({501, 505, 511})
-"""Server errors that do not pass: the server cannot do it."""
 
+# Refusals that have nothing to do with the length of the request.
 _CLIENT_STATUS: Final = frozenset({401, 402, 403, 404, 405, 407})
-"""Refusals that have nothing to do with the length of the request."""
 
 
 # --- limits of the account ---
@@ -196,6 +196,7 @@ MAX_READ: Final = 2_000
 
 # --- overflow of the context ---
 
+# Error types, in lower case, for a conversation that is longer than the model's window.
 _OVERFLOW_TYPES: Final = frozenset(
     {
         "context_length_exceeded",  # OpenAI, Groq, DeepSeek
@@ -206,7 +207,6 @@ _OVERFLOW_TYPES: Final = frozenset(
         "request_too_large",  # Anthropic, with 413
     }
 )
-"""Error types, in lower case, for a conversation that is longer than the model's window."""
 
 _TOO_LONG: Final = (
     r"context[ _-]?(?:length|window|size|limit)[ _-](?:has been )?exceed(?:ed|s)\b",
@@ -239,21 +239,22 @@ _TOO_LONG: Final = (
     r"\bprompt exceeds max length\b",  # Z.ai
     r"超(?:过|出)\S{0,20}上下文|prompt ?超长",  # Z.ai and others, in Chinese
 )
+# Matches a message about a conversation that is longer than the model's window.
 _OVERFLOW_TEXT: Final = re.compile("|".join(_TOO_LONG), re.IGNORECASE)
-"""Matches a message about a conversation that is longer than the model's window."""
 
+# Matches a message about too many tokens per minute, which is not an overflow.
 _THROTTLED: Final = re.compile(
     r"\bplease wait\b|\brate limit (?:reached|exceeded)\b|\bthrottl(?:ed|ing)\b", re.IGNORECASE
 )
-"""Matches a message about too many tokens per minute, which is not an overflow."""
 
+# Matches what our own readers write for a response without a body.
 _NO_REASON: Final = re.compile(
     r"\bgave no reason\b|\bno error details\b|\(no body\)", re.IGNORECASE
 )
-"""Matches what our own readers write for a response without a body."""
 
 # --- retries ---
 
+# Error types, in lower case, after which a retry may succeed.
 _TRANSIENT_TYPES: Final = frozenset(
     {
         "aborted",  # Gemini: a conflict, which may be retried
@@ -293,8 +294,8 @@ _TRANSIENT_TYPES: Final = frozenset(
         "unavailable",  # Gemini
     }
 )
-"""Error types, in lower case, after which a retry may succeed."""
 
+# Error types, in lower case, that the same request causes every time.
 _PERMANENT_TYPES: Final = frozenset(
     {
         "accessdeniedexception",  # Bedrock
@@ -318,7 +319,6 @@ _PERMANENT_TYPES: Final = frozenset(
         "validationexception",  # Bedrock
     }
 )
-"""Error types, in lower case, that the same request causes every time."""
 
 _PASSING: Final = (
     r"\boverloaded\b",
@@ -343,11 +343,12 @@ _PASSING: Final = (
     r"\bstream (?:error|stalled)\b",
     r"\b(?:http|status|error)(?: code)?[ :=]+(?:429|50[0234]|529)\b",
 )
+# Matches a message about a transient error; a bare number does not count.
 _PASSING_TEXT: Final = re.compile("|".join(_PASSING), re.IGNORECASE)
-"""Matches a message about a transient error; a bare number does not count."""
 
 # --- limits of the account ---
 
+# Error types, in lower case, for an account that has reached a limit.
 _USAGE_LIMIT_TYPES: Final = frozenset(
     {
         "billing_error",  # Anthropic
@@ -363,7 +364,6 @@ _USAGE_LIMIT_TYPES: Final = frozenset(
         "usage_limit_reached",
     }
 )
-"""Error types, in lower case, for an account that has reached a limit."""
 
 _USED_UP: Final = (
     r"\busage[ _-]limits?\b",
@@ -375,18 +375,18 @@ _USED_UP: Final = (
     r"\bresource (?:has been )?exhausted\b",
     r"\bcapacity exhausted\b",
 )
+# Matches a message about an account that has reached a limit.
 _USED_UP_TEXT: Final = re.compile("|".join(_USED_UP), re.IGNORECASE)
-"""Matches a message about an account that has reached a limit."""
 
+# Matches a message about a limit that is counted by the minute.
 _RATE: Final = re.compile(
     r"per[ _-]?(?:second|minute|min\b)|\brate[ _-]limit|\btoo many requests\b"
     r"|\bresource (?:has been )?exhausted\b",  # Gemini and Vertex, whatever was used up
     re.IGNORECASE,
 )
-"""Matches a message about a limit that is counted by the minute."""
 
+# Matches a message about a model with too many requests at once.
 _CAPACITY: Final = re.compile(r"capacity|\boverloaded\b|\bhigh demand\b", re.IGNORECASE)
-"""Matches a message about a model with too many requests at once."""
 
+# Matches a message about a server that failed.
 _SERVER: Final = re.compile(r"\b(?:internal|server) error\b", re.IGNORECASE)
-"""Matches a message about a server that failed."""

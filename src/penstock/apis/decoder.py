@@ -40,8 +40,8 @@ from penstock.values import IncrementalJSON
 # `obfuscation`, the padding by which OpenAI hides the length of a text. The same holds for a read
 # of an event stream that is exactly one frame, as most reads are.
 
+# Text without characters that a server may escape: other text may be spelled differently.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,:;!?()\[\]{}_*#@^~|$%-]+")
-"""Text without characters that a server may escape: other text may be spelled differently."""
 
 _FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*+")
@@ -162,10 +162,10 @@ def _unescape(text: str) -> str:
 
 _FRAME_FIELDS: Final = (b"data:", b"event:", b"id:")
 _NAME: Final = re.compile(rb"[a-z][a-z0-9_-]*")
+# What remains of the name ``data`` if characters of it were lost.
 _REST_OF_DATA: Final = frozenset(
     {b"data", b"dat", b"daa", b"dta", b"ata", b"da", b"dt", b"aa", b"at", b"ta", b"d", b"a", b"t"}
 )
-"""What remains of the name ``data`` if characters of it were lost."""
 
 
 class LenientDecoder(sse.Decoder):

@@ -168,11 +168,11 @@ def parse_object(text: str) -> dict[str, object] | None:
 # Ids that a client can rely on: none is empty, and no two are the same.
 
 _ANY: Final = re.compile(r"(?s).+")
+# Names of the family: Mistral, Mixtral, Codestral, Devstral, Magistral, Pixtral, Voxtral, …
 _MISTRAL: Final = re.compile(r"(?i)[sx]tral")
-"""Names of the family: Mistral, Mixtral, Codestral, Devstral, Magistral, Pixtral, Voxtral, …"""
 
+# The only ids that Mistral's tokenizer accepts, on any server and with any API.
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-"""The only ids that Mistral's tokenizer accepts, on any server and with any API."""
 
 
 def is_mistral(model: str) -> bool:

@@ -20,12 +20,13 @@ RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520
 520, 522 and 524 are Cloudflare's, 529 is Anthropic's ``overloaded_error``.
 """
 
+# Statuses of a `ProviderError` after which a retry may succeed.
 _TRANSIENT_STATUS: Final = {408, 409, 425, 429, *range(500, 600)}
-"""Statuses of a `ProviderError` after which a retry may succeed."""
 
 MAX_ERROR_TEXT: Final = 2_000
 """How many characters of a body that is not JSON an error message quotes."""
 
+# Messages of servers that could not parse the output of their model.
 _UNPARSED: Final = re.compile(
     r"Failed to parse input at pos \d"  # llama.cpp, since its parsers come from the template
     r"|Failed to parse tool call arguments as JSON"  # llama.cpp, of a call in the conversation
@@ -33,7 +34,6 @@ _UNPARSED: Final = re.compile(
     r"|error parsing tool call"  # Ollama
     r"|expecting start token|remaining in message header|HarmonyError"  # vLLM and SGLang, gpt-oss
 )
-"""Messages of servers that could not parse the output of their model."""
 
 _REASONS: Final = ("message", "details", "detail", "error", "errors", "msg")
 _PAGE: Final = re.compile(r"(?:<!doctype html|<html)\b", re.IGNORECASE)

@@ -274,8 +274,8 @@ def unportable_names(request: Request) -> list[str]:
     return [*tools, *fields, *_inner_names(request.raw or {}), *dropped_parts(request)]
 
 
+# The parts of instructions and assistant messages that are read from OpenAI's APIs.
 _PARTS: Final = frozenset({"text", "refusal", "thinking", "input_text", "output_text"})
-"""The parts of instructions and assistant messages that are read from OpenAI's APIs."""
 
 
 def dropped_parts(request: Request) -> list[str]:

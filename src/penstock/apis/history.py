@@ -43,8 +43,8 @@ OURS: Final = "penstock"
 MISSING: str = "No result provided"
 """The result of a call whose result is missing."""
 
+# The types of blocks that no other API could use.
 _NOTES: Final = frozenset({"annotations", "redacted_thinking"})
-"""The types of blocks that no other API could use."""
 
 
 NOTHING: Final = "(empty)"
@@ -208,11 +208,11 @@ def _is_content(block: Content) -> bool:
 # * ``first``: it is added to the system prompt. Every template accepts that, but each new
 #   instruction changes the prompt from its start.
 
+# OpenAI's own models, which accept a system message anywhere.
 _OPENAI: Final = re.compile(r"(?i)(?:openai/)?(?:gpt-(?!oss)|chatgpt|codex|o[134](?![0-9a-z]))")
-"""OpenAI's own models, which accept a system message anywhere."""
 
+# The APIs whose servers apply a chat template.
 _CHAT: Final = frozenset({"openai-chat", "ollama"})
-"""The APIs whose servers apply a chat template."""
 
 
 def default_placement(api: str, model: str) -> SystemPlacement:
@@ -295,18 +295,18 @@ PDF: Final = "application/pdf"
 MAX_TITLE: Final = 256
 """How many characters of a title are written; more would not help a model."""
 
+# The first characters of images in base64.
 _IMAGE_PREFIXES: Final = {"/9j/": "jpeg", "iVBOR": "png", "R0lG": "gif", "UklGR": "webp"}
-"""The first characters of images in base64."""
 
 _EXTENSIONS: Final = re.compile(
     r"\.(png|jpe?g|webp|gif|heic|heif|avif|bmp)(?:[?#]|$)", re.IGNORECASE
 )
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
+# The media types whose bytes are text.
 _TEXTUAL: Final = re.compile(
     r"text/|application/(?:json|xml|yaml|toml|sql|x-yaml|x-sh|javascript|typescript|x-ndjson|"
     r"[a-z0-9.-]+\+(?:json|xml))"
 )
-"""The media types whose bytes are text."""
 
 
 # --- images and files ---
@@ -380,13 +380,13 @@ def _read_part(data: Mapping[str, Any]) -> File | None:
     return File(kind, text_at(inline, "data"), text_at(file, "fileUri"), name)
 
 
+# How the file of a block is read, by the block's type; Gemini's parts have no type.
 _FILE_READERS: Final[dict[str, Callable[[Mapping[str, Any]], File | None]]] = {
     "document": _read_document,
     "file": _read_input_file,
     "input_file": _read_input_file,
     "input_audio": _read_audio,
 }
-"""How the file of a block is read, by the block's type; Gemini's parts have no type."""
 
 
 # --- for another API ---

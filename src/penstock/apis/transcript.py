@@ -57,8 +57,8 @@ from penstock.messages import (
     Usage,
 )
 
+# Repairs of arguments with a repeated key: it is not known which value was meant.
 _REPEATED: Final = re.compile(r"took the last value of ")
-"""Repairs of arguments with a repeated key: it is not known which value was meant."""
 
 
 class LostContentError(PenstockError):

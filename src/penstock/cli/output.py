@@ -108,6 +108,7 @@ class TimeFormat:
 # --- completion ---
 
 
+# The values of options, for shell completion; modules are loaded only to complete a word.
 _VALUES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "api": lambda: (*resolve_name("penstock.apis:names")(), "demo", "local"),
     "arguments": lambda: ("live", "whole"),
@@ -117,7 +118,6 @@ _VALUES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "reasoning": lambda: ("none", *resolve_name("penstock.formats.reasoning:STYLES")),
     "tools": lambda: ("native", "prompt"),
 }
-"""The values of options, for shell completion; modules are loaded only to complete a word."""
 
 
 def complete_values(option: str) -> Callable[[str], list[str]] | None:

@@ -56,6 +56,7 @@ _DEMO_TOOL: Final = Tool(
         "required": ["path", "content"],
     },
 )
+# The styles of lines on a terminal, by the beginning of their `type`.
 _STYLES: Final = {
     "toolcall_end": "bold green",
     "tool-call": "bold green",
@@ -63,7 +64,6 @@ _STYLES: Final = {
     "thinking": "dim",
     "reasoning": "dim",
 }
-"""The styles of lines on a terminal, by the beginning of their `type`."""
 
 
 class View(StrEnum):
@@ -266,6 +266,7 @@ def _trace(parser: Parser, format_: str, tools: list[Tool]) -> debug.AnyParser:
     )
 
 
+# The flag that makes a call of what was not one.
 _FLAGS: Final[dict[formats.UnreadReason, str]] = {
     "not_offered": "pass its tool with --tools, or --format {format}",
     "other_format": "pass --format {format}, or --format auto",
@@ -274,13 +275,12 @@ _FLAGS: Final[dict[formats.UnreadReason, str]] = {
     "broken": "it was not repaired: it has more than one possible meaning, or none",
     "cut": "it was not repaired: what is missing is unknown",
 }
-"""The flag that makes a call of what was not one."""
 
+# The same with ``--no-repair``.
 _WITHOUT_REPAIR: Final[dict[formats.UnreadReason, str]] = {
     "broken": "drop --no-repair",
     "cut": "drop --no-repair",
 }
-"""The same with ``--no-repair``."""
 
 
 def _explain(unread: list[formats.UnreadCall], errors: list[str], *, repair: bool) -> None:

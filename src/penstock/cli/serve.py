@@ -25,8 +25,8 @@ VARIABLES_NOTE: Final = (
 )
 """The end of the help."""
 
+# Packages of the extra ``server``.
 _PACKAGES: Final = ("aiohttp", "uvicorn", "sqlalchemy", "prometheus_client")
-"""Packages of the extra ``server``."""
 
 
 def command(given: list[str]) -> None:

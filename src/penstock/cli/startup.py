@@ -31,8 +31,8 @@ from penstock.gateway.discovery import (
 )
 from penstock.gateway.request_lines import configure_log
 
+# The flags that are invalid without an upstream.
 _NEED_UPSTREAM: Final = frozenset({"model", "map"})
-"""The flags that are invalid without an upstream."""
 
 _LOG: Final = getLogger("penstock.gateway")
 
@@ -127,8 +127,8 @@ MAX_SHOWN: Final = 12
 UNKNOWN: Final = "MODEL"
 """The placeholder for the name of a model that is not known."""
 
+# Addresses that mean all interfaces, and the loopback address to reach each of them.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound here
-"""Addresses that mean all interfaces, and the loopback address to reach each of them."""
 
 _SQLITE: Final = "sqlite:///"
 _DEMO: Final = "demo"

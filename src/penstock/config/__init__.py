@@ -239,6 +239,9 @@ def _complete(upstream: UpstreamSettings, environ: Mapping[str, str]) -> Upstrea
 
 # --- reload ---
 
+# Settings of sockets, processes and the database, which a reload does not replace.
+#
+# `insecure` is one of them, so that a reload never opens the gateway to other machines.
 _NEED_RESTART: Final = {
     "server": (
         *("host", "port", "workers", "insecure", "tls_cert", "tls_key"),
@@ -247,10 +250,6 @@ _NEED_RESTART: Final = {
     "limits": ("header_bytes",),
     "store": StoreSettings.__struct_fields__,
 }
-"""Settings of sockets, processes and the database, which a reload does not replace.
-
-`insecure` is one of them, so that a reload never opens the gateway to other machines.
-"""
 
 
 def needs_restart(old: Settings, new: Settings) -> list[str]:

@@ -29,12 +29,13 @@ SWITCH_WORDS: Final = {
 }
 """What an environment variable may say for true and false."""
 
+# Settings of which a table may have only one, since each names the same secret.
 _SECRET_SOURCES: Final = (
     ("hash", "env"),
     *((name, f"{name}_env", f"{name}_file") for name in ("key", "cookie", "umid_token")),
 )
-"""Settings of which a table may have only one, since each names the same secret."""
 
+# Settings, and the names that other programs use for them.
 _OTHER_NAMES: Final = {
     "api": ("provider", "type"),
     "base_url": ("url", "api_base"),
@@ -52,7 +53,6 @@ _OTHER_NAMES: Final = {
     "upstreams": ("upstream",),
     "url": ("path", "database"),
 }
-"""Settings, and the names that other programs use for them."""
 
 _LONG_NUMBER: Final = 100_000
 

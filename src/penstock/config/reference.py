@@ -17,8 +17,8 @@ from penstock.config.flags import FLAGS, MODELS, SECRETS, UPSTREAM
 from penstock.config.routes import DEFAULTS, DEFAULTS_BY_API
 from penstock.config.settings import OptionSettings, Settings
 
+# The placeholder for the name of an upstream, a model or a key.
 _ENTRY: Final = "NAME"
-"""The placeholder for the name of an upstream, a model or a key."""
 
 
 def describe(settings: Settings) -> str:

@@ -22,20 +22,21 @@ _COUNTS: Final = (
     "cache_creation_input_tokens",
     "cache_read_input_tokens",
 )
+# The counts that each event always has; others may be missing or null.
 _NEEDED_COUNTS: Final = {
     "message_start": ("input_tokens", "output_tokens"),
     "message_delta": ("output_tokens",),
 }
-"""The counts that each event always has; others may be missing or null."""
+# The block that each delta belongs to, and its field.
 _DELTAS: Final = {
     "text_delta": ("text", "text"),
     "citations_delta": ("text", "citation"),
     "thinking_delta": ("thinking", "thinking"),
     "signature_delta": ("thinking", "signature"),
 }
-"""The block that each delta belongs to, and its field."""
 
 _WITH_INPUT: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
+# The fields of the start of each known block.
 _STARTS: Final[dict[str, dict[str, type]]] = {
     "text": {"text": str},
     "thinking": {"thinking": str, "signature": str},
@@ -43,7 +44,6 @@ _STARTS: Final[dict[str, dict[str, type]]] = {
     "tool_use": {"id": str, "name": str, "input": dict},
     "server_tool_use": {"id": str, "name": str, "input": dict},
 }
-"""The fields of the start of each known block."""
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 

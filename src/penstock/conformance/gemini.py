@@ -28,13 +28,13 @@ _KINDS: Final = frozenset(
 _ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
 _BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_="
 _COUNTS: Final = ("promptTokenCount", "totalTokenCount")
+# Counts that the API omits while they are zero.
 _MORE_COUNTS: Final = (
     "candidatesTokenCount",
     "cachedContentTokenCount",
     "thoughtsTokenCount",
     "toolUsePromptTokenCount",
 )
-"""Counts that the API omits while they are zero."""
 
 
 def check(data: bytes) -> list[str]:

@@ -10,8 +10,8 @@ from penstock.framing import ndjson
 
 _COUNTS: Final = ("prompt_eval_count", "eval_count", "total_duration", "eval_duration")
 _REASONS: Final = {"stop", "length", "load", "unload", "refusal", "content_filter"}
+# A time in RFC 3339, which clients parse.
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
-"""A time in RFC 3339, which clients parse."""
 
 
 def check(data: bytes) -> list[str]:

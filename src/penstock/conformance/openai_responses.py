@@ -54,6 +54,7 @@ _NULLABLE: Final[dict[str, tuple[type, ...]]] = {
     "temperature": _NUMBER,
     "top_p": _NUMBER,
 }
+# The fields of a response: required, required but nullable, and optional.
 _OPTIONAL: Final[dict[str, tuple[type, ...]]] = {
     "background": (bool,),
     "max_output_tokens": (int,),
@@ -65,7 +66,6 @@ _OPTIONAL: Final[dict[str, tuple[type, ...]]] = {
     "usage": (dict,),
     "user": (str,),
 }
-"""The fields of a response: required, required but nullable, and optional."""
 
 _LISTS: Final = {"message": "content", "reasoning": "summary"}
 _PREFIXES: Final = {"message": "msg_", "reasoning": "rs_", "function_call": "fc_"}

@@ -31,12 +31,12 @@ _BRACKETS: Final = ("{", "[")
 _TICKS: Final = re.compile("`+")
 _TICKS_OR_BLANK_LINE: Final = re.compile(r"`+|\n[ \t\r]*+\n")
 _QUOTATION: Final = re.compile(r"[ \t]{0,3}>[ \t]")
+# The beginning of a string in code, such as ``text = '``.
 _STRING: Final = re.compile(r"(?:[=(,\[{:+]|\breturn)[ \t]{0,4}[A-Za-z]{0,2}[\"']\Z")
-"""The beginning of a string in code, such as ``text = '``."""
 
 _TAG_BEFORE: Final = re.compile(r"<(/?)[A-Za-z][^<>]{0,200}>(\s{0,256})\Z")
+# How much text before an element is looked at: a tag, and white space.
 _MAX_BEFORE: Final = 512
-"""How much text before an element is looked at: a tag, and white space."""
 
 
 class DetectionState:
@@ -295,6 +295,7 @@ def muse_header(marker: str, begun: str) -> AutoHeader:
 
 _REASONING: Final = r"analysis[^\W_]"
 _BEGUN_REASONING: Final = rf"{prefix_pattern('analysis')}|{_REASONING}[\s\S]{{0,{MAX_REASONING}}}"
+# Text may begin with the word "analysis"; only the end of reasoning confirms the header.
 _HARMONY: Final = AutoHeader(
     "harmony",
     "<|start|>",
@@ -306,7 +307,6 @@ _HARMONY: Final = AutoHeader(
     ),
     reach=MAX_REASONING,
 )
-"""Text may begin with the word "analysis"; only the end of reasoning confirms the header."""
 
 _NAME: Final = r"\s{0,8}(?P<name>[A-Za-z0-9_.:-]{0,128})"
 

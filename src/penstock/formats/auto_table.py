@@ -67,8 +67,8 @@ _BEGUN: Final = r"[A-Za-z0-9_.:-]{0,128}"
 _GAP: Final = r"\s{0,256}"
 _NEVER: Final = r"(?!)"
 _SUFFIX: Final = r"(?::[^>\s]{1,64})?"
+# A section of Hunyuan up to the first name; with ``<tool_sep>`` after it, it is hy_v3.
 _HUNYUAN: Final = rf"s{_SUFFIX}>{_GAP}<tool_call{_SUFFIX}>{_GAP}(?P<name>{NAME})\s{{0,16}}"
-"""A section of Hunyuan up to the first name; with ``<tool_sep>`` after it, it is hy_v3."""
 
 
 class FormatChoice(NamedTuple):
@@ -244,8 +244,8 @@ SHARED: Final[dict[str, AutoRow]] = {
 
 
 _FILE_KEYS: Final = ("path", "content", "patch", "command")
+# Characters between a key of YAML and its colon: a damaged key is not the text of a file.
 _AFTER_KEY: Final = r"[^\w\n]{0,3}"
-"""Characters between a key of YAML and its colon: a damaged key is not the text of a file."""
 
 
 def file_row(start: str) -> AutoRow:
@@ -273,6 +273,7 @@ def element_row(start: str) -> AutoRow:
 
 _KEYS: Final = tuple(sorted({*ENVELOPE_KEYS, "type"}))
 _FIRSTS: Final = "".join(sorted({key[0] for key in _KEYS}))
+# A pattern of the first one or two characters of a key that no envelope has.
 _OTHER_KEY: Final = "|".join(
     [rf"[^{_FIRSTS}]"]
     + [
@@ -280,7 +281,6 @@ _OTHER_KEY: Final = "|".join(
         for first in _FIRSTS
     ]
 )
-"""A pattern of the first one or two characters of a key that no envelope has."""
 
 
 def unless(names: Iterable[str]) -> str:

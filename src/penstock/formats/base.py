@@ -296,8 +296,8 @@ class Format(Struct, frozen=True):
         return [text[start:end] for start, end in parser.spans]
 
 
+# How many calls it takes to group them.
 _SEVERAL: Final = 2
-"""How many calls it takes to group them."""
 
 
 def render_together(style: CallStyle, calls: Sequence[ToolCall]) -> str:

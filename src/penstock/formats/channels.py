@@ -49,8 +49,8 @@ _RAW_END: Final = "</atem:parameter"
 _RAW_MARKS: Final = Marks((_RAW_END,))
 _ARGUMENT_END: Final = closing("argument")
 _ARGUMENT_MARKS: Final = Marks((_ARGUMENT_END,))
+# Recipients that are not tools in some format.
 _NO_TOOLS: Final = frozenset({"self", "user"})
-"""Recipients that are not tools in some format."""
 
 
 class HarmonyCalls(Harmony, frozen=True):

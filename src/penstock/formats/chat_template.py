@@ -85,8 +85,8 @@ _TOOLS: Final = [
 ]
 TOOLS: Final[list[Tool]] = read_tools(_TOOLS)
 
+# Variables of some older templates.
 _SURROUNDINGS: Final = {"functions": _json.encode(_TOOLS).decode(), "datetime": "2024-01-01"}
-"""Variables of some older templates."""
 
 _IDS: Final = ("lead00001", "lamp00002")
 
@@ -251,11 +251,11 @@ def _shared(one: str, other: str) -> int:
     return next((at for at in range(size) if one[at] != other[at]), size)
 
 
+# Formats to try: first those that models were trained on.
 _CANDIDATES: Final = sorted(
     (known for known in BUILT_IN if known.name not in (UNKNOWN, NONE.name)),
     key=lambda known: not known.models,
 )
-"""Formats to try: first those that models were trained on."""
 
 
 def recognise(

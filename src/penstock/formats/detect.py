@@ -139,6 +139,7 @@ def from_template(
     return recognise(template, bos_token=bos_token, eos_token=eos_token, thinking=thinking)
 
 
+# Formats that share a reader with the one that `auto` names, and how their calls begin.
 _TWINS: Final = {
     "harmony": (("beam", re.compile(r"[^{]*<\|constrain\|>\s*xml\s*<\|message\|>")),),
     "mistral_args": (
@@ -149,7 +150,6 @@ _TWINS: Final = {
         ("deepseek_v3", re.compile(r"(?:<｜[^>]*>\s*)*function<｜tool▁sep｜>")),  # noqa: RUF001
     ),
 }
-"""Formats that share a reader with the one that `auto` names, and how their calls begin."""
 
 
 def detect(text: str, tools: object = ()) -> Format | None:

@@ -26,8 +26,8 @@ from penstock.readers.delimited import DelimitedReader, Delimiters
 from penstock.tools import Tool
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+# The key of a result that is not an object.
 _VALUE: Final = "value"
-"""The key of a result that is not an object."""
 
 
 class DelimitedCalls(Syntax, Struct, frozen=True):

@@ -252,7 +252,7 @@ def _regex(name: str) -> re.Pattern[str]:
 
 _PART: Final = re.compile(r"[a-z]+|\d\+|\d+|\*")
 _BETWEEN: Final = "[^a-z0-9]*"
+# The end of a number: no more digits, and not a number of parameters (``5b``).
 _NUMBER_END: Final = r"(?!\d|b(?![a-z]))"
-"""The end of a number: no more digits, and not a number of parameters (``5b``)."""
+# A decimal point as Fireworks spells it: ``v3p1``.
 _FRACTION: Final = re.compile(r"(?<=\d)p(?=\d)")
-"""A decimal point as Fireworks spells it: ``v3p1``."""

@@ -34,8 +34,8 @@ from penstock.values.rxml.markup import is_name
 from penstock.values.rxml.writer import Style, write_element
 
 _NULL: Final = "null"
+# How results are written: for a model to read, so with as few escapes as possible.
 _RESULT: Final = Style(format=False, minimal_escaping=True, null=_NULL)
-"""How results are written: for a model to read, so with as few escapes as possible."""
 
 
 class ElementStyle(Struct, frozen=True):
@@ -161,11 +161,11 @@ QWEN_WEB: Final[Format] = Format(
 
 # --- YAML inside elements ---
 
+# Strings that are written without quotes, if they are not a word of YAML.
 _PLAIN: Final = re.compile(r"[A-Za-z_/](?:[\w ./-]*[\w./-])?")
-"""Strings that are written without quotes, if they are not a word of YAML."""
 
+# Strings of several lines that a literal block can hold.
 _BLOCK: Final = re.compile(r"[^\s\x00-\x1f\x7f-\x9f].*(?:\n.*)+", re.DOTALL)
-"""Strings of several lines that a literal block can hold."""
 
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 

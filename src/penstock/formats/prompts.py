@@ -95,8 +95,8 @@ def _example(schema: Schema | None, depth: int) -> Any:
 _TOOLS: Final = "{tools}"
 _EXAMPLE: Final = "{example}"
 
+# The frame of the tools in our prompts.
 _TAGGED: Final = f"<tools>\n{_TOOLS}\n</tools>"
-"""The frame of the tools in our prompts."""
 
 HEAD: Final = f"""\
 You can call the tools below. Each has a name, a description and a JSON Schema that its arguments \

@@ -53,11 +53,11 @@ _INTERRUPTED: Final = (
     *("qwen3", "nemotron_v3", "glm45", "glm47", "ling3", "kimi_k2"),
     *("minimax_m2", "deepseek_v4", "deepseek_v41", "trinity"),
 )
+# The reasoning tags of K2-Horizon for high, medium and low effort.
 _K2_HORIZON: Final = ("think", "think_fast", "think_faster")
-"""The reasoning tags of K2-Horizon for high, medium and low effort."""
 
+# Suffixes of the tags in released checkpoints of Hunyuan.
 _HUNYUAN: Final = ("opensource", "6124c78e")
-"""Suffixes of the tags in released checkpoints of Hunyuan."""
 
 STYLES: Final = {
     style.name: style

@@ -69,11 +69,11 @@ SAMPLE_CALLS: Final = (
     ToolCall("", "light_lamp", {"colour": "green"}),
 )
 
+# Formats that no template describes exactly, by an opener that no other format has.
 _BY_OPENER: Final = {
     "<|channel|>analysis<|message|>": "harmony",  # Text outside of messages is dropped there.
     "<|tool_call_start|>[": "lfm2",  # Python literals: the template can only approximate them.
 }
-"""Formats that no template describes exactly, by an opener that no other format has."""
 
 _NOT_COMPARED: Final = {"auto", "none", "bare_json", "json_tool", "generic_json"}
 
@@ -313,8 +313,8 @@ def _find_shape(field: TemplateField) -> CallShape | None:
 # so its arguments can stream. Whether the dialect means the same is checked: the template has to
 # read back calls that were written in it.
 
+# Words that stand for something else in the templates of tags.
 _PLACES: Final = re.compile("NAME|KEY|VALUE|PARAMETERS|CONTENT|IS_TEXT|\u2026")
-"""Words that stand for something else in the templates of tags."""
 
 _SAMPLES: Final = (
     ToolCall("", "heave_lead", {"line": "north moor", "marks": 12}),
@@ -322,8 +322,8 @@ _SAMPLES: Final = (
     ToolCall("", "light_lamp", {"colour": ""}),
     ToolCall("", "light_lamp", {}),
 )
+# A value whose white space shows how values are trimmed; not every dialect can write it.
 _EDGES: Final = ToolCall("", "light_lamp", {"colour": "\n two \n\n"})
-"""A value whose white space shows how values are trimmed; not every dialect can write it."""
 
 ReadsBack = Callable[[str, ToolCall], bool]
 """Returns whether the template reads a text as one call."""

@@ -28,11 +28,11 @@ from penstock.values.schema import Schema
 _END: Final = "[[SEG_END]]"
 _TRIGGER: Final = "[[SEG_START"
 _IN_BODY: Final = Marks((START.partition("_")[0],), folds=True)
+# The texts that a string may not hold in a grammar, because they might be markers.
 _IN_HEADER: Final = Marks(("[[", "]]"))
-"""The texts that a string may not hold in a grammar, because they might be markers."""
 
+# The argument that is the body, by tool; the others are in the header.
 _BODIES: Final = {"write_file": "content", "edit_file": "patch", "run_bash": "command"}
-"""The argument that is the body, by tool; the others are in the header."""
 
 
 class SentinelCalls(Syntax, Struct, frozen=True):

@@ -27,9 +27,9 @@ _KEY: Final = "qqkeyqq"
 _VALUE: Final = "qqvalueqq"
 _OBJECTS: Final = (f'{{"{_KEY}": "{_VALUE}"}}', f'{{"{_KEY}":"{_VALUE}"}}')
 _ARGUMENTS: Final = {_KEY: _VALUE}
+# Tokens after calls that have no end marker of their own.
 _TURN_ENDS: Final = ("</s>", "<|end_of_text|>", "<|eot_id|>", "<|im_end|>", "<|end|>",
     "<|message_sep|>", "<|endoftext|>")  # fmt: skip
-"""Tokens after calls that have no end marker of their own."""
 _TRANSFORM: Final = {
     "type": "function",
     "function": {"name": "{name}", "arguments": "{content}"},
@@ -50,6 +50,7 @@ def _started(header: str, ends: list[str]) -> dict[str, Any]:
 _HARMONY_ENDS: Final = ["<|end|>", "<|return|>", "<|call|>"]
 _INKLING_ENDS: Final = ["<|end_message|>", "<|content_model_end_sampling|>"]
 _MUSE_ENDS: Final = ["<|eom|>", "<|eot|>"]
+# The fields of formats whose responses are messages. Text between messages is not content.
 _MESSAGES: Final[dict[str, dict[str, Any]]] = {
     "harmony": {
         "thinking": _started("<|channel|>analysis<|message|>", _HARMONY_ENDS),
@@ -129,8 +130,8 @@ _MESSAGES: Final[dict[str, dict[str, Any]]] = {
         "content": _messages("<|content|>", ends=["<|end|>"]),
     },
 }
-"""The fields of formats whose responses are messages. Text between messages is not content."""
 
+# Calls whose markers cannot be found by comparing what the format writes.
 _CALLS: Final[dict[str, dict[str, Any]]] = {
     "command_r_plus": {  # The JSON is written over several lines.
         "open_pattern": r"Action:\s*```json",
@@ -162,7 +163,6 @@ _CALLS: Final[dict[str, dict[str, Any]]] = {
         "transform": _TRANSFORM,
     },
 }
-"""Calls whose markers cannot be found by comparing what the format writes."""
 
 
 def write_response_template(fmt: Format, *, start_anchor: str) -> dict[str, Any]:

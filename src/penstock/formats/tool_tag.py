@@ -104,8 +104,8 @@ def find_reader(name: str) -> ToolReader:
     return registered_tool(name).reader
 
 
+# What a text that is not escaped may not hold in a grammar.
 _MARKS: Final = Marks(("</arg",), folds=True)
-"""What a text that is not escaped may not hold in a grammar."""
 
 
 class ToolTags(Syntax, Struct, frozen=True):

@@ -44,29 +44,30 @@ MAX_UNREAD: Final = 20
 MAX_REREAD: Final = 64 * 1024
 """How many characters at the end of a block are parsed again: this takes about a millisecond."""
 
+# How many characters are parsed between two checks.
 _PIECE: Final = 512
-"""How many characters are parsed between two checks."""
 
+# How many characters at the end are searched where all of them take too long: a few calls.
 _SHORT: Final = 1024
-"""How many characters at the end are searched where all of them take too long: a few calls."""
 
+# How many pieces are parsed whatever they take: a short text is always searched.
 _FREE_PIECES: Final = 16
-"""How many pieces are parsed whatever they take: a short text is always searched."""
 
+# Names of tools in calls without a marker, which are read only if the tool is known.
 _NAMES: Final = re.compile(
     r"""["'](?:name|function|tool)["']\s{0,9}:\s{0,9}["']([\w.-]{1,128})["']"""
     r"""|<tool\s{1,9}name=["']([\w.-]{1,128})["']"""
     r"""|\[\s{0,9}([A-Za-z_]\w{0,127})\("""
 )
-"""Names of tools in calls without a marker, which are read only if the tool is known."""
 
+# What a broken call of an unknown tool has, and prose that mentions a marker does not.
 _STRUCTURE: Final = re.compile(
     r"""["'](?:name|function|tool)["']\s{0,9}:\s{0,9}["']\w|<(?:parameter|arg_key|arg\s|invoke\s)"""
 )
-"""What a broken call of an unknown tool has, and prose that mentions a marker does not."""
 
 _TOO_MANY: Final = "allow parallel calls"
 _QUOTED: Final = 'pass quoted="calls" if the model meant it'
+# For each reason: its description, and what to change.
 _WORDS: Final[dict[UnreadReason, tuple[str, str]]] = {
     "not_offered": (
         "the tool is not offered",
@@ -97,7 +98,6 @@ _WORDS: Final[dict[UnreadReason, tuple[str, str]]] = {
         "raise the token limit of the request, or switch repair on if the model had stopped",
     ),
 }
-"""For each reason: its description, and what to change."""
 
 
 class UnreadCall(Struct, frozen=True):

@@ -28,6 +28,7 @@ _FIRST: Final = (
     "<seed:bos>assistant\n",
 )
 
+# Markers of sections of calls, in all formats and in none.
 _SECTIONS: Final = (
     *("<tool_call>", "<tool_calls>", "<function_call>", "<function_calls>", "<tools>"),
     *("<function_invocation>", "<function_invocations>", "<invocation>", "<invocations>"),
@@ -42,7 +43,6 @@ _SECTIONS: Final = (
     "<\uff5ctool\u2581calls\u2581begin\uff5c>",
     "<\uff5ctool\u2581call\u2581begin\uff5c>",
 )
-"""Markers of sections of calls, in all formats and in none."""
 
 _BARS: Final = ("\uff5c", "\uff5c\uff5c", "|", "||")
 DSML_ENDS: Final = tuple(
@@ -66,8 +66,8 @@ FILLERS: Final = tuple(
 )
 """Words of a header of gpt-oss that it prints between two messages."""
 
+# End tags inside a section, of which models print too many.
 _PARTS: Final = ("</function>", "</invoke>", "</parameter>", "</arg_value>")
-"""End tags inside a section, of which models print too many."""
 
 WRAPPERS: Final = (
     *map(Wrapper, TURN_ENDS),

@@ -45,13 +45,13 @@ class _Place(Enum):
     REST = "in text that is not an array of values"
 
 
+# The kind of an element by its first byte; any other byte starts a word.
 _ELEMENTS: Final = {
     _OPEN_OBJECT: _Place.VALUE,
     _OPEN_ARRAY: _Place.VALUE,
     _QUOTE: _Place.VALUE,
     _CLOSE_OBJECT: _Place.REST,
 }
-"""The kind of an element by its first byte; any other byte starts a word."""
 
 _DEPTHS: Final = {_OPEN_OBJECT: 1, _OPEN_ARRAY: 1, _CLOSE_OBJECT: -1, _CLOSE_ARRAY: -1}
 

@@ -39,8 +39,8 @@ ORDER: Final = ("object", "array", *SCALARS)
 """The types in the order of their rules."""
 
 _OTHERS: Final = ("additionalProperties", "patternProperties")
+# A name that no schema declares.
 _UNDECLARED: Final = "\ue000"
-"""A name that no schema declares."""
 
 
 _SPEAKING: Final = frozenset((*_OTHERS, "$ref", "allOf", "anyOf", "oneOf", "required"))

@@ -30,8 +30,8 @@ from penstock.grammar.rules import (
 MAX_COUNTED: Final = 2048
 """The maximum number of rules for an exact length; above it units are counted."""
 
+# The state in which a mark is complete.
 _DEAD: Final = -1
-"""The state in which a mark is complete."""
 
 
 class Letters(Struct, frozen=True):

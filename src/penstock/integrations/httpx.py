@@ -29,11 +29,11 @@ __all__ = ["async_penstock_client", "attach", "penstock_client"]
 SDK = TypeVar("SDK")
 
 _LIBRARIES: Final = ("httpx2", "httpx")
+# Where SDKs keep their HTTP client, and where frameworks keep their SDK.
 _CLIENT_NAMES: Final = ("_client", "_async_client", "_aclient", "root_client", "root_async_client")
-"""Where SDKs keep their HTTP client, and where frameworks keep their SDK."""
 
+# Headers about the bytes of a body: they do not apply to the body that replaces it.
 _BODY_HEADERS: Final = ("content-length", "content-encoding", "transfer-encoding")
-"""Headers about the bytes of a body: they do not apply to the body that replaces it."""
 
 
 def penstock_client(*, library: str | None = None, **options: Any) -> Any:

@@ -61,8 +61,8 @@ MAX_BRACKETS: Final = 1000
 _ABOUT: Final = (
     "I am penstock-demo, a scripted model: I follow simple rules and understand nothing."
 )
+# A rough token: up to five letters with the space before them, or one other character.
 _TOKEN: Final = re.compile(r"\s?\w{1,5}|\s|[^\w\s]")
-"""A rough token: up to five letters with the space before them, or one other character."""
 
 
 class DemoModel(Model):
@@ -320,8 +320,8 @@ def make_arguments(tool: Tool, words: str) -> dict[str, Any]:
 
 _DECODER: Final = JSONDecoder()
 _BRACKET: Final = re.compile(r"[\[{]")
+# A private-use character in place of the text of a result, in its frame.
 _MARK: Final = "\ue000"
-"""A private-use character in place of the text of a result, in its frame."""
 
 
 class PromptFacts(Struct, frozen=True):

@@ -56,10 +56,10 @@ TEMPERATURE: Final = 0.2
 TOP_P: Final = 0.9
 """The sampling settings that the makers of SmolLM2 recommend."""
 
+# How many prompt tokens are evaluated at once.
+#
+# A response can be stopped between two batches, and a CPU is not faster with larger ones.
 _PROMPT_BATCH: Final = 32
-"""How many prompt tokens are evaluated at once.
-
-A response can be stopped between two batches, and a CPU is not faster with larger ones."""
 
 
 class LocalModel(ToolMiddleware):

@@ -66,8 +66,8 @@ Only for formats with JSON calls: there a line break in an argument is written a
 of these can occur inside a call. Formats with raw text in their calls have no such string.
 """
 
+# The fields of all APIs that are about tools.
 _TOOL_FIELDS: Final = frozenset({"tools", "tool_choice", "toolConfig", "parallel_tool_calls"})
-"""The fields of all APIs that are about tools."""
 
 _PROBE: Final = "result"
 

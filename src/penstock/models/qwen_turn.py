@@ -32,12 +32,12 @@ MAX_REASON: Final = 500
 
 _EDGES: Final = (MessageStart, *ENDS)
 _GONE: Final = frozenset({404, 410})
+# Errors for a chat that does not exist, has no such response, or is still busy.
 _LOST: Final = re.compile(
     r"\b(?:chat|parent|conversation)\w*\b.*"
     r"\b(?:not exist|not found|no longer|deleted|expired|in progress)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""Errors for a chat that does not exist, has no such response, or is still busy."""
 
 
 class ChatTurn(Model):

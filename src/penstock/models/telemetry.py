@@ -43,6 +43,7 @@ from penstock.request import Message, Request, SystemMessage
 Role = Literal["client", "server"]
 """Whether a response is requested (by an agent) or served (by the gateway)."""
 
+# The conventions' names of providers, by API.
 _PROVIDERS: Final = {
     "openai-chat": "openai",
     "openai-responses": "openai",
@@ -51,7 +52,6 @@ _PROVIDERS: Final = {
     "ollama": "ollama",
     "qwen": "qwen",
 }
-"""The conventions' names of providers, by API."""
 
 _SCOPE: Final = "penstock"
 

@@ -22,8 +22,8 @@ from penstock.store.tables import REQUESTS, SEARCH, clean_text
 MAX_TERMS: Final = 16
 """How many words or phrases of a search are used."""
 
+# Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Kana and Han.
 _DENSE: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-"""Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Kana and Han."""
 
 _WORD: Final = re.compile(rf"[{_DENSE}]|[^\W_{_DENSE}]{{1,64}}")
 _TERM: Final = re.compile(r'"([^"]*)"?|(\S+)')

@@ -69,13 +69,13 @@ _DAY: Final = 24 * 3600.0
 
 Result = TypeVar("Result")
 
+# The fields of a request that hold its content, empty.
 _NO_CONTENT: Final[dict[str, Any]] = {
     **dict.fromkeys(("text", "summary", "unread_reason"), ""),
     **dict.fromkeys(("upstream_request", "timeline", "response"), b""),
     "raw": [],
     "events": [],
 }
-"""The fields of a request that hold its content, empty."""
 
 
 class Store:

@@ -105,8 +105,8 @@ def _find_port() -> int:
 # --- vLLM's Rust front end ---
 
 _END: Final = "<|endoftext|>"
+# Tags of Hunyuan 4, whose parser looks for the suffix in the tokenizer.
 _SUFFIX: Final = re.compile(r"</?\w+:[0-9a-f]{8}>")
-"""Tags of Hunyuan 4, whose parser looks for the suffix in the tokenizer."""
 
 _MISSING: Final = re.compile(r"tokenizer is missing [a-z ]+ `([^`]+)`")
 
@@ -176,6 +176,7 @@ class ByteTokenizer(MarkerTokenizer):
 
 
 _CONTEXT: Final = 1 << 20
+# What an engine sends to the front end first.
 _READY: Final = {
     "max_model_len": _CONTEXT, "num_gpu_blocks": 1 << 16, "block_size": 16,
     "dp_stats_address": None, "dtype": "float32", "vllm_version": "0", "world_size": 1,
@@ -184,7 +185,6 @@ _READY: Final = {
     "max_num_batched_tokens": _CONTEXT, "instance_id": "conformance", "supports_lora": False,
     "max_loras": 0,
 }  # fmt: skip
-"""What an engine sends to the front end first."""
 
 _ADD: Final = b"\x00"
 _STOP: Final = 0
@@ -252,8 +252,8 @@ class _FrontEnd(NamedTuple):
     tokenizer: ByteTokenizer
 
 
+# The parsers of Mistral's calls that read only ``[TOOL_CALLS]`` before a list.
 _ARRAY: Final = {"mistral": "mistral_array"}
-"""The parsers of Mistral's calls that read only ``[TOOL_CALLS]`` before a list."""
 
 
 class VllmRustDriver(TextDriver):

@@ -104,8 +104,8 @@ UNREAD: Final = object()
 
 _NUMBER: Final = re.compile(r"(-?[0-9]+)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _BOOLEANS: Final = {"true": True, "false": False}
+# Up to here a float is exact for every whole number.
 _EXACT: Final = 2**53
-"""Up to here a float is exact for every whole number."""
 
 _TAG: Final = re.compile(r"\s*<([A-Za-z_][A-Za-z0-9_.-]*)>([^<]*)</([A-Za-z_][A-Za-z0-9_.-]*)>\s*")
 

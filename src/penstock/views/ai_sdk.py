@@ -57,13 +57,13 @@ _KINDS: Final = {
 
 _FINISH_REASONS: Final = {"stop": "stop", "length": "length", "tool_use": "tool-calls"}
 
+# Parts of the AI SDK without an event of ours. A client refuses any other unknown `type`.
 _OTHER_KINDS: Final = frozenset(
     {
         "custom", "file", "raw", "reasoning-file", "response-metadata", "source", "stream-start",
         "tool-approval-request", "tool-result",
     }
 )  # fmt: skip
-"""Parts of the AI SDK without an event of ours. A client refuses any other unknown `type`."""
 
 
 def parts(events: Iterable[Event]) -> Iterator[StreamPart]:

@@ -188,8 +188,8 @@ class _FileText:
         return frozenset(line.rstrip() for line in self.text.split("\n"))
 
 
+# A file that does not exist.
 _MISSING: Final = _FileText("")
-"""A file that does not exist."""
 
 
 class _FileCache:

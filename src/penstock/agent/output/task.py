@@ -36,11 +36,11 @@ ACCEPTED: Final = "The result was accepted."
 FAULT: Final = "output"
 """`ErrorInfo.type` of a run whose output has faults."""
 
+# Statuses of servers that do not know a response format or a tool choice; llama.cpp sends 500.
 _REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
-"""Statuses of servers that do not know a response format or a tool choice; llama.cpp sends 500."""
 
+# APIs whose servers show the schema to the model; others may only constrain what it writes.
 _CONSTRAINED: Final = frozenset({"openai-responses", "anthropic", "gemini"})
-"""APIs whose servers show the schema to the model; others may only constrain what it writes."""
 
 _CUT: Final = "Your response was cut off at the token limit. Write a shorter one."
 _NOTHING: Final = "Your response contains no JSON object with the result."

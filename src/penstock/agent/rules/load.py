@@ -52,6 +52,7 @@ Warn = Callable[[str], None]
 Fields = dict[str, str | list[str]]
 """The fields of a front matter: words, and lists of words."""
 
+# Other names of the fields, compared without case, ``-`` and ``_``.
 _NAMES: Final = {
     "condition": "conditions",
     "glob": "globs",
@@ -60,7 +61,6 @@ _NAMES: Final = {
     "repeatgap": "gap",
     "contextmode": "context",
 }
-"""Other names of the fields, compared without case, ``-`` and ``_``."""
 
 _CONTEXTS: Final = {"keep": True, "discard": False}
 _BOOLEANS: Final = {"true": True, "yes": True, "false": False, "no": False}

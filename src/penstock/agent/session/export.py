@@ -42,6 +42,7 @@ from penstock.request import Image, Message, Source, SystemMessage, UserMessage
 MAX_OPEN: Final = 2_000
 """How many characters of a result or of data HTML shows unfolded: the dialogue stays visible."""
 
+# The speaker of a user message, by its source.
 _SPEAKERS: Final[dict[Source, str]] = {
     "": "User",
     "rule": "Reminder of a rule",
@@ -49,7 +50,6 @@ _SPEAKERS: Final[dict[Source, str]] = {
     "summary": "Summary",
     "output": "Faults of the output",
 }
-"""The speaker of a user message, by its source."""
 
 Kind = Literal["text", "thinking", "call", "result", "error", "summary", "data"]
 """The kind of a block, which decides how it is shown and whether it is folded."""

@@ -43,8 +43,8 @@ from penstock.errors import UsageError
 _SEQUENCES: Final = (list, set, frozenset, tuple, Sequence)
 _MAPPINGS: Final = (dict, Mapping)
 
+# What a key of a `TypedDict` may be; `ReadOnly` is in `typing` from Python 3.13 on.
 _QUALIFIERS: Final = {"Required", "NotRequired", "ReadOnly"}
-"""What a key of a `TypedDict` may be; `ReadOnly` is in `typing` from Python 3.13 on."""
 
 
 def read_hint(hint: Any) -> HintType:

@@ -344,8 +344,8 @@ class RecordHint(HintType):
             raise HintError(_place(at, str(exc))) from exc
 
 
+# The key of a definition that is being written, so that a recursive record ends.
 _OWNER: Final = "\0owner"
-"""The key of a definition that is being written, so that a recursive record ends."""
 
 
 # --- JSON ---
@@ -437,6 +437,7 @@ def _encode_other(value: Any) -> Any:
 # `Field` of pydantic, `msgspec.Meta`, `annotated_types` and plain text are read by their
 # attributes.
 
+# Attributes of metadata that are keywords of numbers.
 _CONSTRAINTS: Final = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
@@ -444,7 +445,6 @@ _CONSTRAINTS: Final = {
     "lt": "exclusiveMaximum",
     "multiple_of": "multipleOf",
 }
-"""Attributes of metadata that are keywords of numbers."""
 
 _LENGTHS: Final = {"string": "Length", "array": "Items", "object": "Properties"}
 
@@ -454,8 +454,8 @@ _COMPARISONS: Final = {
     "lt": (operator.lt, "less than {}"),
     "le": (operator.le, "{} or less"),
 }
+# Types that are compared, but are strings in JSON, whose schema cannot have a bound.
 _STRINGS_IN_JSON: Final = (Decimal, date, time, timedelta)
-"""Types that are compared, but are strings in JSON, whose schema cannot have a bound."""
 
 
 def iter_metadata(metadata: Sequence[Any]) -> Iterator[Any]:

@@ -216,8 +216,8 @@ class Decoder(StreamDecoder):
         return read_response(data) if isinstance(data.get("content"), list) else None
 
 
+# The types of blocks with content that streams, and the field of their deltas.
 _CONTENT: Final = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
-"""The types of blocks with content that streams, and the field of their deltas."""
 
 
 class _Text:

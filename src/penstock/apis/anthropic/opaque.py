@@ -21,11 +21,11 @@ from penstock.errors import JSONParseError, UsageError
 from penstock.messages import AssistantMessage, Opaque
 from penstock.request import Message, Request, UserMessage
 
+# The fields that are written from our own blocks.
 _USUAL: Final = frozenset(
     {"type", "text", "citations", "source", "thinking", "signature", "id", "name", "input",
      "caller"}
 )  # fmt: skip
-"""The fields that are written from our own blocks."""
 
 
 class OriginalBlocks:
@@ -85,12 +85,12 @@ STREAMED: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 
 _UNDERSTOOD: Final = frozenset({"text", "thinking", "tool_use", "tool_result"})
 _USE: Final[dict[str, type]] = {"id": str, "name": str, "input": dict}
+# Fields that a client relies on, of known blocks.
 _NEEDED: Final[dict[str, dict[str, type]]] = {
     "redacted_thinking": {"data": str},
     "server_tool_use": _USE,
     "mcp_tool_use": _USE,
 }
-"""Fields that a client relies on, of known blocks."""
 
 
 def is_whole_at_start(kind: object) -> bool:

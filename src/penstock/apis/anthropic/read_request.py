@@ -314,12 +314,12 @@ def _read_format(data: Mapping[str, Any]) -> ResponseFormat | None:
     return ResponseFormat("schema", dict(object_at(wanted, "schema")))
 
 
+# The types of `thinking` that a request can express, and their fields that it can express.
 _THINKING: Final = {
     "enabled": frozenset({"type", "budget_tokens"}),
     "adaptive": frozenset({"type"}),
     "disabled": frozenset({"type"}),
 }
-"""The types of `thinking` that a request can express, and their fields that it can express."""
 
 
 def read_reasoning(data: Mapping[str, Any]) -> ReasoningOptions | None:
@@ -350,14 +350,14 @@ def unread_thinking(data: Mapping[str, Any]) -> dict[str, Any]:
 # client receives a call with the inputs that it expects.
 
 _TYPE: Final = re.compile(r"(bash|text_editor|memory|computer)_(\d{8})")
+# The first version of the editor whose `insert` takes `insert_text` instead of `new_str`.
 _NEW_INSERT: Final = 20_250_728
-"""The first version of the editor whose `insert` takes `insert_text` instead of `new_str`."""
 
+# The last version of the editor with `undo_edit`.
 _LAST_UNDO: Final = 20_250_124
-"""The last version of the editor with `undo_edit`."""
 
+# The first version of the computer tool with `zoom`.
 _ZOOM: Final = 20_251_124
-"""The first version of the computer tool with `zoom`."""
 
 
 def read_client_tool(data: object) -> Tool | None:
@@ -470,7 +470,7 @@ def _computer(version: int, data: Mapping[str, Any]) -> tuple[str, dict[str, Any
     return description, {"action": _string("What to do.", enum=actions), **properties}, ["action"]
 
 
+# The description, the properties and the required ones of each tool, by version and options.
 _KINDS: Final[
     dict[str, Callable[[int, Mapping[str, Any]], tuple[str, dict[str, Any], list[str]]]]
 ] = {"bash": _bash, "text_editor": _text_editor, "memory": _memory, "computer": _computer}
-"""The description, the properties and the required ones of each tool, by version and options."""

@@ -53,10 +53,10 @@ FAILED: Final = "The tool failed."
 
 
 # Claude 4.8 and newer, and Claude Mythos.
+# Models that accept system messages after a user message.
 _INSTRUCTABLE: Final = re.compile(
     r"claude-(?:mythos|[a-z]+-(?:4[-.](?:[89]|\d\d)|[5-9]|\d\d)(?!\d))", re.IGNORECASE
 )
-"""Models that accept system messages after a user message."""
 
 _Turn = tuple[str, list[dict[str, Any]]]
 
@@ -210,8 +210,8 @@ DEFAULT_MAX_TOKENS: Final = 8_192
 
 _MODES: Final = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 _IN_TOOL: Final = frozenset({"name", "description", "input_schema"})
+# Fields of `extra` that are parts of fields that are written anyway.
 _MERGED: Final = frozenset({"tools", "tool_choice", "system", "thinking", "output_config"})
-"""Fields of `extra` that are parts of fields that are written anyway."""
 
 _UNSUPPORTED: Final = ("seed", "presence_penalty", "frequency_penalty", "n")
 

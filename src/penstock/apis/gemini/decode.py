@@ -54,8 +54,8 @@ class Frames(FrameDecoder):
             frames += self._framing.finish()
 
 
+# Fields of parts of every kind; a part with only these is empty or a signature.
 _ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
-"""Fields of parts of every kind; a part with only these is empty or a signature."""
 
 
 class Decoder(StreamDecoder):

@@ -193,8 +193,8 @@ EMPTY: Final = {"text": ""}
 
 
 _ON_ANY: Final = frozenset({"thought", "thoughtSignature"})
+# Fields that our own blocks express, or that belong to the candidate.
 _NO_KIND: Final = frozenset({"text", "functionCall", *tables.METADATA})
-"""Fields that our own blocks express, or that belong to the candidate."""
 
 
 def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, Any]:

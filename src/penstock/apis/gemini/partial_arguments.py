@@ -97,6 +97,7 @@ def put(node: Any, key: Key, value: Any) -> bool:
     return True
 
 
+# Kinds of leaves that arrive whole; the last two are not in use yet.
 _VALUES: Final[dict[str, tuple[type, ...]]] = {
     "numberValue": (int, float),
     "boolValue": (bool,),
@@ -104,7 +105,6 @@ _VALUES: Final[dict[str, tuple[type, ...]]] = {
     "structValue": (dict,),
     "listValue": (list,),
 }
-"""Kinds of leaves that arrive whole; the last two are not in use yet."""
 
 
 class PartialArguments:

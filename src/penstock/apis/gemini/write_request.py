@@ -200,6 +200,7 @@ _LEVELS: Final = {
     "xhigh": "HIGH",
     "max": "HIGH",
 }
+# The budget of an effort, for models without levels, as in Google's own OpenAI endpoint.
 _BUDGETS: Final = {
     "none": 0,
     "minimal": 1_024,
@@ -209,7 +210,6 @@ _BUDGETS: Final = {
     "xhigh": 24_576,
     "max": 24_576,
 }
-"""The budget of an effort, for models without levels, as in Google's own OpenAI endpoint."""
 
 LEAST_BUDGET: Final = 128
 """The smallest budget of the larger of those models (Pro), which always reason."""

@@ -24,8 +24,8 @@ REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text")
 Ollama's and newer vLLM's, `reasoning_text` is Copilot's.
 """
 
+# Fields of a delta with content that no other API can express: OpenRouter's and OpenAI's.
 _MEDIA: Final = ("images", "audio")
-"""Fields of a delta with content that no other API can express: OpenRouter's and OpenAI's."""
 
 _LEGACY: Final = -1  # the key of the one call of the older `function_call`
 _PAST: Final = -2  # keys from here down are of calls whose index another call reuses

@@ -114,12 +114,12 @@ def _read_tool(data: Mapping[str, Any]) -> tuple[str, tuple[Tool | None, dict[st
 
 
 _RESPONSE_ONLY: Final = frozenset({"annotations"})
+# Ids of calls of at most 40 characters, which is what OpenAI accepts.
 _CALL_ID: Final = re.compile(r"(?s).{1,40}")
-"""Ids of calls of at most 40 characters, which is what OpenAI accepts."""
 
 _AUDIO_FORMATS: Final = {"wav": "wav", "x-wav": "wav", "mp3": "mp3", "mpeg": "mp3"}
+# The models that reject `max_tokens`.
 _NEWER_LIMIT: Final = re.compile(r"(?:openai/)?(?:o[134]|gpt-5)(?![0-9a-z])")
-"""The models that reject `max_tokens`."""
 
 
 def write_request(request: Request) -> dict[str, Any]:

@@ -308,8 +308,8 @@ def objects(value: object) -> Iterator[Mapping[str, Any]]:
 
 _Data = Mapping[str, Any]
 _Kind = TypeVar("_Kind", bound=Item)
+# The class of the item, its list of parts, and the field with the number of the part.
 _Source = tuple[type[TextItem], str, str]
-"""The class of the item, its list of parts, and the field with the number of the part."""
 
 _TEXT: Final[_Source] = (MessageItem, "content", "content_index")
 _SUMMARY: Final[_Source] = (ReasoningItem, "summary", "summary_index")

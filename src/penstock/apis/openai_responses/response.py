@@ -40,9 +40,9 @@ SEALED: Final = "penstock:"
 
 _CALLS: Final = ("function_call", "custom_tool_call")
 _OWN: Final = frozenset({"message", "reasoning", "function_call", "custom_tool_call", ANNOTATIONS})
+# How many characters of the response's id are in the ids of its items: all of an id of the gateway,
+# which finds an item by it, and far below the 64 characters that an id may have.
 _MAX_NAME: Final = 32
-"""How many characters of the response's id are in the ids of its items: all of an id of the
-gateway, which finds an item by it, and far below the 64 characters that an id may have."""
 
 _INVALID: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -225,6 +225,7 @@ def incomplete_reason(ending: Ending, output: list[dict[str, Any]]) -> str:
     return "content_filter" if is_cut else ""
 
 
+# The fields of a request that its response repeats, and their types.
 _REPEATED: Final[dict[str, tuple[type, ...]]] = {
     "instructions": (str, list),
     "max_output_tokens": (int,),
@@ -238,13 +239,12 @@ _REPEATED: Final[dict[str, tuple[type, ...]]] = {
     "top_p": (int, float),
     "user": (str,),
 }
-"""The fields of a request that its response repeats, and their types."""
 
+# The defaults inside these fields.
 _COMPLETED: Final[dict[str, dict[str, Any]]] = {
     "reasoning": {"effort": None, "summary": None},
     "text": {"format": {"type": "text"}},
 }
-"""The defaults inside these fields."""
 
 
 def echo_request(data: Mapping[str, Any]) -> dict[str, Any]:

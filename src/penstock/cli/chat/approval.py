@@ -37,8 +37,8 @@ NO_TERMINAL: Final = "approval is required, and there is no terminal to ask; see
 REJECTED: Final = "the user rejected it"
 
 ALL_ARGUMENTS: Final = "*"
+# The arguments that are edited as plain text; without one of them, all are edited as JSON.
 _EDITABLE: Final = ("command", "content", "diff", "new", "patch")
-"""The arguments that are edited as plain text; without one of them, all are edited as JSON."""
 
 
 def parse_policy(text: str) -> ApprovalPolicy:

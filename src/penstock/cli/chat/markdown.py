@@ -56,6 +56,7 @@ _SPECIAL: Final = re.compile(r"[\\`*_~\[]")
 _ESCAPABLE: Final = frozenset(string.punctuation)
 _LINK: Final = re.compile(r"\[([^\[\]]{1,300})\]\(([^()\s]{1,1000})\)")
 _TICKS: Final = re.compile("`+")
+# Each mark with its style, and the pattern of its end.
 _EMPHASIS: Final = {
     "**": ("bold", re.compile(r"(?<!\s)\*\*")),
     "__": ("bold", re.compile(r"(?<!\s)__(?!\w)")),
@@ -63,7 +64,6 @@ _EMPHASIS: Final = {
     "*": ("italic", re.compile(r"(?<![\s*])\*(?!\*)")),
     "_": ("italic", re.compile(r"(?<![\s_])_(?![\w_])")),
 }
-"""Each mark with its style, and the pattern of its end."""
 
 
 class MarkdownWriter:
@@ -271,12 +271,12 @@ def _name_style(style: Style) -> str:
     return _COLOURS[number] if number < len(_COLOURS) else ""
 
 
+# The colours of terminals by number; black and white depend on the background.
 _COLOURS: Final = (
     *("", "red", "green", "yellow", "blue", "magenta", "cyan", ""),
     *("dim", "brightred", "brightgreen", "brightyellow", "brightblue", "brightmagenta"),
     *("brightcyan", ""),
 )
-"""The colours of terminals by number; black and white depend on the background."""
 
 
 def _group_styles(text: str, styles: list[str]) -> Iterator[StyledText]:

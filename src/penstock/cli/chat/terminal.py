@@ -93,6 +93,7 @@ RULE_ROWS: Final = 12
 STATUS_ROWS: Final = 6
 """The rows of a terminal that has room for the status line."""
 
+# The terminal's own colours: prompt_toolkit's ``red`` is a fixed RGB value.
 _STYLES: Final = {
     "red": "ansired",
     "green": "ansigreen",
@@ -107,7 +108,6 @@ _STYLES: Final = {
     "brightmagenta": "ansibrightmagenta",
     "brightcyan": "ansibrightcyan",
 }
-"""The terminal's own colours: prompt_toolkit's ``red`` is a fixed RGB value."""
 
 # Shift-Enter in terminals with the kitty keyboard protocol: the same as Alt-Enter. prompt_toolkit
 # does not know the sequence and would insert it as text.

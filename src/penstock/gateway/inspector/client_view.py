@@ -96,13 +96,13 @@ def encode_stream(endpoint: EndpointFormat, api: str, events: Sequence[Event]) -
 
 # --- the end ---
 
+# When the client received no end, or none is known, and the words for it.
 _NO_END: Final[tuple[tuple[Callable[[RequestDetail], object], str], ...]] = (
     (lambda detail: detail.row.status == DISCONNECTED, "the client disconnected here"),
     (lambda detail: detail.row.state == "started", "the response is still in progress"),
     (lambda detail: detail.row.state == "interrupted", "the gateway process ended here"),
     (lambda detail: detail.notes.get("cut"), "the rest was too long to be stored"),
 )
-"""When the client received no end, or none is known, and the words for it."""
 
 
 def _reconstruct_refusal(detail: RequestDetail, events: Sequence[Event]) -> ClientView:

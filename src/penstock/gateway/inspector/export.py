@@ -28,13 +28,13 @@ MAX_VECTOR: Final = 1_000_000
 MAX_LINE: Final = 100_000
 """Up to how many bytes a body is an argument of the command: Linux allows 128 KiB for one."""
 
+# The keys of well-known providers; an escape sequence before one (JSON) is not part of it.
 _KEYS: Final = re.compile(
     r"(?:\b|(?<=\\[bfnrt])|(?i:(?<=\\x[\da-f]{2})|(?<=\\u[\da-f]{4})|(?<=%[\da-f]{2})))"
     r"(?:(?:sk|pk|rk)[-_][\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|AKIA[0-9A-Z]{12,}"
     r"|AIza[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|hf_\w{20,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+"
     r"|(?i:bearer\s+)[\w.~+/-]{16,})"
 )
-"""The keys of well-known providers; an escape sequence before one (JSON) is not part of it."""
 
 _NOT_PRINTABLE: Final = re.compile(r"[^\x20-\x7e]")
 

@@ -70,8 +70,8 @@ _EMPTY: Final = (
     *("summary", "found", "unread_reason", "conversation"),
 )
 _NONE: Final = ("status", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+# The fields of a row that are not known before the end of the response.
 _UNKNOWN: Final[dict[str, Any]] = {**dict.fromkeys(_EMPTY, ""), **dict.fromkeys(_NONE)}
-"""The fields of a row that are not known before the end of the response."""
 
 Update = tuple[str | None, bytes]
 """The scope that may see it, or None for all, and the frames of the event stream."""

@@ -48,6 +48,7 @@ _ERROR_KINDS: Final = {
     "filter": "A content filter of the upstream ended the response",
     "aborted": "The response was aborted",
 }
+# The notes of the log, and what each of them means.
 _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("failures", "error", "The request was sent to the upstream again after: {}"),
     ("omitted_fields", "dropped", "`{}` was dropped: the upstream's API has no such option"),
@@ -55,7 +56,6 @@ _NOTES: Final[tuple[tuple[str, RemarkKind, str], ...]] = (
     ("adapted", "repair", "The request was changed for the upstream: {}"),
     ("cut", "cut", "The stream was too long to be stored completely: this is its beginning"),
 )
-"""The notes of the log, and what each of them means."""
 
 
 class Remark(Struct, frozen=True):

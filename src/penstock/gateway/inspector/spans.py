@@ -384,13 +384,13 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 Piece = tuple[str, bool]
 """Some text, and whether it is part of the arguments."""
 
+# The tags of all formats.
 _TAG: Final = re.compile(
     r"<\|(?:open|close)\|>[^<>]*<\|sep\|>"  # a tag of several tokens
     r"|\]<\][^<>]*\[>\[(?:<[^<>]*>)?"  # a tag with a token before it
     r"|<[^<>]*>"
     r"|\[/?[A-Z_]{3,}\]"
 )
-"""The tags of all formats."""
 
 _DECODER: Final = JSONDecoder()
 _BRACE: Final = re.compile(r"[^{}]*\{\s*")

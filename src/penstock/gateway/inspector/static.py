@@ -25,6 +25,7 @@ PREFIX: Final = "/inspector/"
 INDEX: Final = "index.html"
 HTML: Final = "text/html"
 
+# The files that are served, by suffix; other files in the folder are not.
 _CONTENT_TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".css": b"text/css; charset=utf-8",
@@ -34,7 +35,6 @@ _CONTENT_TYPES: Final = {
     ".ico": b"image/x-icon",
     ".webmanifest": b"application/manifest+json",
 }
-"""The files that are served, by suffix; other files in the folder are not."""
 
 POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -37,9 +37,10 @@ __all__ = ["Repaired", "closes_text", "dumps", "loads", "repair"]
 
 Duplicates = Literal["error", "last"]
 
+# How often `repair` decodes a string that holds JSON: models rarely write more than two levels.
 _ENCODED_LEVELS: Final = 3
-"""How often `repair` decodes a string that holds JSON: models rarely write more than two levels."""
 
+# Repairs that JSON in a string does not need, but a sentence with brackets in it does.
 _SIGNS_OF_PROSE: Final = (
     Repair.TEXT_BEFORE,
     Repair.TEXT_AFTER,
@@ -48,7 +49,6 @@ _SIGNS_OF_PROSE: Final = (
     Repair.UNQUOTED_TEXT,
     Repair.JUNK,
 )
-"""Repairs that JSON in a string does not need, but a sentence with brackets in it does."""
 
 
 class Repaired(NamedTuple):

@@ -343,8 +343,8 @@ _BODIES: Final = {
 _KINDS: Final = {'"': None, "'": Repair.SINGLE_QUOTES, "`": Repair.BACKTICKS}
 _CONTROL: Final = re.compile("[\x00-\x1f]")
 _LAST_CLOSERS: Final = re.compile(r"[\s}\]]++\Z")
+# Text that an open string does not have: a special token, or a closing tag at its end.
 _MARKUP: Final = re.compile(rf"{CONTROL_TOKEN}|</[\w:.\-]++>\s*+\Z|\[/?[A-Z_]{{3,}}\]")
-"""Text that an open string does not have: a special token, or a closing tag at its end."""
 _MEMBER: Final = re.compile(
     r"""[{,]\s*+"[\w\-]{1,64}+"\s*+:|"\s*+,\s*+"\w*+[\s}\]]*+\Z|"[ \t]*+,[ \t]*+\n\s*+\""""
 )

@@ -54,8 +54,8 @@ from penstock.views.segments.writer import ContentSegment, SegmentWriter
 NATIVE: Final = "api_tool_call"
 """The strategy for native calls: text is not parsed."""
 
+# The detector of each strategy that parses text.
 _DETECTORS: Final = {"xml": "xml_tag", "json": "json_tool", "sentinel": "sentinel"}
-"""The detector of each strategy that parses text."""
 
 STRATEGIES: Final = tuple(sorted([NATIVE, *_DETECTORS]))
 """The names of all strategies."""
@@ -313,8 +313,8 @@ def _read_tools(tools: object) -> tuple[Tool, ...]:
 # takes its index, when something else starts and its arguments are whole, or with the response. A
 # call whose arguments are not a whole JSON object is incomplete: it is emitted and never run.
 
+# The kind of input and its index: a chunk counts calls, an event counts blocks.
 _Key = tuple[str, int]
-"""The kind of input and its index: a chunk counts calls, an event counts blocks."""
 
 _CHUNK: Final = "chunk"
 _EVENT: Final = "event"

@@ -76,8 +76,8 @@ _SENTINEL: Final = ClosingTag("[[seg_end]]")
 
 _LIST: Final = re.compile(r"""\s*(?:\[|(\{\s*["'](?:tool_calls|tools)["']))""")
 
+# Aliases of segment types in a sentinel's header.
 _TYPES: Final = {"tool": TOOL_CALL, "run_terminal_cmd": RUN_BASH}
-"""Aliases of segment types in a sentinel's header."""
 
 _SHOWN: Final = (TEXT, REASONING)
 
