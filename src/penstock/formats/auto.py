@@ -78,6 +78,7 @@ FORMATS: Final = {
 
 _ALWAYS: Final = re.compile("")
 _NEVER: Final = re.compile(r"(?!)")
+# A header without "<" after its start: it may still become Harmony's or Muse's.
 _AFTER_START: Final = re.compile(r"[^<]*\Z")
 
 
@@ -138,10 +139,12 @@ class AutoSyntax(Syntax):
 
     def parse_prompt(self, prompt: str) -> Opening | None:
         """Return the state after *prompt*, if a message header is in it."""
+        # R16 reads a prompt suffix as if it were output that came before.
         if not prompt.strip():
             self._headers = USUAL
             return None
         self._headers = ()
+        # The formats whose prompts end inside of a header.
         for name in ("kimi_k3", "inkling", "harmony", "functionary_v3_2"):
             syntax = FORMATS[name].calls.syntax(())
             at = max(prompt.rfind(start) for start in syntax.starts)
@@ -237,6 +240,7 @@ def _shortest_prefixes(markers: Iterable[str]) -> dict[str, str]:
 AUTO: Final[Format] = Format(
     name="auto",
     calls=AutoCalls(),
+    # For models without a format of their own: most have seen hermes in training.
     prompt=HERMES.prompt,
     reasoning=ANY,
     wrappers=(
@@ -245,9 +249,14 @@ AUTO: Final[Format] = Format(
         *STYLES["minimax_m3"].wrappers,
         *STYLES["gemma4"].wrappers,
         *(Wrapper(each.marker, "last") for each in STYLES["minicpmv"].wrappers),
+        # Apriel 1.5 closes its answer with this line, 1.6 does not.
         Wrapper("[END FINAL RESPONSE]", "last"),
+        # PLaMo 3 repeats the end of its reasoning in the text.
         Wrapper("<|plamo:end_think:plamo|>"),
+        # GigaChat's end of a message.
         Wrapper("<|message_sep|>"),
+        # PLaMo's end of a turn, and below the start of a message of Solar Open and the kind of its
+        # text.
         Wrapper("<|plamo:tag|>"),
         Wrapper("<|begin|>assistant"),
         Wrapper("<|content|>", "first"),

@@ -44,6 +44,7 @@ from penstock.readers.kimi_k3 import XTML, closing
 from penstock.readers.muse import ATEM
 from penstock.tools import Tool
 
+# A header ends at white space or at its next marker, so a name with either would be cut there.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _RAW_END: Final = "</atem:parameter"
 _RAW_MARKS: Final = Marks((_RAW_END,))
@@ -53,6 +54,8 @@ _ARGUMENT_MARKS: Final = Marks((_ARGUMENT_END,))
 _NO_TOOLS: Final = frozenset({"self", "user"})
 
 
+# The recipient may be in the role part, as here, or after the channel, where gpt-oss also writes
+# it: `commentary to=functions.NAME <|constrain|>json`. The reader takes both.
 class HarmonyCalls(Harmony, frozen=True):
     """Messages to ``functions.NAME`` with arguments in JSON."""
 
@@ -76,6 +79,8 @@ class HarmonyCalls(Harmony, frozen=True):
         return f"{head}{spaced_json(result.content)}<|end|>"
 
 
+# Beam has Harmony's frame and not its calls: they are in the channel `analysis`, with
+# `<|constrain|>xml`, which is how they are told apart from gpt-oss's.
 class BeamCalls(Harmony, frozen=True):
     """Messages to a tool with a tag for each parameter."""
 
@@ -108,6 +113,8 @@ class BeamCalls(Harmony, frozen=True):
 
 
 _BEAM_HEADER: Final = "<|start|>assistant to={}<|channel|>analysis <|constrain|>xml<|message|>"
+# All of these end a value: the closing tag with the newline before it is one token, so a model that
+# writes the newline as text may go straight to the next parameter (SGLang's `beam`).
 _BEAM_MARKS: Final = Marks(("</rfl:parameter", "<rfl:parameter", "<|call|>", "<|end|>"))
 
 
@@ -116,6 +123,8 @@ def _beam_slot(key: str, kind: str = "string") -> Slot:
     return make_slot(f'<rfl:parameter name="{key}">\n{PLACE}\n</rfl:parameter>', _BEAM_MARKS)
 
 
+# The name is in the header and in the JSON; a model may omit the one in the header. Besides `json`
+# there is `<|content_invoke_tool_text|>`, whose payload is free text.
 class InklingCalls(Inkling, frozen=True):
     """Blocks that invoke a tool, with the name and the arguments as one JSON object."""
 
@@ -139,6 +148,8 @@ class InklingCalls(Inkling, frozen=True):
         return f"<|message_tool|>{result.name}<|content_{kind}|>{_content(result)}<|end_message|>"
 
 
+# Kimi K3's channels are `think`, `response` and `tools`; opening one of the last two ends a `think`
+# that was not closed.
 class XTMLCalls(XTML, frozen=True):
     """Calls in the channel `tools`, each value with its type beside its key."""
 
@@ -164,6 +175,8 @@ class XTMLCalls(XTML, frozen=True):
         return f"{head}{_content(result)}{closing('message')}"
 
 
+# Muse writes to `self` (reasoning), to `user` (text) or to a tool. An invocation in one of the
+# first two is text.
 class ATEMCalls(ATEM, frozen=True):
     """Messages to a tool that invoke it, with raw values."""
 
@@ -188,6 +201,8 @@ class ATEMCalls(ATEM, frozen=True):
         return f"<|start|>tool {result.name}<|message|>{inside}<|eot|>"
 
 
+# Functionary v3.2 writes ``all`` and a newline for text. Its prompt ends with ``>>>``, so the first
+# piece of a response has no marker of its own.
 class RecipientCalls(Recipients, frozen=True):
     """Pieces whose recipient is a tool, with arguments in JSON."""
 
@@ -276,6 +291,7 @@ def _typed_argument(key: str, value: Any) -> str:
 
 
 def _typed_slot(key: str, kind: str) -> Slot:
+    # XTML has no type `integer`: string, number, boolean, null, object and array are all.
     kind = "number" if kind == "integer" else kind
     head = f'<|open|>argument key="{_encode(key)}" type="{kind}"<|sep|>'
     return make_slot(f"{head}{PLACE}{_ARGUMENT_END}", _ARGUMENT_MARKS)

@@ -25,6 +25,8 @@ from penstock.readers import cohere
 from penstock.tools import Tool
 
 
+# Command 5 only: <|START_ACTION|> of Command A and R7B is text for its own reader (cohere-melody's
+# `cmd5`). Calls without the section are not calls there either.
 class CoflCalls(Syntax, Struct, frozen=True):
     """Calls of Command 5: nested values in text with citations."""
 
@@ -89,6 +91,8 @@ def _cofl_value(value: object, name: str | None = None, depth: int = 0) -> str:
     if depth > cohere.MAX_DEPTH:
         raise UsageError(f"arguments nest deeper than {cohere.MAX_DEPTH} levels")
     if isinstance(value, str):
+        # `raw` is verbatim, without escapes; `json` has scalars only, since containers are `dict`
+        # and `list` with elements inside.
         kind, inside = "raw", value
     elif isinstance(value, dict):
         kind = "dict"

@@ -30,6 +30,8 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _VALUE: Final = "value"
 
 
+# The first closing delimiter ends a string, because nothing in it is escaped. A delimiter is one
+# special token of the model, so text rarely contains it by chance.
 class DelimitedCalls(Syntax, Struct, frozen=True):
     """``call:NAME{k:v,…}`` from *start* to *end*, with a *quote* on both sides of a string."""
 
@@ -80,6 +82,7 @@ class DelimitedCalls(Syntax, Struct, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result; raise `UsageError` for a string that contains the quote."""
+        # The templates write the result of a tool as an object in the notation of a call.
         content = result.content if isinstance(result.content, dict) else {_VALUE: result.content}
         written = _written(content, self.quote)
         return f"{self.result_start}response:{result.name}{written}{self.result_end}"
@@ -160,6 +163,8 @@ _GEMMA4: Final = DelimitedCalls(
     result_end="<tool_response|>",
 )
 
+# vLLM reads only values between <escape> and loses numbers, booleans and lists. Here they are bare,
+# as in Gemma 4.
 _FUNCTION_GEMMA: Final = DelimitedCalls(
     start="<start_function_call>",
     end="<end_function_call>",

@@ -29,6 +29,8 @@ from penstock.tools import Tool
 from penstock.values import rjson
 
 
+# The end marker is not searched for: a call ends where its JSON does (R3), since "</tool_call>"
+# inside a string is data. A missing end marker is tolerated.
 class JSONCalls(Syntax, Struct, frozen=True):
     """A JSON object with a name and arguments, or a list of them, between *start* and *end*."""
 
@@ -98,6 +100,8 @@ class FencedCalls(JSONCalls, frozen=True):
         return super().body(marker) if end is None else ToolCodeReader(end)
 
 
+# Three families share "<tool_call>": JSON after it is hermes, "<function=" is Qwen3-Coder, and a
+# bare name is GLM. `auto` decides by the first characters after it.
 HERMES: Final[Format] = Format(
     name="hermes",
     models=("hermes-2-pro", "hermes-3", "qwen2.5", "qwen3"),
@@ -105,6 +109,8 @@ HERMES: Final[Format] = Format(
     prompt=prompts.JSON_MIX,
 )
 
+# Gemma 2 and 3 have no tokens for calls. They were trained on code blocks, and also write Python in
+# a block labelled `tool_code`, as Google's documentation shows it.
 GEMMA: Final[Format] = Format(
     name="gemma",
     models=("gemma-2", "gemma-3"),

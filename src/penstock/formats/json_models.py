@@ -30,7 +30,10 @@ from penstock.tools import Tool
 
 _CALL: Final = "{call}"
 
+# Apertus: the only key of the object is the name, its value the arguments.
 _KEYED: Final = CallShape(keyed=True)
+# Llama's and InternLM's `parameters` is accepted for `arguments` in every format (R7); it is first
+# where it is what the model writes.
 _PARAMETERS: Final = CallShape(arguments=("parameters", "arguments", "args", "input"))
 _COMMAND_R: Final = structs.replace(_PARAMETERS, names=("tool_name", "name"))
 _COMMAND_R7B: Final = structs.replace(_COMMAND_R, ids=("tool_call_id", "id"), writes_id=True)
@@ -207,6 +210,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         tools=LINES,
     ),
     Format(
+        # The markers of LongCat-Flash; the JSON between them is that of hermes.
         name="longcat",
         models=("longcat-flash",),
         calls=MarkedJSON(
@@ -249,6 +253,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         prompt=json_prompt(*LISTED),
     ),
     Format(
+        # A block inside of <think> is not a call for this model.
         name="hunyuan_a13b",
         models=("hunyuan-a13b",),
         calls=MarkedJSON(
@@ -301,6 +306,8 @@ FORMATS: Final[tuple[Format, ...]] = (
         prompt=json_prompt(*SINGLE),
     ),
     Format(
+        # Models write one call, which ends with its JSON; a second start marker begins another.
+        # <|message_sep|> ends content.
         name="gigachat3",
         models=("gigachat3",),
         calls=MarkedJSON(
@@ -356,6 +363,8 @@ FORMATS: Final[tuple[Format, ...]] = (
         tools=FENCED_TOOLS,
     ),
     Format(
+        # Reasoning between <|START_THINKING|> and <|END_THINKING|>, text between <|START_RESPONSE|>
+        # and its end; the calls differ from Command A's in white space only.
         name="command_r7b",
         models=("command-r7b",),
         calls=CitedJSON(
@@ -435,6 +444,7 @@ class LeadingJSON(MarkedJSON, frozen=True):
         return structs.replace(outline, between=self.between, trigger="", leads=True)
 
 
+# {"response": "…"} is text; an object without any of the three keys is text as it is.
 class AnsweringJSON(LeadingJSON, frozen=True):
     """An object at the start of the response that has the calls, or the text of the answer."""
 

@@ -36,16 +36,22 @@ def _dsml(
     or does not, and any wrapper word comes in any version. So all versions are read alike.
     """
     dialect = TagDialect(
+        # Doubled bars are by far the most frequent decoration; ASCII bars were seen once, and their
+        # doubled form is extrapolated.
         starts=tuple(f"<{bars}{token}" for bars in ("｜", "｜｜", "|", "||")),
         section=f"<｜{token}｜{section}>",
         section_end=f"</｜{token}｜{section}>",
+        # A section may even open with one word and close with another.
         other_sections=tuple(f"<｜{token}｜{word}>" for word in _WORDS if word != section),
         call=f'<｜{token}｜invoke name="NAME">',
         call_end=f"</｜{token}｜invoke>",
         parameter=f'<｜{token}｜parameter name="KEY">',
         parameter_end=f"</｜{token}｜parameter>",
         special=True,
+        # Models also write one JSON object where the parameters belong.
         json="in calls",
+        # A single parameter `arguments` or `input` that the tool does not have, with an object in
+        # it, is taken for all arguments, as in vLLM.
         unwraps=True,
     )
     tag = f"｜{token}｜{space}"

@@ -23,6 +23,8 @@ from penstock.tools import Tool
 from penstock.values import rjson
 from penstock.values.schema import Schema
 
+# Chat templates use `tojson` of transformers, which is Python's `json.dumps` with its default
+# separators: models were trained on that spelling.
 _JSON_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
 _INDENT: Final = 4
 
@@ -80,6 +82,7 @@ def _example(schema: Schema | None, depth: int) -> Any:
         value = schema.raw.get(given) if isinstance(schema.raw, dict) else None
         if isinstance(value, list) and given == "examples":
             value = value[0] if value else None
+        # Schemas in the wild have examples and defaults that they themselves do not accept.
         if value is not None and schema.accepts(value):
             return value
     if schema.members is not None and schema.members.values:
@@ -167,6 +170,7 @@ class ToolList(Struct, frozen=True):
 
     def framed(self, prompt: str) -> str:
         """Return *prompt* with this frame."""
+        # Our prompts are in English prose; only the frame of the list is the model's own.
         return prompt.replace(_TAGGED, self.frame)
 
     def render(self, tools: Sequence[Tool]) -> str:
@@ -235,6 +239,8 @@ def _first_example(tools: Sequence[Tool], render_call: Callable[[ToolCall], str]
     for tool in sorted(tools, key=lambda tool: not tool.parameters.get("properties")):
         try:
             return render_call(example_call(tool))
+        # A name that the format cannot write (R6) would otherwise make a whole request fail for the
+        # sake of an example.
         except UsageError:
             continue
     return ""

@@ -58,6 +58,8 @@ SINGLY_QUOTED: Final = Notation(
 """Python literals with single quotes, as LFM2 writes them."""
 
 
+# vLLM finds such lists with a pattern that backtracks, which it guards with a timeout, and parses
+# the whole list with `ast`. Here literals are read as they arrive.
 class PythonCalls(Syntax, Struct, frozen=True):
     """A list of calls from *start* to *end*.
 
@@ -83,6 +85,8 @@ class PythonCalls(Syntax, Struct, frozen=True):
 
     def body(self, marker: str) -> BodyReader:
         """Return a new reader for the text after *marker*."""
+        # A bare list counts only if an identifier and "(" follow the bracket, and the name is
+        # known: anything else that begins with a bracket is text.
         if marker == _BRACKET:
             return BracketReader(self.end)
         if self.json:
@@ -126,6 +130,7 @@ class PythonCalls(Syntax, Struct, frozen=True):
 
     def _call(self, call: ToolCall) -> str:
         """Write *call*; raise `UsageError` for a name that is not a Python identifier."""
+        # Dots are allowed: LFM2 writes names such as `ns.f`.
         if not all(_NAME.fullmatch(name) for name in (call.name, *call.arguments)):
             raise UsageError(
                 f"the call of {call.name!r} has a name that is not valid in a Python call"
@@ -204,12 +209,14 @@ FORMATS: Final[tuple[Format, ...]] = (
         prompt=_ALONE,
     ),
     Format(
+        # Both markers are optional, and text before <|python_start|> is content.
         name="llama4_pythonic",
         models=("llama-4-scout", "llama-4-maverick"),
         calls=PythonCalls("<|python_start|>", "<|python_end|>", bare=True),
         prompt=_MARKED,
     ),
     Format(
+        # One call per line, without brackets or commas; literals may be JSON's (`true`, `null`).
         name="olmo3",
         models=("olmo-3",),
         calls=PythonCalls(
@@ -218,6 +225,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         prompt=_LINES,
     ),
     Format(
+        # The same markers may hold a JSON array of calls.
         name="lfm2",
         models=("lfm2", "lfm2.5"),
         calls=PythonCalls(

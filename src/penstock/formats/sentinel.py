@@ -63,6 +63,7 @@ class SentinelCalls(Syntax, Struct, frozen=True):
         header = {"type": "tool", "tool_name": call.name}
         with suppress(UsageError):
             return require_round_trip(self, call, _segment(header, arguments))
+        # A body cannot hold "[[SEG_END]]"; in the header it is escaped as JSON can escape it.
         return require_round_trip(self, call, _segment({**header, "arguments": call.arguments}, ""))
 
     def outline(self, tool: Tool) -> Outline:
@@ -82,6 +83,7 @@ class SentinelCalls(Syntax, Struct, frozen=True):
         if result.is_error:
             header["is_error"] = True
         content = result.content
+        # Markers are known in any case, so any spelling of the end would end the segment.
         if not isinstance(content, str) or _END in content.upper():
             content = as_json(content)
         return _segment(header, content)

@@ -29,6 +29,8 @@ REASONING_FIELDS: Final = ("thinking", "reasoning_content")
 
 CONTENTS: Final = ("text", "int", "float", "bool", "json", "xml-inline", "kv-lines")
 
+# transformers refuses unknown keys, so a template with a newer one is refused here, too, instead of
+# being read in part.
 _TOP_KEYS: Final = {"version", "start_anchor", "start_anchor_pattern", "defaults", "fields"}
 _FIELD_KEYS: Final = {
     *("open", "open_pattern", "close", "close_pattern", "content", "content_args", "repeats"),
@@ -53,6 +55,8 @@ class TemplateMarker(Struct, frozen=True):
         """The regular expression; of several literals the longest is tried first."""
         if self.pattern:
             return self.pattern
+        # An alternation takes its first branch that matches, so a literal must precede its own
+        # prefixes.
         return "|".join(re.escape(text) for text in sorted(self.literals, key=len, reverse=True))
 
     def search(self, text: str, at: int) -> re.Match[str] | None:
@@ -119,6 +123,8 @@ class ResponseTemplate(Struct, frozen=True):
     def is_safe(self) -> bool:
         """Whether no pattern can take exponential time."""
         patterns = [self.anchor.pattern, *(one for field in self.fields for one in field.patterns)]
+        # A template comes from a repository on a hub, so its patterns are untrusted; Python's `re`
+        # has no timeout.
         return not any(_may_explode(pattern) for pattern in patterns if pattern)
 
     def read(self, text: str) -> list[TemplateRegion]:
@@ -158,6 +164,8 @@ class ResponseTemplate(Struct, frozen=True):
     def _next_opener(self, text: str, at: int) -> tuple[TemplateField | None, re.Match[str] | None]:
         """Return the opener that comes first; of two at one place, the longer one."""
         best: tuple[TemplateField | None, re.Match[str] | None] = None, None
+        # By name: of two openers that are equal in place and length, transformers takes the first
+        # in that order.
         for field in sorted(self.fields, key=lambda one: one.name):
             found = None if field.open is None else field.open.search(text, at)
             if found is None or (found.end() == found.start() and at > 0):
@@ -281,6 +289,7 @@ def read_body(content: str, args: Mapping[str, Any], body: str) -> Any:
         case "text":
             return text
         case "bool":
+            # Anything else is false, as in transformers.
             return text.lower() in ("true", "1")
         case "int" | "float":
             try:
@@ -403,6 +412,8 @@ def read_pattern(pattern: str) -> PatternShape | None:
     """
     parts: list[list[str]] = [[""]]
     named = False
+    # Python's own parser of patterns, so that this agrees with `re` about every pattern that
+    # compiles.
     for step, value in sre_parser.parse(pattern, re.DOTALL):
         if step is sre.LITERAL:
             parts[-1] = [text + chr(value) for text in parts[-1]]
