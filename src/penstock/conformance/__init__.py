@@ -42,6 +42,8 @@ class CheckReport:
         self.require(isinstance(value, dict), "the arguments of a call are not a JSON object")
 
 
+# OpenAI's SDKs put a fragment into a list at its `index` and concatenate all strings in it, so a
+# name that is repeated becomes "write" + "write".
 class CallPieces:
     """The calls of a stream as in chat completions: numbered, and in pieces."""
 
@@ -67,6 +69,7 @@ class CallPieces:
             return
         arguments = function.get("arguments")
         report.require(isinstance(arguments, str), "arguments are not text")
+        # A gap in the numbers makes clients that append to a list write into another call.
         if index == len(self.arguments):
             self._read_start(call, function)
             self.arguments.append(str(arguments))
@@ -111,6 +114,8 @@ def read_objects(
         report.add(str(exc))
         return
     for frame in found:
+        # A frame without its blank line is dropped silently by the SDKs of OpenAI and Anthropic;
+        # Google's hands it on.
         report.require(not frame.unfinished, "the last frame is not finished")
         if frame.data == _DONE:
             yield frame, {}

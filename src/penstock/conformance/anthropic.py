@@ -53,6 +53,8 @@ def check(data: bytes) -> list[str]:
     return _Checker().check(data)
 
 
+# The API allows several open blocks in theory and routes by index. Strict clients keep one "current
+# block", so what penstock writes has one at a time.
 class _Block:
     """The open block."""
 
@@ -84,7 +86,9 @@ class _Checker:
 
     def read(self, frame: Frame, value: dict[str, Any]) -> None:
         report, kind = self.report, value.get("type")
+        # Anthropic's SDKs skip a frame without an `event:` line, whatever its data says.
         report.require(frame.event == kind, f"a frame called {frame.event!r} is of type {kind!r}")
+        # May come anywhere, also after the end; SDKs drop it.
         if kind == "ping":
             return
         report.require(not self.end, f"{kind} follows {self.end}")
@@ -117,10 +121,13 @@ class _Checker:
         if not isinstance(message, dict):
             report.add("message_start has no message")
             return
+        # Clients take this object as the message and fill its content: anything in it would come
+        # twice.
         expected = {"type": "message", "role": "assistant", "content": []}
         for key, value in expected.items():
             report.require(message.get(key) == value, f"the {key} of message_start is not {value}")
         for key in ("stop_reason", "stop_sequence"):
+            # Both are null until `message_delta`, and present: typed clients require the keys.
             report.require(message.get(key, "") is None, f"message_start has a {key}")
         report.require(is_text(message.get("id")), "message_start has no id")
         report.require(isinstance(message.get("model"), str), "message_start has no model")
@@ -142,9 +149,11 @@ class _Checker:
         reason, sequence = fields.get("stop_reason"), fields.get("stop_sequence")
         if reason is not None:
             report.require(is_one_of(reason, _STOP_REASONS), f"stop_reason is {reason!r}")
+            # Servers repeat `message_delta` with more tokens.
             is_same = self.stop_reason in ("", reason)
             report.require(is_same, "there are two stop reasons")
             self.stop_reason = str(reason)
+        # Null for every other stop reason, but never missing.
         report.require("stop_sequence" in fields, "message_delta has no stop_sequence")
         is_valid = sequence is None or (is_text(sequence) and reason == "stop_sequence")
         report.require(is_valid, "stop_sequence did not end the response")
@@ -167,6 +176,7 @@ class _Checker:
         report, start = self.report, value.get("content_block")
         report.require(self.block is None, "a block starts while another is open")
         report.require(not self.stop_reason, "a block follows the stop reason")
+        # SDKs append a block at its start and look it up by index afterwards.
         report.require(value.get("index") == self.blocks, "the indexes of blocks are not in order")
         fields = start if isinstance(start, dict) else {}
         kind = fields.get("type")
@@ -184,6 +194,7 @@ class _Checker:
         self.report.require(_ID.fullmatch(id_) is not None, f"a call has the id {id_!r}")
         self.report.require(id_ not in self.ids, "two calls have one id")
         self.report.require(is_text(fields.get("name")), "a call has no name")
+        # The input streams as `input_json_delta`; SDKs replace what the start had.
         self.report.require(fields.get("input") == {}, "a call starts with input in it")
         self.ids.add(id_)
 
@@ -194,6 +205,7 @@ class _Checker:
             return
         fields = delta if isinstance(delta, dict) else {}
         kind = str(fields.get("type"))
+        # The signature comes right before the stop of its block.
         report.require(not block.is_signed, "a delta follows the signature")
         if kind == "input_json_delta":
             report.require(block.kind in _WITH_INPUT, f"{kind} in a block of {block.kind}")
@@ -219,8 +231,10 @@ class _Checker:
             report.add("a block stops that is not open")
             return
         if block.kind == "text":
+            # The API refuses such a block when a client sends it back.
             report.require(block.has_text, "a text block is empty")
         elif block.kind == "tool_use":
+            # Even a call without arguments has one, usually with "".
             report.require(bool(block.input), "a call has no input_json_delta")
             self.inputs.append("".join(block.input))
         self.block = None

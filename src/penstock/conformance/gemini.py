@@ -51,12 +51,16 @@ class _Checker:
 
     def check(self, data: bytes) -> list[str]:
         report = self.report
+        # `splitlines` also splits at U+2028, U+2029 and U+0085, as Google's SDK does (`iter_lines`
+        # of its HTTP client): inside a string they cut the frame.
         for line in data.decode("utf-8", "replace").splitlines():
             report.require(line == "" or line.startswith("data: "), "a line is not data")
         for frame, value in read_objects(data, report):
             report.require(not self.is_done, "something follows the end")
+            # The service sends each frame as one line.
             report.require("\n" not in frame.data, "a frame has several lines")
             if "error" in value:
+                # The SDK knows an error by these first bytes only, and raises by its `code`.
                 report.require(frame.data.startswith('{"error":'), "`error` is not the first field")
                 self.read_error(value["error"])
             else:
@@ -83,6 +87,7 @@ class _Checker:
             same = self.first.setdefault(key, value.get(key)) == value.get(key)
             report.require(same, f"{key} changes")
         candidates = value.get("candidates")
+        # A blocked prompt has no candidates.
         if not candidates and "promptFeedback" in value:
             self.read_feedback(value["promptFeedback"])
         elif not isinstance(candidates, list) or len(candidates) != 1:
@@ -134,6 +139,7 @@ class _Checker:
         report.require(len(kinds) == 1 or is_new, "a part has not exactly one kind")
         report.require(isinstance(part.get("text", ""), str), "text is not a string")
         report.require(isinstance(part.get("thought", False), bool), "thought is not a boolean")
+        # The field is `bytes` in Google's clients: anything else fails the whole chunk.
         report.require(_is_base64(part.get("thoughtSignature", "")), "a signature is not base64")
         if "functionCall" in kinds:
             self.read_call(part["functionCall"])

@@ -64,8 +64,10 @@ class _Checker:
     def read_call(self, call: dict[str, Any]) -> None:
         report, function = self.report, call.get("function")
         fields = function if isinstance(function, dict) else {}
+        # Arguments are an object here; OpenAI's API has them as JSON in a string.
         is_good = is_text(fields.get("name")) and isinstance(fields.get("arguments"), dict)
         report.require(is_good, "a call has no name, or arguments that are not an object")
+        # Ollama's older versions send calls without ids.
         if "id" in call:
             id_ = call["id"]
             report.require(is_text(id_), "the id of a call is not text")
@@ -75,5 +77,6 @@ class _Checker:
     def read_last(self, value: dict[str, Any]) -> None:
         report, reason = self.report, value.get("done_reason")
         report.require(is_one_of(reason, _REASONS), f"done_reason is {reason!r}")
+        # Only the last line has counts; the durations are nanoseconds.
         for key in _COUNTS:
             report.require(is_count(value.get(key)), f"the last line has no {key}")

@@ -111,6 +111,7 @@ class CheckedItem:
             for key in ("call_id", "name"):
                 value = first.get(key)
                 report.require(isinstance(value, str) and value != "", f"a call has no {key}")
+            # The deltas are added to this text.
             report.require(first.get(_CALLS[str(self.type)]) == "", "a call begins with arguments")
             report.require(first.get("status") == "in_progress", "a call is not in progress")
 
@@ -159,6 +160,8 @@ class CheckedItem:
             report.require(self.has_text_done, "a part is done before its text is")
             expected = self.parts[-1] if self.parts else {}
             is_same = {**part, "text": "", "refusal": ""} == {**expected, "text": "", "refusal": ""}
+            # The type and the annotations of a part are those of its start, with the annotations
+            # that were added.
             report.require(is_same, "a part changes")
             text = self.texts[-1] if self.texts else ""
             report.require(_part_text(part) == text, "a part differs from its deltas")
@@ -178,6 +181,7 @@ class CheckedItem:
         text = data.get("delta" if verb == "delta" else field)
         report.require(isinstance(text, str), f"{kind}.{verb} has no text")
         if kind == "output_text":
+            # Required by OpenAI's types, and empty unless a client asked for them.
             report.require(isinstance(data.get("logprobs"), list), "logprobs are not a list")
         if verb == "delta":
             self.texts[-1] += str(text)
@@ -311,6 +315,7 @@ class _Checker:
             type_ = event.get("type")
             report.require(not self.end, "something follows the end")
             report.require(frame.event == type_, "a frame is not named by its event's type")
+            # Clients that resume a background response ask for what follows a number.
             report.require(event.get("sequence_number") == self.number, "numbers do not count")
             self.number += 1
             self.read(str(type_), event)
@@ -342,10 +347,12 @@ class _Checker:
         if self.identity is None:
             report.require(type_ == "response.created", "response.created does not come first")
             self.identity = identity
+        # The id is the `previous_response_id` of the next request.
         report.require(self.identity == identity, "the response's id or model changes")
         if type_ in _BEGINNINGS:
             report.require(response.get("status") in _BEGINNINGS[type_], f"the status of {type_}")
             report.require(not self.items, f"{type_} follows an item")
+            # SDKs start from this object and append the items as they are added.
             report.require(response.get("output") == [], f"{type_} has output")
         else:
             self.end = _ENDS[type_]
@@ -369,6 +376,8 @@ class _Checker:
         else:
             report.require(error is None, "an error in a response that did not fail")
         details = response.get("incomplete_details")
+        # Running into `max_output_tokens` ends with `response.incomplete`, never with
+        # `response.completed`.
         if self.end == "incomplete":
             reason = details.get("reason") if isinstance(details, dict) else None
             report.require(is_one_of(reason, _REASONS), f"a response is incomplete for {reason!r}")
@@ -392,6 +401,7 @@ class _Checker:
             data = {}
         if self.items:
             last = self.items[-1]
+            # Only calls run side by side, their deltas told apart by `output_index`.
             report.require(last.is_done or last.is_call, "an item begins before the last is done")
         item = CheckedItem(data, report)
         self.items.append(item)
@@ -410,6 +420,8 @@ class _Checker:
         if type_ == "output_item.done":
             item.read_done(event.get("item"))
             return
+        # OpenAI's SDK finds an item by `output_index`, other clients by its id: both must name the
+        # same one.
         report.require(event.get("item_id") == item.first.get("id"), f"{type_} of another item_id")
         report.require(not item.is_done, f"{type_} of an item that is done")
         item.read(type_, event)

@@ -31,6 +31,7 @@ class _Checker:
                 self.is_done = True
             elif "error" in value:
                 self.read_error(value["error"])
+            # The first frame: the ids that the next request of the chat must name.
             elif "response.created" in value:
                 report.require(not self.begun, "there are two beginnings")
                 self.begun = True
@@ -60,6 +61,8 @@ class _Checker:
                 self.read_delta(delta)
                 finish = choice.get("finish_reason")
                 report.require(finish is None or is_text(finish), "finish_reason is not text")
+                # Other phases (thinking, web search, image generation) finish, too, and the answer
+                # follows them.
                 is_last = delta.get("status") == "finished" and delta.get("phase") == "answer"
                 self.ended |= is_last or is_text(finish)
             case _:

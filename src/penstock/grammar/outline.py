@@ -58,6 +58,8 @@ class Notation(Struct, frozen=True):
 
 JSON: Final = Notation()
 
+# A value between tags must not look like the end of one: with "<" as an escape, "</arg>" in a
+# string is data for every reader of XML.
 JSON_IN_XML: Final = Notation(
     "json-in-xml",
     letters=Letters(
@@ -101,6 +103,8 @@ class Keywords(Struct, frozen=True):
     comma: str = ", "
 
 
+# `solid`: where readers strip white space before a value, a value that begins with it would lose
+# it.
 class Slot(Struct, frozen=True):
     """The text before and after a value.
 
@@ -150,6 +154,7 @@ class ParameterOutline(Struct, frozen=True):
 Piece = str | Arguments | Keywords | ParameterOutline
 
 
+# xgrammar starts to constrain at *trigger*, so it is a prefix that all calls have in common.
 class Outline(Struct, frozen=True):
     """The pieces of a call, and the text around one or more calls.
 
@@ -186,6 +191,7 @@ def json_outline(render_call: Callable[[ToolCall], str], tool: Tool, trigger: st
 
 def check_names(render_call: Callable[[ToolCall], str], tool: Tool) -> None:
     """Raise `UsageError` if the name of *tool* or of a parameter cannot be written."""
+    # The renderers know what their format cannot express; a grammar must not produce it either.
     render_call(ToolCall("", tool.name, {}))
     for key in Schema(tool.parameters).properties:
         render_call(ToolCall("", tool.name, {key: "text"}))

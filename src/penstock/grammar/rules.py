@@ -40,6 +40,7 @@ class Rules:
         name, number = plain, 1
         while name in self._bodies:
             number += 1
+            # Two parameters may differ only in characters that a rule's name cannot have.
             name = f"{plain}-{number}"
         self._bodies[name] = NOTHING
         return name
@@ -107,6 +108,7 @@ def repeated(part: str, low: int = 0, high: int | None = None) -> str:
     grouped = part if _is_single(part) else f"({part})"
     if high is None:
         return grouped + ("*" if low == 0 else "+" if low == 1 else f"{{{low},}}")
+    # A schema may contradict itself; engines reject {5,3}.
     return f"{grouped}{{{low},{max(low, high)}}}"
 
 

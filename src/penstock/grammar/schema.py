@@ -29,6 +29,8 @@ MAX_LISTED: Final = 64
 MAX_LEAVES: Final = 256
 """The maximum number of alternatives of a union; schemas in practice have far fewer."""
 
+# At most 16 digits, as in llama.cpp's own grammar of JSON: 2**53, up to which a double is exact,
+# has 16.
 _INTEGER: Final = '"-"? ("0" | [1-9] [0-9]{0,15})'
 _NATURAL: Final = '"0" | [1-9] [0-9]{0,15}'
 _POSITIVE: Final = "[1-9] [0-9]{0,15}"
@@ -49,6 +51,8 @@ _SPEAKING: Final = frozenset((*_OTHERS, "$ref", "allOf", "anyOf", "oneOf", "requ
 def arguments_schema(tool: Tool) -> dict[str, Any]:
     """Return the schema of the arguments of *tool*; empty `properties` mean no arguments."""
     parameters = tool.parameters
+    # Clients declare tools without parameters so, although JSON Schema itself would allow any
+    # member.
     if parameters.get("properties") != {} or not _SPEAKING.isdisjoint(parameters):
         return parameters
     return {**parameters, "additionalProperties": False}
@@ -132,6 +136,8 @@ class Values:
                     if one.types & types]  # fmt: skip
         kinds = [kind for kind in ORDER if kind in types]
         if "number" in kinds:
+            # Every integer is a number too; two rules for one text would make the grammar
+            # ambiguous.
             kinds.remove("integer")
         return [self._of_type(kind, schema, name) for kind in kinds]
 
@@ -190,6 +196,8 @@ class Values:
     def _extra(self, schema: Schema, name: str) -> str:
         """Return the rule of an undeclared member; empty if none is allowed."""
         speaks = any(keyword in part for part in schema.parts for keyword in _OTHERS)
+        # By JSON Schema other members are allowed; a model that is free to invent arguments does,
+        # so they need an explicit `additionalProperties`.
         if schema.closed or (schema.properties and not speaks):
             return ""
         child = schema.property(_UNDECLARED)

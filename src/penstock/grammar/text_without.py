@@ -27,6 +27,8 @@ from penstock.grammar.rules import (
     sequence,
 )
 
+# The product of the bound and the states of the marks: llama.cpp parses the whole grammar for every
+# request.
 MAX_COUNTED: Final = 2048
 """The maximum number of rules for an exact length; above it units are counted."""
 
@@ -55,6 +57,8 @@ class Letters(Struct, frozen=True):
 
 
 _HEX: Final = "[0-9a-fA-F]"
+# Half of a surrogate pair cannot be written as UTF-8, and a grammar cannot say that the other half
+# has to follow: so \uD800 to \uDFFF are not generated.
 _UNPAIRED: Final = f"([0-9abcefABCEF] {_HEX} | [dD] [0-7]) {_HEX} {_HEX}"
 
 RAW: Final = Letters("raw")
@@ -70,6 +74,7 @@ JSON_LETTERS: Final = Letters(
 
 _ENTITIES: Final = tuple(f'"&{name};"' for name in ("amp", "lt", "gt", "quot", "apos"))
 
+# XML 1.0 allows no control characters besides tab, newline and carriage return.
 XML_LETTERS: Final = Letters("xml", "<&", "\\x00-\\x08\\x0B\\x0C\\x0E-\\x1F", _ENTITIES)
 """The text of an XML element."""
 
@@ -91,6 +96,7 @@ def text(
     if high == 0:
         return NOTHING
     found = marks.texts
+    # JSON can write any character as \u003c, so barring the first character of a mark bars no text.
     if high is not None and letters.escapes:
         # The first character of a mark must be escaped: every unit is then one character.
         found = tuple(mark[0] for mark in found)
@@ -209,6 +215,7 @@ def _automaton(marks: Marks) -> list[dict[str, int]]:
         reached = {letter: _state(prefix + letter, texts, states) for letter in alphabet}
         moves = {letter: to for letter, to in reached.items() if to != 0}
         if marks.folds:
+            # Marks are ASCII, so swapping the case gives the one other spelling of a letter.
             moves |= {letter.swapcase(): to for letter, to in moves.items()}
         steps.append(moves)
     return steps
