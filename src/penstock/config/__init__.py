@@ -73,6 +73,7 @@ MAX_FILE: Final = 1_048_576
 MAX_DEPTH: Final = 16
 """The deepest nesting of a configuration file: the settings themselves need five levels."""
 
+# The syntax of Docker Compose, with its default after ":-".
 _REFERENCE: Final = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<inside>[^{}]*)(?P<closed>\}?)")
 
 
@@ -156,9 +157,11 @@ def make_state_folder(settings: Settings, environ: Mapping[str, str]) -> None:
     Raises `ConfigError` if it cannot be created.
     """
     folder = state_folder(environ)
+    # A folder that the user named and that is missing is a typing error more often than a wish.
     if not settings.store.enabled or settings.store.url.reveal() != f"sqlite:///{folder / STORE}":
         return
     try:
+        # The database has requests and responses of all clients: only the user may read it.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         problem = f"{folder}: {exc.strerror}; choose another database with --store, or --no-store"
@@ -171,6 +174,7 @@ def _read_file(path: Path) -> dict[str, Any]:
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
             raise ConfigError([f"{path}: the file is larger than {MAX_FILE:,} bytes"])
+        # Windows editors put a byte order mark at the start, which TOML does not allow.
         return tomllib.loads(data.decode("utf-8-sig"))
     except OSError as exc:
         raise ConfigError([f"{path}: {exc.strerror}"]) from exc
@@ -211,6 +215,7 @@ def _interpolate(
             message = "invalid reference: write ${NAME} or ${NAME:-default}, and $${ for ${ itself"
             problems.add(path, message)
         elif has_default:
+            # As in a shell, ":-" also replaces an empty value.
             return environ.get(name) or default
         elif name not in environ:
             message = f"{describe_variable(name)} is not set; ${{NAME:-default}} gives a default"
@@ -374,6 +379,7 @@ class SecretResolver:
         try:
             with file.open("rb") as opened:
                 data = opened.read(MAX_SECRET + 1)
+            # Files with a secret usually end with a newline, which is not part of it.
             text = data.decode().strip()
         except (OSError, ValueError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8 text"

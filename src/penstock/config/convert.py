@@ -23,6 +23,8 @@ from penstock.config.types import EnvText, SecretURL, StringRule
 from penstock.errors import UsageError, find_nearest, suggest
 from penstock.redaction import HIDDEN, Secret
 
+# TOML has only true and false; variables come from shells, Docker and Kubernetes, whose users write
+# all of these.
 SWITCH_WORDS: Final = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
@@ -93,6 +95,8 @@ class Converter:
         for names in _SECRET_SOURCES:
             first, *others = [name for name in names if name in value] or [""]
             for other in others:
+                # Which one wins would depend on the order of the code, and the other key would stay
+                # in the file unnoticed.
                 message = f"cannot be combined with {first}: set only one of them"
                 self._problems.add((*path, other), message)
         return table(**{name: inner for name, inner in made.items() if inner is not UNSET})
@@ -132,6 +136,7 @@ class Converter:
                 return (Path() if path in self._problems.labels else self._folder) / value
             if kind in (Secret, SecretURL) and isinstance(value, str):
                 return kind(value)
+            # A rule has checked the string already; its annotation is not msgspec's.
             return msgspec.convert(value, kind if rule else hint)
         except (ValidationError, OverflowError):
             return self._reject(hint, given, path)
@@ -148,6 +153,7 @@ class Converter:
         is_table = get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, Struct))
         if is_table and isinstance(value, str):
             message += ", got a string"
+        # Users paste keys into the wrong setting, and error messages end up in logs.
         elif rule is None or not rule.secret:
             message += f", got {quote_value(value)}"
         if get_origin(kind) is Literal and isinstance(value, str):
@@ -238,6 +244,7 @@ def render_value(value: Any) -> str:
     if isinstance(value, (int, float)):
         if not float(value).is_integer():
             return str(value)  # also `inf`, which TOML writes in the same way
+        # TOML allows underscores between digits.
         return f"{int(value):_}" if value >= _LONG_NUMBER else f"{int(value)}"
     if isinstance(value, tuple):
         return f"[{', '.join(map(render_value, value))}]"

@@ -24,6 +24,7 @@ class ConfigError(UsageError):
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
 
+    # An exception is unpickled with its `args`, which is the joined text here.
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...]]:
         return type(self), (self.problems,)
 
@@ -67,6 +68,7 @@ def render_key(*names: str) -> str:
 
 def quote_value(value: object) -> str:
     """Return *value* as the file would show it, cut to `MAX_SHOWN_VALUE` characters."""
+    # Before numbers: Python's booleans are integers, and TOML's are in lower case.
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

@@ -199,6 +199,7 @@ def _read_flags(
     given: dict[KeyPath, tuple[object, str]] = {}
     for flag in FLAGS[1:]:
         value, label = flags.get(flag.parameter), flag.name
+        # argparse and typer give these for a flag that was not passed.
         if value is None or value is False or value == []:
             value, label = environ.get(flag.variable, "").strip(), flag.variable
         if value == "":
@@ -212,6 +213,7 @@ def _read_flags(
         elif is_on:
             given[flag.path] = flag.sets, label
     if environ.get(UPSTREAM_KEY):
+        # The name of the variable is stored, not its value: a dump of the settings shows no key.
         given.setdefault((UPSTREAM, "key_env"), (UPSTREAM_KEY, UPSTREAM_KEY))
     return given
 

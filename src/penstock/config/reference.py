@@ -96,9 +96,11 @@ def _list_sections(hint: Any, path: KeyPath) -> Iterator[str]:
 
 def describe_fields(table: type[Struct]) -> dict[str, str]:
     """Return the descriptions of the fields of *table*: the strings below them in the source."""
+    # Python keeps no docstrings of fields at run time, so they are read from the source.
     module = ast.parse(inspect.getsource(tables))
     classes = {node.name: node.body for node in module.body if isinstance(node, ast.ClassDef)}
     found: dict[str, str] = {}
+    # A subclass may describe an inherited field in words of its own.
     for base in reversed(table.__mro__):
         body = classes.get(base.__name__, [])
         for field, text in pairwise(body):

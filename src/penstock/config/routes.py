@@ -82,6 +82,7 @@ def find_route(settings: Settings, name: str) -> Route | None:
     """Return the route for the model *name*, or for the default model if it is empty."""
     name = name or settings.default_model
     patterns = (one for one in settings.models if matches(one, name))
+    # The longest pattern is the most specific one: all of them end in the same "*".
     best = name if name in settings.models else max(patterns, key=len, default="")
     model = settings.models.get(best, _ANY_MODEL)
     upstream_name = model.upstream or settings.default_upstream

@@ -62,6 +62,7 @@ class SecretURL:
     def __repr__(self) -> str:
         return f"SecretURL({mask_url(self._text)!r})"
 
+    # A pickle would be a copy of the password in plain text.
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a SecretURL may contain a password and cannot be pickled")
 

@@ -189,6 +189,7 @@ async def _read_stream(model: Model, request: Request) -> Batches:
 
 def new_id(prefix: str = "") -> str:
     """Return *prefix* and 32 random hexadecimal digits: unique without knowing other ids."""
+    # 128 bits: ids of different processes and machines meet in one log.
     return prefix + secrets.token_hex(16)
 
 
@@ -199,6 +200,8 @@ def new_call_id() -> str:
 
 def ids_for(request: Request) -> CallIds:
     """Return a maker of call ids that are unique within the conversation of *request*."""
+    # Ids in text may repeat from one response to the next: Cohere's count from 0 in each. Clients
+    # match results to calls by id alone.
     responses = [m for m in request.messages if isinstance(m, AssistantMessage)]
     return CallIds(call.id for response in responses for call in response.tool_calls)
 
@@ -259,6 +262,7 @@ async def ensure_end(batches: Batches) -> Batches:
                 if passed:
                     yield passed
                     passed = []
+    # `CancelledError` is not an `Exception`: a cancellation passes.
     except Exception as exc:  # noqa: BLE001 - every failure becomes an event
         error = error_from_exception(exc)
     end = passed if record.ended else [*passed, *record.fail(error)]

@@ -233,6 +233,7 @@ _STOP_WORDS: Final = frozenset(
         "that the this tool use value was what when where which who will with would you your"
     )
 )
+# At most 15 digits: a float keeps them exactly.
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?(?!\w)")
 _QUOTED: Final = re.compile(r"\"([^\"\n]+)\"|“([^”\n]+)”|`([^`\n]+)`")
 _PATH: Final = re.compile(r"(?<![\w/:.])[\w.~-]*/[\w./~-]*\w|(?<![\w/])\w[\w-]*\.[a-zA-Z]\w{0,4}\b")
@@ -318,6 +319,7 @@ def make_arguments(tool: Tool, words: str) -> dict[str, Any]:
 
 # --- reading a request ---
 
+# msgspec cannot decode from the middle of a text.
 _DECODER: Final = JSONDecoder()
 _BRACKET: Final = re.compile(r"[\[{]")
 # A private-use character in place of the text of a result, in its frame.

@@ -193,6 +193,7 @@ class ToolMiddleware(Model):
 
         Its server may ignore a response format, so that is used only with *constrain*.
         """
+        # A response format constrains the whole response, so no call could be in it.
         if self._planner.constrain == "json_schema" and not has_tools:
             return ("native", "prompt")
         return ("prompt", "tool")
@@ -230,6 +231,7 @@ class RequestPlanner(Struct, frozen=True):
         """
         demand = tool_choice.parse_demand(request)
         renderer = PromptRenderer(self._choose_format(model, request.model), **self.rendering)
+        # A schema cannot say "text or a call", so it is used only where a call was demanded.
         whole = self.constrain == "json_schema" and demand.forced
         prompt = tool_choice.render_json_prompt(demand.tools) if whole else None
         upstream = renderer.render(request, demand.tools, rule=demand.rule, prompt=prompt)

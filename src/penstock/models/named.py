@@ -40,7 +40,10 @@ class _Provider(Struct, frozen=True):
     base_url: str = ""
 
 
+# The ports are the servers' defaults. Not "localhost": some systems resolve it to ::1 first, where
+# such a server may not listen.
 PROVIDERS: Final[Mapping[str, _Provider]] = {
+    # OpenAI sends reasoning through this API only.
     "openai": _Provider("openai-responses"),
     "openai-chat": _Provider("openai-chat"),
     "anthropic": _Provider("anthropic"),
@@ -107,6 +110,7 @@ def _check_key(name: str, provider: _Provider, settings: Mapping[str, Any]) -> N
 
 
 def _open_url(text: str, options: dict[str, Any]) -> Model:
+    # Names of models contain ":" and "/", but no "#".
     url, _, model = text.partition("#")
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"expected a URL such as http://127.0.0.1:8787/v1, got {url!r}")

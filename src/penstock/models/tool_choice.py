@@ -95,6 +95,7 @@ def parse_demand(request: Request) -> ToolDemand:
         found = [tool for tool in tools if tool.name == choice.name]
         if not found:
             raise UsageError(f"tool_choice names {short_repr(choice.name)}, which is not a tool")
+        # Most chat templates have no place for a tool choice, so it is stated in words as well.
         rule = _NAMED.format(name=choice.name)
         return ToolDemand(found, forced=True, named=True, single=single, rule=rule)
     if mode == "required":
