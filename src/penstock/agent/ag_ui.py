@@ -345,6 +345,7 @@ class AGUIStream:
             block = _OpenBlock("reasoning", f"{self._message_id}-reasoning-{event.index}")
             self._blocks[event.index] = block
             return [
+                # AG-UI has two levels: a phase of reasoning, and messages in it.
                 {"type": "REASONING_START", "messageId": block.id},
                 {"type": "REASONING_MESSAGE_START", "messageId": block.id, "role": "reasoning"},
             ]
@@ -360,6 +361,8 @@ class AGUIStream:
         if isinstance(event, ToolCallDelta):
             block.has_delta = True
             delta = {"toolCallId": block.id, "delta": event.arguments}
+            # AG-UI's schema refuses an empty delta of text; an empty one of arguments says nothing
+            # either.
             return [{"type": "TOOL_CALL_ARGS", **delta}] if event.arguments else []
         kind = "TEXT_MESSAGE" if block.kind == "text" else "REASONING_MESSAGE"
         content = {"type": f"{kind}_CONTENT", "messageId": block.id, "delta": event.text}
@@ -375,6 +378,8 @@ class AGUIStream:
                 before = [{"type": "TOOL_CALL_ARGS", "toolCallId": block.id, "delta": arguments}]
             return [*before, *_close_block(block)]
         if block.kind == "reasoning" and event.signature:
+            # The client sends the value back with its message, so that a provider accepts the
+            # reasoning again.
             signed = {"subtype": "message", "entityId": block.id, "encryptedValue": event.signature}
             before = [{"type": "REASONING_ENCRYPTED_VALUE", **signed}]
         return [*before, *_close_block(block)]
@@ -414,6 +419,7 @@ class AGUIStream:
     def _end(self, event: AgentEnded) -> list[AGUIEvent]:
         closing = self._close_step()
         error = event.error
+        # An abort with a type is a limit that was reached, and the user has to see why.
         if error is not None and (error.kind != "aborted" or error.type):
             self.ended = True
             failed = {"message": self._error_text(error), "code": error.type or error.kind}
@@ -489,6 +495,7 @@ def _write_part(block: Text | Image | Opaque) -> AGUIEvent:
 def _compare(old: Any, new: Any, path: str) -> Iterator[AGUIEvent]:
     """Yield the operations of a JSON Patch (RFC 6902); lists are replaced as a whole."""
     if not isinstance(old, dict) or not isinstance(new, dict):
+        # Python takes `1`, `1.0` and `True` for equal; JSON does not.
         if old != new or type(old) is not type(new):
             yield {"op": "replace", "path": path, "value": new}
         return

@@ -182,6 +182,7 @@ class Agent(Generic[OutputT]):
     def model(self, model: Model) -> None:
         self._check_idle()
         self._settings.model = model
+        # Modes of typed output that a server refused are remembered per model.
         self._settings.refused_modes = set()
 
     @property
@@ -289,10 +290,13 @@ class Agent(Generic[OutputT]):
 
         Raises `UsageError` if an event loop is running: use ``await agent.run(…)`` there.
         """
+        # `asyncio.run` inside a loop raises, too, but after the coroutine was created, with a
+        # message that names neither the agent nor the way out.
         refuse_running_loop("use `await agent.run(…)`")
 
         async def run() -> RunResult[OutputT]:
             result = await self.run(prompt, deps=deps)
+            # Otherwise `asyncio.run` cancels the subscribers' task with events still queued.
             await self.drain()
             return result
 
@@ -363,6 +367,8 @@ class Agent(Generic[OutputT]):
         compactor = Compactor(self._settings, self._conversation, work.cancel)
         task = self._start(work, compactor.compact("asked"), None)
         try:
+            # A cancelled caller must not leave a half-written summary; the abort below ends it in
+            # order.
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await shielded(self.abort())

@@ -232,6 +232,8 @@ def _read_user_content(parts: list[_Part]) -> list[UserContent]:
 
 def _is_ignored(kind: str) -> bool:
     """Return whether parts of a type are not sent to a model."""
+    # `source-url` and `source-document` are citations for display, and data parts belong to the
+    # application.
     return kind.startswith(("data-", "source-")) or kind in ("file", "step-start")
 
 
@@ -316,6 +318,7 @@ def _read_response(step: list[_Part], model: str) -> Iterator[Message]:
     for call in _read_calls(step):
         id_, name = call.tool_call_id, call.tool_name
         match call.state:
+            # A preliminary output is an update of a tool that had not ended.
             case "output-available" if not call.preliminary:
                 yield ToolResult(id_, name, _read_output(call.output))
             case "output-error":
@@ -336,6 +339,7 @@ def _read_block(kind: str, part: dict[str, Any], where: str) -> Iterable[Content
         return [Opaque(opaque.provider, opaque.data)]
     if _is_call(kind):
         call = _read_call(part, kind, where)
+        # The stream ended inside the arguments, so there is no call to run or to answer.
         if call.state == "input-streaming":
             return []
         id_, name, arguments = call.tool_call_id, call.tool_name, call.arguments

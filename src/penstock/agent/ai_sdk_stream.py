@@ -80,6 +80,7 @@ Chunk = dict[str, Any]
 ErrorText = Callable[[ErrorInfo], str]
 """Returns what users see of an error."""
 
+# The AI SDK requires `x-vercel-ai-ui-message-stream` of servers that are not written with it.
 UI_HEADERS: Final = {
     "content-type": sse.CONTENT_TYPE,
     "cache-control": "no-cache",
@@ -369,6 +370,7 @@ class Step:
         id_, number = event.id, 1
         while id_ in self._calls:
             number += 1
+            # The client keeps one part per `toolCallId`: a second call would overwrite the first.
             id_ = f"{event.id}-{number}"
         self._calls[id_] = _Call(event.name)
         self._blocks[event.index] = _OpenBlock("tool-input", id_)

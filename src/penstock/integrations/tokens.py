@@ -188,10 +188,15 @@ class TokenParser:
         decode, known = self.tokenizer.decode, self._pieces
         whole = decode(ids, skip_special_tokens=False) if ids else ""
         for one in set(ids).difference(known):
+            # A response repeats few distinct tokens, and a call of `decode` costs far more than a
+            # lookup.
             known[one] = decode([one], skip_special_tokens=False)
         pieces = [known[one] for one in ids]
+        # Byte-level tokenizers may split a character (an emoji has four bytes); each of its tokens
+        # alone decodes to U+FFFD.
         if _REPLACEMENT not in whole and any(map(_has_replacement, pieces)):
             pieces = self._join_characters(ids, pieces)
+        # SentencePiece tokenizers drop the space of the first token of what they decode.
         if "".join(pieces) != whole:
             return self._decode_slowly(ids)
         ends = list(accumulate(map(len, pieces)))
@@ -267,6 +272,7 @@ def _find_ends(tokenizer: object) -> frozenset[int]:
     found = getattr(tokenizer, "eos_token_id", None)
     if isinstance(found, int):
         return frozenset([found])
+    # Some tokenizers have several end tokens, as a list.
     return frozenset(found) if isinstance(found, Iterable) else frozenset()
 
 
@@ -323,6 +329,7 @@ def _in_tokens(attempt: _Attempt, offsets: list[tuple[int, int]]) -> TokenCall:
     """Return *attempt* with the tokens that have at least one of its characters."""
     return TokenCall(
         status=attempt.status,
+        # A token may have characters of two blocks, such as ">\n": it counts for both.
         start=bisect_right(offsets, attempt.start, key=itemgetter(1)),
         end=bisect_left(offsets, attempt.end, key=itemgetter(0)),
         name=attempt.name,

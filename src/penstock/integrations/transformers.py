@@ -25,6 +25,7 @@ __all__ = ["ResponseParser", "make_message", "use_parser"]
 
 TokenizerType = TypeVar("TokenizerType")
 
+# The header of ChatML, which Qwen's and many other templates use.
 _DEFAULT_ANCHOR: Final = "<|im_start|>assistant\n"
 
 
@@ -60,6 +61,7 @@ def _make_template(parser: TokenParser) -> dict[str, Any]:
     anchor = _DEFAULT_ANCHOR
     if getattr(tokenizer, "chat_template", None):
         messages = [{"role": "user", "content": "?"}]
+        # What the generation prompt adds to a conversation is where the response begins.
         before = tokenizer.apply_chat_template(messages, tokenize=False)
         prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         anchor = prompt.removeprefix(before) or anchor
@@ -124,6 +126,8 @@ def make_message(response: TokenResponse) -> dict[str, Any]:
     message = response.message
     made: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.thinking:
+        # Chat templates such as Qwen3's read reasoning from this field, and arguments as an object,
+        # not as JSON text.
         made["reasoning_content"] = message.thinking
     calls = [one.call for one in response.attempts if one.call is not None]
     if calls:

@@ -112,6 +112,7 @@ def list_requests(connection: Connection, query: RequestQuery) -> Page[RequestRo
     wanted = select(*_ROW).where(*_request_filters(connection, query))
     total = _count(connection, wanted) if query.count else None
     limit = _limit(query.limit)
+    # By another column than the time there is no key to continue from: the page has no `next`.
     if query.sort:
         column = _read_sort(query.sort)
         largest = wanted.where(column.is_not(None)).order_by(column.desc(), REQUESTS.c.id.desc())
@@ -170,6 +171,7 @@ def list_sessions(connection: Connection, query: SessionQuery) -> Page[SessionRo
         wanted = wanted.where(tuple_(*order) < tuple_(*_read_cursor(query.before)))
     limit = _limit(query.limit)
     newest = wanted.order_by(*(column.desc() for column in order))
+    # One row more than the page has: it shows whether there is another page.
     rows = connection.execute(newest.limit(limit + 1)).mappings().all()
     items = [_session(row) for row in rows[:limit]]
     return Page(
@@ -252,6 +254,8 @@ def _range_filters(query: RequestQuery) -> list[ColumnElement[bool]]:
 def _is_of_format(name: str) -> ColumnElement[bool]:
     """Return the condition that a response was parsed as, or has calls in, the format *name*."""
     columns = REQUESTS.c
+    # `notes` is JSON as text: SQLite's and PostgreSQL's functions for JSON differ, and a substring
+    # is enough to find a name in quotes.
     noted = columns.notes.contains(f'"{name}"', autoescape=True)
     named = columns.notes.contains('"formats":[', autoescape=True)
     return or_(columns.format == name, and_(columns.calls > 0, named, noted))
@@ -270,6 +274,7 @@ def _session_filters(query: SessionQuery) -> list[ColumnElement[bool]]:
 
 
 def _is_live(table: Any) -> ColumnElement[bool]:
+    # Maintenance deletes expired rows later, in batches, so every query ignores them.
     return or_(table.c.expires <= 0, table.c.expires > time.time())
 
 

@@ -127,6 +127,8 @@ class WakeUp:
 
     def wait(self, seconds: float) -> None:
         """Wait for `set`, but no longer than *seconds*."""
+        # A bare lock: `threading.Condition` and `Event` take a lock inside `set`, on which the
+        # event loop could wait for a writer that was interrupted while it held it.
         self._lock.acquire(timeout=max(0.0, seconds))
 
 

@@ -103,6 +103,8 @@ def wait(seconds: float) -> Pause:
     return Pause(seconds)
 
 
+# Unlike `fail`, nothing says that the response has failed: the consumer has to notice that no
+# terminal event came.
 def cut() -> Disconnect:
     """Return the end of a connection in the middle of a response."""
     return Disconnect()
@@ -134,6 +136,7 @@ class ScriptedModel(Model):
     ) -> None:
         if chunk < 1:
             raise UsageError(f"chunk must be 1 or more characters, got {chunk}")
+        # A string is iterable: each character would be a response.
         if isinstance(script, str | Struct | Exception):
             raise UsageError("a script must be a list of responses or a function")
         self.requests: list[Request] = []

@@ -130,6 +130,7 @@ def read_number(text: str) -> Any:
 
 def read_boolean(text: str) -> Any:
     """Read ``true`` or ``false``, in any case; "yes" and "1" are not booleans."""
+    # Python's `True` and `False` are the most frequent other spelling.
     return _BOOLEANS.get(text.strip().lower(), UNREAD)
 
 
@@ -264,6 +265,7 @@ def rename_keys(value: dict[Any, Any], schema: Schema) -> dict[Any, Any]:
     Alike are names that differ in case and ``_`` only, and then those that also differ in a final
     ``s``; each must be the only one like the other. Order is kept.
     """
+    # In an open object an unknown key is allowed and may be meant.
     if not schema.closed:
         return value
     required = dict.fromkeys(schema.required)
@@ -401,6 +403,7 @@ class _Coercion:
         if _means_null(value, schema) and self._validation.accepts(None, schema):
             return None
         given = id(value)
+        # What is beside the alternatives holds in each of them.
         if schema.has_trunk:
             value = self._coerce_plainly(value, schema.trunk, depth)
             if self._validation.accepts(value, schema):
@@ -504,4 +507,5 @@ class _Coercion:
 def _means_null(value: object, schema: Schema) -> bool:
     if not isinstance(value, str) or value.strip() != "null":
         return False
+    # Where a string is allowed, "null" may be the text.
     return "null" in schema.types and "string" not in schema.types

@@ -106,6 +106,8 @@ def to_item(reading: JSONReading, text: str, at: int) -> int:
 
 _CODE: Final = re.compile(r"[0-9A-Fa-f]{4}")
 _CODE_BEGINS: Final = re.compile(r"[0-9A-Fa-f]{0,3}")
+# The second half of a surrogate pair: JSON writes characters beyond U+FFFF as two escapes (RFC
+# 8259, section 7).
 _LOW: Final = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
 _LOW_BEGINS: Final = re.compile(r"(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?")
 

@@ -174,6 +174,7 @@ _HEX: Final = "[0-9A-Fa-f]"
 _CODE: Final = re.compile(
     rf"\\(?:x({_HEX}{{2}})|u({_HEX}{{4}})|U({_HEX}{{8}})|([0-7]{{3}}|[0-7]{{1,2}}(?=[^0-7])))"
 )
+# A backslash before a line end continues the line, and "\r\n" is one line end.
 _LINE_END: Final = re.compile(r"\\\r(?:\n|(?=[^\n]))")
 _BEGINS: Final = re.compile(rf"\\(?:x{_HEX}{{0,1}}|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{0,2}}|\r)")
 _LAST_CHARACTER: Final = 0x10FFFF

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Part = dict[str, Any]
 """The keywords of a schema node; references and combinators are resolved by `gather`."""
 
+# From the strictest syntax to the most tolerant: any text is a string, so that type is tried last.
 PREFERENCE: Final = ("object", "array", "boolean", "number", "integer", "string", "null")
 """The order in which coercion tries several types."""
 
@@ -65,6 +66,7 @@ def json_type(value: object) -> str:
         return "array"
     if value is None:
         return "null"
+    # Before the integers: Python's booleans are integers.
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
@@ -83,6 +85,7 @@ def allowed_types(part: Part) -> frozenset[str]:
         named = {name for keyword, name in _IMPLIED_TYPES.items() if keyword in part}
     if not named:
         return ALL_TYPES
+    # OpenAPI 3.0 and Gemini write `nullable`, JSON Schema has a type "null".
     if part.get("nullable") is True:
         named.add("null")
     return frozenset(named | {"integer"} if "number" in named else named)
@@ -112,6 +115,7 @@ def undeclared(parts: Iterable[Part], name: str) -> list[Any]:
         raw = part.get("additionalProperties")
         if isinstance(raw, dict) or raw is True:
             rest.append(raw)
+    # `additionalProperties` counts only for names that no pattern matches.
     return matching or rest
 
 
@@ -123,6 +127,7 @@ def required_names(part: Part) -> list[str]:
 
 def prefix_items(part: Part) -> list[Any]:
     """Return the schemas of the first items; older drafts have them in `items` itself."""
+    # Draft 2020-12 renamed the list form of `items`.
     for keyword in ("prefixItems", "items"):
         found = part.get(keyword)
         if isinstance(found, list):
@@ -169,6 +174,7 @@ CONSTRAINTS: Final = frozenset(
 """The keywords that constrain a value; `gather` resolves the combinators."""
 
 _PERCENT: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+# RFC 6901: no leading zeros.
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
@@ -232,6 +238,7 @@ class Document:
                 raise CoercionError(f"no such $ref: {reference!r} names no $anchor")
             return names["#" + fragment]
         for step in fragment.split("/")[1:]:
+            # In this order (RFC 6901): "~01" is "~1" and not "/".
             node = _descend(node, step.replace("~1", "/").replace("~0", "~"), reference)
         return node
 
@@ -280,6 +287,8 @@ def gather(node: Any, document: Document) -> Gathered:
         found = list(part["allOf"]) if isinstance(part.get("allOf"), list) else []
         if "$ref" in part:
             try:
+                # From draft 2019-09 on, keywords beside `$ref` count; older drafts ignore them, but
+                # clients write `description` and `default` there.
                 found.insert(0, document.find(part["$ref"]))
             except CoercionError as exc:
                 broken = broken or exc.reason

@@ -25,9 +25,13 @@ KEY: Final = re.compile(
 BLOCK: Final = re.compile(r"(?P<style>[|>])(?P<marks>[-+1-9]{0,2})[ \t]*(?:#.*)?$")
 """The header of a block scalar."""
 
+# The core schema of YAML 1.2. That of 1.1, which PyYAML reads, also takes `no`, `off` and `y` for
+# booleans, `1_000` and `0777` for numbers and `2026-08-08` for a date: all of them are text in what
+# models write.
 _NULL: Final = re.compile(r"~|null|Null|NULL|")
 _BOOLEAN: Final = {"true": True, "True": True, "TRUE": True,
                    "false": False, "False": False, "FALSE": False}  # fmt: skip
+# Python converts at most 4,300 digits (`sys.set_int_max_str_digits`).
 _INTEGER: Final = re.compile(r"[-+]?\d{1,4300}")
 _BASED: Final = re.compile(r"0(?:o[0-7]{1,99}|x[0-9a-fA-F]{1,99})")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?")
@@ -146,6 +150,7 @@ class BlockHeader(NamedTuple):
         if self.is_folded:
             ending = text[len(text.rstrip("\n")) :]
             text = _fold(text.rstrip("\n").split("\n")) + ending
+        # One final newline is kept by default ("clip"), none with "-", all of them with "+".
         return text + "\n" if text and self.chomp == "" else text
 
 
@@ -200,6 +205,7 @@ class _Blocks:
             self._at += 1
             name = read_key(key["key"])
             if name in found:
+                # YAML forbids it, and one of the two values would be lost silently.
                 raise self.error(f"the key {name!r} came twice")
             found[name] = self._inline(line[indent + key.end() :], indent, depth, in_mapping=True)
         return found
@@ -227,6 +233,7 @@ class _Blocks:
             return self._block(header, indent)
         if not _COMMENT.sub("", rest).strip():
             line = self.peek()
+            # The items of a list may be at the indentation of its key.
             is_list = line is not None and line[indent:].startswith("- ") and in_mapping
             is_here = is_list and line is not None and get_indent(line) == indent
             return self.value(indent if is_here else indent + 1, depth + 1)
@@ -274,6 +281,7 @@ def _find_quote_end(text: str) -> int:
     quote, at = text[0], 1
     while at < len(text):
         if text[at] == quote:
+            # Two single quotes are one in the string; there are no other escapes in it.
             if quote == "'" and text[at + 1 : at + 2] == "'":
                 at += 2
                 continue

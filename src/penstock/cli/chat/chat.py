@@ -244,6 +244,7 @@ class TerminalChat:
     def change_model(self, choice: ModelChoice) -> None:
         """Use another model; raise `UsageError` for an invalid choice."""
         model = make_model(choice, os.environ)
+        # Closed at the end only: a run of the old model may still be reading its connection.
         self._former_models.append(self._agent.model)
         self._agent.model = model
         self.choice = choice
@@ -318,6 +319,7 @@ class TerminalChat:
         """Send *text* to the agent, or run the command that it is."""
         self._terminal.remember(text)
         if self._tasks.is_busy and self._run is None:
+            # The user typed it before the command had ended, so it is not lost.
             self._tasks.start_other(self._handle_later(text))
         elif text.startswith("/"):
             self.lines.note(text, "bold", "> ")

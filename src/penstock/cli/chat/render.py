@@ -50,6 +50,8 @@ TAB: Final = "    "
 
 def escape_text(text: str) -> str:
     """Return *text* with tabs as spaces, and control characters as visible escapes."""
+    # A model or a file can contain escape sequences that move the cursor, change the title or
+    # answer for the user.
     return escape_controls(text.replace("\t", TAB))
 
 
@@ -279,6 +281,7 @@ class CallRenderer:
         self._lines.end()
         if not call.complete:
             self._lines.write("the call was cut off", "yellow", "  ! ")
+        # A repaired or coerced call runs with other arguments than the user has seen.
         elif call.arguments and self._reader.value != call.arguments:
             repaired = shorten_value(_json.encode(call.arguments).decode())
             self._lines.write(f"read as {repaired}", "dim", "  ")

@@ -23,13 +23,17 @@ from typing import Final, NamedTuple
 
 from penstock.values.coercion import decode_entities
 
+# Wider than XML's names: models name elements after the index of an item (`<0>`), and tools have
+# names in any script.
 _NAME: Final = r"\w[\w.:\-]*+"
+# HTML allows values without quotes; the slash of `/>` is not part of one.
 _VALUE: Final = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>/]|/(?!>))+)"""
 _ATTRIBUTE: Final = rf"""[^\s"'<>/=]++(?:\s*+=\s*+{_VALUE})?"""
 _ATTRIBUTES: Final = rf"(?:\s++{_ATTRIBUTE})*"
 
 _VALID_NAME: Final = re.compile(_NAME)
 _OPENING: Final = re.compile(rf"<({_NAME})({_ATTRIBUTES})\s*+(/?)>")
+# A space after the slash is a slip of small models.
 _CLOSING: Final = re.compile(rf"</ ?({_NAME})\s*+>")
 _ONE_ATTRIBUTE: Final = re.compile(rf"""([^\s"'<>/=]++)(?:\s*+=\s*+({_VALUE}))?""")
 _TAG_NAME: Final = re.compile(rf"<(/ ?)?({_NAME})")
