@@ -39,6 +39,7 @@ from penstock.messages import (
     ToolCall,
 )
 
+# The rules of `check_order`, each as the end of an error message.
 _START_FIRST: Final = "`start` comes once and first"
 _NUMBERED: Final = "blocks are numbered from zero in the order in which they start"
 _OPEN: Final = "a delta or an end belongs to an open block of its own kind"

@@ -177,6 +177,7 @@ def find_header_secrets(headers: Mapping[str, str]) -> list[str]:
     Cookie values shorter than `_HEAD` are settings rather than secrets.
     """
     secret = [str(value) for name, value in headers.items() if is_secret_name(str(name))]
+    # Servers echo the key without its scheme, and one cookie of many.
     words = [word for value in secret for word in value.replace(";", " ").split()]
     held = [word.partition("=")[2] for word in words]
     parts = [*words, *(value for value in held if len(value) >= _HEAD)]
@@ -189,6 +190,7 @@ def find_url_secrets(url: str) -> list[str]:
     found = [value for name, value in parse_qsl(parts.query) if is_secret_name(name)]
     if parts.password:
         user, password = unquote(parts.username or ""), unquote(parts.password)
+        # The last form is that of the header for basic authentication.
         found += [parts.password, password, b64encode(f"{user}:{password}".encode()).decode()]
     return found
 

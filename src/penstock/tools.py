@@ -254,6 +254,8 @@ def clean_name(name: str, tools: Iterable[str], *, folds: bool = False) -> str:
     return name
 
 
+# Prefixes that models add to the name: `functions.` is gpt-oss's and Kimi's, `default_api` is
+# Gemini's.
 _NAMESPACE: Final = re.compile(r"\A(?i:functions?|tools?|default_api)[._:/-]")
 _CALL_NUMBER: Final = re.compile(r":\d{1,4}\Z")
 _CALL_SUFFIX: Final = re.compile(r"[_-]\d{1,4}\Z")

@@ -30,6 +30,8 @@ from penstock.workspace.patch import Change, Hunk, fit_changes, render_diff, spl
 from penstock.workspace.sandbox import Folder, check_regular, tool_errors
 from penstock.workspace.search import check_single, describe_nearest, find_places, line_at
 
+# The form that OpenAI's models were trained on (Codex). It has no line numbers: hunks are found by
+# their text.
 BEGIN: Final = "*** Begin Patch"
 END: Final = "*** End Patch"
 
@@ -109,6 +111,7 @@ def _read_line(file: FilePatch, line: str, number: int) -> None:
 
 def _read_hunk_line(file: FilePatch, line: str, number: int) -> None:
     if line.startswith("@@"):
+        # Codex writes "@@ def f():", and models add the second "@@" of unified diffs.
         anchor = line[2:].removeprefix(" ").removesuffix("@@").rstrip()
         last = file.hunks[-1] if file.hunks else None
         if last is None or last.hunk.lines:
@@ -212,6 +215,8 @@ class PatchApplier:
 
         :param patch: The whole patch, from *** Begin Patch to *** End Patch.
         """
+        # Everything is checked before anything is written: a patch that fails in its last file
+        # changes nothing.
         plans = [self._plan(file) for file in read_patch(patch)]
         done: list[str] = []
         for plan in plans:
@@ -257,6 +262,8 @@ class PatchApplier:
     def _check_missing(self, path: str) -> None:
         real = self._folder.root / self._folder.locate_to_write(path)
         if os.path.lexists(real):
+            # A model adds a file that exists if it does not know about it: its content would be
+            # lost.
             raise ToolError(f"{path}: the file exists already. Use *** Update File.")
 
     def _remove(self, path: str) -> None:

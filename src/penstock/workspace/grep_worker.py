@@ -48,6 +48,7 @@ def read_rules(folder: str, text: str) -> list[IgnoreRule]:
     """Read the .gitignore file of *folder*, which is empty or ends in a slash."""
     rules = []
     for raw in text.splitlines():
+        # gitignore(5): trailing spaces count only after a backslash.
         line = raw if raw.endswith("\\ ") else raw.rstrip()
         if not line or line.startswith("#"):
             continue
@@ -111,6 +112,7 @@ def _translate_name(pattern: str) -> str:
 
 def is_ignored(path: str, rules: list[IgnoreRule], *, is_folder: bool) -> bool:
     """Return whether *path* is ignored; the last rule that matches decides."""
+    # gitignore(5): the last pattern that matches decides, and rules of deeper folders come later.
     for rule in reversed(rules):
         if rule.only_folders and not is_folder:
             continue
@@ -137,6 +139,7 @@ def walk(start: str, include: re.Pattern[str] | None, *, use_ignore: bool) -> It
         below = []
         for entry in found:
             path = folder + entry.name
+            # Links to folders are not followed: they may lead out of the folder, or in a circle.
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name in SKIPPED or is_ignored(path, rules, is_folder=is_folder):
                 continue
@@ -215,6 +218,7 @@ def main() -> None:
                 sys.stdout.write('{"more": true}\n')
                 return
             sys.stdout.write(json.dumps(found) + "\n")
+        # The reader may stop this process at any time, and keeps what it has received.
         sys.stdout.flush()
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from penstock.agent.tools.results import cut_middle
 
+# The name that agents of several vendors agreed on.
 NAMES: Final = ("AGENTS.md",)
 """The names of files with instructions."""
 
@@ -58,6 +59,7 @@ def read_instructions(
             found.append((path, _read(path, root)))
     left = max_chars
     sections: list[str] = []
+    # From the nearest file outwards, so that it is the last one to be cut.
     for path, text in reversed(found):
         kept = cut_middle(text, left) if left > 0 else ""
         left -= len(kept)
@@ -89,6 +91,7 @@ def _list_files(start: Path, root: Path, names: Sequence[str]) -> Iterator[Path]
 
 
 def _read(path: Path, root: Path) -> str:
+    # A link could otherwise put any file of the user into the prompt.
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root):
         raise ValueError(f"{path} leads out of the project")

@@ -209,6 +209,7 @@ def analyse_replay(detail: RequestDetail, changes: ReplayOptions, full: bool) ->
     if _is_text(detail):
         again = _replay_text(detail, options)
     else:
+        # This runs in a process of its own, which has no event loop.
         again = asyncio.run(replay(detail, **changes.to_dict()))
     view = encode_for(detail, again.events)
     return {
@@ -258,6 +259,7 @@ def _analyse(
         unread = explain_unread(
             reading.message, events, reading.attribution, options, request.tools, complaints
         )
+    # The page would otherwise say the same twice, once in the parser's words.
     complaints = [] if explains(unread) else complaints[:MAX_REMARKS]
     found = find_complaints(text, options, request) if complaints else []
     remarks = [
@@ -383,6 +385,7 @@ def _remark_on_request(detail: RequestDetail, reading: StreamReading) -> list[Re
         words = f"The upstream responded {responses} times: the client received the last response"
         found.append(Remark(None, "dropped", words))
     if "." in detail.row.id:
+        # Choices of one request are logged as requests of their own, with ids such as `ID.2`.
         first, _, number = detail.row.id.partition(".")
         words = f"This is choice {number} of several; the first one is request {first}"
         found.append(Remark(None, "dropped", words))

@@ -26,6 +26,7 @@ from penstock.gateway.stored_responses import PREVIOUS
 from penstock.messages import AssistantMessage, ErrorInfo
 from penstock.store import RequestDetail
 
+# The log has the upstream's bytes; storing the client's as well would double it.
 RECONSTRUCTED: Final = "reconstructed from the events: the bytes themselves are not stored"
 ONE_CHOICE: Final = "; the client requested several choices, and this is one of them"
 DISCONNECTED: Final = 499

@@ -198,7 +198,7 @@ def remarks_for_complaints(
     return remarks[:MAX_REMARKS]
 
 
-# --- text that looks like a call ---
+# --- explanations of such text ---
 #
 # `find_unread` of the library gives the reasons. Here each of them gets its place in the model's
 # output, advice in the words of the configuration, and the options with which a replay reads the
@@ -273,6 +273,7 @@ def _write_advice(one: UnreadCall, options: ModelOptions, replay: dict[str, Any]
         words += _ANY_TOOL
     elif one.reason == "broken" and options.repair:
         words = _STILL_BROKEN
+    # A call that the model itself ended early would have been repaired, so something else cut it.
     elif one.reason == "cut" and options.repair:
         words = _STILL_CUT
     elif one.reason == "in_reasoning" and options.heal:
