@@ -116,6 +116,7 @@ def new(
     except ValueError as exc:
         refuse(f"invalid key name: {exc}", exc)
     key = new_key()
+    # Alone on stdout, so that a script can store it: `KEY=$(penstock key new)`.
     typer.echo(key)
     err = Console(stderr=True)
     say(err, "The key is shown only once. Add this to penstock.toml:", "dim")

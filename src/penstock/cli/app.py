@@ -103,6 +103,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
 """The commands, in the order of ``--help``."""
 
 
+# Most commands import half of penstock or an extra: `penstock --help` loads none of them.
 class LazyGroup(TyperGroup):
     """A group that loads a command of `COMMANDS` when it is called."""
 
@@ -188,6 +189,8 @@ def make_serve_command() -> Callable[..., None]:
         return Parameter(flag.parameter, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
     parameters = [make_parameter(flag) for flag in FLAGS]
+    # typer reads the signature and the docstring, so a function with the flags as data looks like
+    # one that was written by hand.
     command.__doc__ = f"{serve.command.__doc__}\n\n{serve.VARIABLES_NOTE}"
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

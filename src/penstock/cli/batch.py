@@ -124,6 +124,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
         refuse(str(exc), exc)
     except KeyboardInterrupt:
         if job is None:
+            # 130 is 128 + SIGINT, as shells report it.
             refuse("interrupted; nothing was written", code=130)
         refuse(f"interrupted; continue with the same command and --resume ({job.folder})", code=130)
     _show_summary(err, summary, output)

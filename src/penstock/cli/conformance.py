@@ -59,6 +59,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
     out = Console()
     try:
         if driver == _SERVER:
+            # From a file: other users of the machine can read a command line.
             key = key_file.read_text("utf-8").strip() if key_file else ""
             has_failed = _show_server(out, url, model, api or [], key, as_json=json_)
         else:

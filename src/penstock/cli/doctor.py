@@ -131,6 +131,7 @@ def _discover() -> str:
     if not found:
         ports = ", ".join(f"{one.name} ({one.port})" for one in LOCAL_SERVERS)
         refuse(f"no server was found on this machine: {ports}; pass its URL with --upstream")
+    # A guess would send the user's prompts to one of them.
     if len(found) > 1:
         listed = ", ".join(f"{one.url} ({one.program.name})" for one in found)
         refuse(f"{len(found)} servers run on this machine; choose one with --upstream: {listed}")

@@ -135,6 +135,7 @@ def show(
     if part:
         data = read_part(detail, part)
         if not out.is_terminal:
+            # Byte for byte, so that a part can be sent again or compared.
             typer.echo(data, nl=False)
             return
         for line in data.decode("utf-8", "replace").splitlines():
@@ -246,6 +247,7 @@ def run_with_store(url: str | None, work: Callable[[Store], Awaitable[Result]]) 
     """Run *work* with the store at *url*, by default the one in the configuration."""
 
     async def run(address: str) -> Result:
+        # A command that only reads must not create an empty database.
         store = Store(address, create=False)
         try:
             return await work(store)

@@ -46,6 +46,7 @@ EXAMPLE: Final = ToolCall(
 )
 """The call by which formats are shown."""
 
+# A few tokens, as models send them: the call arrives in several pieces.
 _DEMO_CHUNK: Final = 8
 _DEMO_TOOL: Final = Tool(
     "write_file",

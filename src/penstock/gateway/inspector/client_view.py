@@ -90,6 +90,7 @@ def encode_stream(endpoint: EndpointFormat, api: str, events: Sequence[Event]) -
             pieces.append((number, at, at + utf16_length(text)))
             texts.append(text)
             at = pieces[-1][2]
+    # Without an end the client received none: a stream that was cut has no `[DONE]`.
     if events and isinstance(events[-1], ENDS):
         texts.append(encoder.finish().decode("utf-8", "replace"))
     return ClientView(api, "".join(texts), pieces, stream=True, note=RECONSTRUCTED)
@@ -144,6 +145,8 @@ def _redact(event: Event, detail: RequestDetail) -> Event:
     inner = None if inner is None else structs.replace(inner)
     for one in filter(None, (error, inner)):
         errors.adapt_upstream_error(one)
+        # The gateway appends advice such as the flag to set, which is in the log and not in the
+        # event.
         if detail.row.error_message.startswith(one.message.rstrip(". ")):
             one.message = detail.row.error_message
     return structs.replace(event, error=error, message=structs.replace(event.message, error=inner))

@@ -119,11 +119,13 @@ def make_curl(detail: RequestDetail, base: str, redactor: Redactor, needs_key: b
     if not detail.request:
         raise UsageError(f"the body of request {detail.row.id} was not stored")
     body = _encode_ascii(detail.request, _redact_with(redactor))
+    # `-N` shows a stream as it arrives: curl buffers otherwise.
     head = ["curl -N", shlex.quote(base + detail.row.path), "-H 'content-type: application/json'"]
     if needs_key:
         head.append('-H "authorization: Bearer $PENSTOCK_API_KEY"')
     if len(body) <= MAX_LINE:
         return " ".join([*head, "-d", shlex.quote(body)]) + "\n"
+    # `-d` would remove newlines. With the word in quotes the shell expands nothing in the text.
     return " ".join([*head, "--data-binary @- <<'EOF'"]) + f"\n{body}\nEOF\n"
 
 
@@ -142,6 +144,7 @@ def _encode_ascii(data: bytes, redact: Callable[[str], str]) -> str:
     except JSONParseError:
         value = data.decode("utf-8", "replace")
     text = _json.encode_wire(_redact_json(value, redact)).decode()
+    # Terminals obey control characters that are pasted with a command.
     return _NOT_PRINTABLE.sub(lambda match: _escape(match[0]), text)
 
 

@@ -77,6 +77,8 @@ Update = tuple[str | None, bytes]
 """The scope that may see it, or None for all, and the frames of the event stream."""
 
 
+# A slow page gets a gap and reads the list again, instead of slowing down the others or the
+# gateway.
 class Watcher:
     """A page that watches *scope*, or everything if that is None."""
 
@@ -151,6 +153,7 @@ class LiveFeed:
             updates = await follower.read_updates()
             for watcher in self._watchers:
                 watcher.push(updates)
+            # The database is asked once for all pages, however many watch.
             await asyncio.sleep(INTERVAL)
 
 
@@ -169,6 +172,7 @@ class _Follower:
         """Return what is new since the last time."""
         updates = [*self._read_open()]
         recent = _id_at(time.time() - LATE)
+        # Started and ended between two updates.
         for id_ in [one for one in self._ended if one > recent and one not in self._seen]:
             self._remember(id_)  # reported when its row is stored
         with suppress(StoreError):  # The store is down: its rows are reported later.
@@ -279,6 +283,7 @@ class StreamTail:
         """Return the frames for what is new, and whether there is more already."""
         data = self._log.read_events(self._events, MAX_TAIL)
         is_more = len(data) >= MAX_TAIL
+        # Events are lines; the last one may not be whole yet.
         data = data[: data.rfind(b"\n") + 1]
         self._events += len(data)
         chunks = self._log.read_chunks(self._chunks)

@@ -88,6 +88,7 @@ def read_upstream(detail: RequestDetail) -> Upstream:
     start = 0
     for response in responses:
         whole = b"".join(response)
+        # What failed attempts sent is between the responses in the raw bytes.
         start = max(start, detail.raw.find(whole, start))
         pieces += _decode_pieces(api.decoder(), _add_times(response, whole, timeline, start))
         start += len(whole)

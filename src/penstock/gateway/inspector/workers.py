@@ -85,6 +85,7 @@ class _Job:
         """Cancelled when the client has disconnected."""
 
 
+# A process and not a thread: parsing holds the interpreter, and responses would wait for it.
 class WorkerPool:
     """Runs work in a process, one piece at a time; belongs to one event loop."""
 
