@@ -401,7 +401,7 @@ class _Checker:
             data = {}
         if self.items:
             last = self.items[-1]
-            # Only calls run side by side, their deltas told apart by `output_index`.
+            # Only calls run side by side, their deltas distinguished by `output_index`.
             report.require(last.is_done or last.is_call, "an item begins before the last is done")
         item = CheckedItem(data, report)
         self.items.append(item)

@@ -80,7 +80,7 @@ class HarmonyCalls(Harmony, frozen=True):
 
 
 # Beam has Harmony's frame and not its calls: they are in the channel `analysis`, with
-# `<|constrain|>xml`, which is how they are told apart from gpt-oss's.
+# `<|constrain|>xml`, which distinguishes them from gpt-oss's.
 class BeamCalls(Harmony, frozen=True):
     """Messages to a tool with a tag for each parameter."""
 
