@@ -46,6 +46,7 @@ _PATHS: Final = {
     "/messages": "anthropic",
 }
 _CONVERSATION: Final = ("messages", "system", "input", "instructions", "stop", "stop_sequences")
+# The frames that are written get the time of the upstream's own, so that a stream has one.
 _CREATED: Final = re.compile(rb'"created(?:_at)?" *: *([0-9]{1,12})')
 _FRAME_ENDS: Final = (b"\n\n", b"\r\n\r\n")
 
@@ -102,6 +103,7 @@ def prepare(api: str, body: bytes, options: RewriteOptions) -> Exchange | None:
     """
     try:
         data = _json.decode(body)
+        # Only the first choice would be read, so rewriting would lose the others.
         if not isinstance(data, dict) or data.get("n") not in (None, 1):
             return None
         request = apis.get(api).read_request(data)

@@ -54,6 +54,7 @@ PROMPT_TOKENS: Final = 32
 """How many tokens at the end of a prompt are searched for an open thought."""
 
 
+# vLLM starts its engine and its API servers as processes of their own, and loads plugins in each.
 def register() -> None:
     """Register the parsers; vLLM calls this in each of its processes."""
     module = __name__
@@ -227,6 +228,8 @@ class PenstockReasoningParser(ReasoningParser):  # type: ignore[misc]
         tail = list(prompt_token_ids[-PROMPT_TOKENS:])
         self._prompt = self.model_tokenizer.decode(tail, skip_special_tokens=False)
 
+    # vLLM asks for the prompt and for the response: with structured output, it starts to constrain
+    # after the reasoning.
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Return whether the last marker in *input_ids* ends reasoning."""
         ends = [self._find_last(input_ids, marker) for marker in self._reasoning.ends]
@@ -306,6 +309,7 @@ class PenstockReasoningParser(ReasoningParser):  # type: ignore[misc]
         return starts[0] if starts and end >= 0 and not is_opened else ""
 
     def _encode(self, marker: str) -> list[int]:
+        # Most markers are one special token; where they are text, they have several.
         token = self.vocab.get(marker)
         if token is not None:
             return [token]

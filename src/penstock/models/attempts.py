@@ -206,6 +206,7 @@ class AttemptRunner:
             parts += [block.text for block in blocks if isinstance(block, Text)]
         which = "This call was" if len(attempt.refused) == 1 else "These calls were"
         request = f"{which} not run. Call again, with what was wrong put right."
+        # The accepted calls were sent on already: repeated, they would run twice.
         if attempt.calls:
             request += " Your other calls were accepted: do not repeat them."
         return "\n".join([*parts, request])
@@ -368,6 +369,7 @@ class AttemptMerger:
         usage = self._usages[0]
         if len(self._usages) > 1:
             raws = [each.raw for each in self._usages]
+            # The client pays for every attempt.
             usage = structs.replace(sum_usage(self._usages), raw={"attempts": raws})
         content = [self._content[index] for index in sorted(self._content)]
         message = structs.replace(end.message, content=content, usage=usage)

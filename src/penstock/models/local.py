@@ -355,6 +355,7 @@ class LlamaEngine:
         params.verbosity = -1
         params.port = 0  # any free one
         params.n_threads_http = 1
+        # Other users of the machine could otherwise use the server on its port.
         params.api_keys = [secrets.token_hex()]
         try:
             return xllamacpp.Server(params)

@@ -148,6 +148,8 @@ class HistoryRenderer(Struct, frozen=True):
         """Return *messages* as text and images, with alternating roles."""
         complete = pair_results(messages)
         users = (at for at, one in enumerate(complete) if isinstance(one, UserMessage))
+        # Templates such as Qwen3's show the reasoning since the last user message and drop earlier
+        # reasoning.
         turn = max(users, default=-1)
         rendered: list[Message] = []
         for at, message in enumerate(complete):
@@ -229,6 +231,7 @@ def _is_empty(message: Message) -> bool:
     return False
 
 
+# Chat templates such as Mistral's and Gemma's require user and assistant to alternate.
 def _append_turn(messages: list[Message], message: Message) -> None:
     """Append *message*, or merge it into the last one if both have the same role."""
     last = messages[-1] if messages else None

@@ -192,6 +192,7 @@ class ConversationDigest:
 def digest_message(message: Message) -> str:
     """Return the digest of the role, text, calls and images of *message*."""
     if isinstance(message, AssistantMessage):
+        # Without their ids, which clients change; and text without its margins, which they trim.
         calls = [[call.name, _normalize(call.arguments)] for call in message.tool_calls]
         return _digest("assistant", message.text.strip(), calls)
     if isinstance(message, ToolResult):
