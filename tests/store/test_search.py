@@ -8,7 +8,7 @@ from sqlalchemy.pool import NullPool
 from penstock.store import MAX_WORDS, RequestQuery, Retention, Store
 from penstock.store.engine import parse_url
 from penstock.store.maintenance import delete_step
-from penstock.store.search import split_words
+from penstock.store.tables import split_words
 from store.databases import ended, rows, started, with_store, written
 
 TEXTS = {

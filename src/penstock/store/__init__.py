@@ -2,8 +2,8 @@
 
 `Store` is the interface of the gateway. Records wait in a queue. The `writer` is one thread
 that turns them into rows and does `maintenance` between batches. `engine` knows the two databases
-and has a few threads for the `queries` and `search`. `tables` is the schema, and how values are
-stored in it; `migrations` upgrades a database to it.
+and has a few threads for the `queries`. `tables` is the schema, and how values are stored in it and
+found by their words; `migrations` upgrades a database to it.
 
 Agents keep their sessions in the same database, without the gateway: `agent_sessions`.
 """

@@ -47,7 +47,6 @@ from penstock.store.records import (
     SessionRow,
     Totals,
 )
-from penstock.store.search import matches
 from penstock.store.tables import (
     BODIES,
     REQUESTS,
@@ -55,6 +54,7 @@ from penstock.store.tables import (
     SESSIONS,
     clean_key,
     clean_text,
+    matches,
     unpack,
 )
 

@@ -43,7 +43,6 @@ from penstock.store.maintenance import (
 )
 from penstock.store.migrations import prepare
 from penstock.store.records import RequestEnded, RequestStarted, ResponseRow, Retention, SessionRow
-from penstock.store.search import split_words
 from penstock.store.tables import (
     BODIES,
     REQUESTS,
@@ -53,6 +52,7 @@ from penstock.store.tables import (
     Fields,
     clean_key,
     encode_bodies,
+    split_words,
 )
 
 # --- the queue ---

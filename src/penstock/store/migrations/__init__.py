@@ -18,8 +18,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from penstock.store.engine import Describer, StoreError, make_engine, parse_url
-from penstock.store.search import create_index
-from penstock.store.tables import METADATA
+from penstock.store.tables import METADATA, create_index
 
 HEAD: Final = "0003"
 """The newest revision in `versions`."""

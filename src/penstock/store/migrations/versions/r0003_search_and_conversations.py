@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.types import TypeEngine
 
-from penstock.store.search import create_index, drop_index, split_words
+from penstock.store.tables import create_index, drop_index, split_words
 
 revision = "0003"
 down_revision = "0002"
