@@ -123,6 +123,7 @@ class Sandbox(SandboxedEnvironment):
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Make a call of the template, with limits on its arguments and its result."""
+        # A bound method of a string, such as `replace` or `format`, may make a huge one.
         owner = getattr(args[1], "__self__", None)
         _check_numbers(args, kwargs)
         if isinstance(owner, str):

@@ -157,6 +157,7 @@ class _CustomParser(Parser):
         """End the response; a custom parser does not receive *cut*."""
         del cut
         events = self._renumber(self._wrapped.finish())
+        # Optional in the protocol of custom parsers: many hold nothing.
         self.rest = str(getattr(self._wrapped, "rest", ""))
         return events
 

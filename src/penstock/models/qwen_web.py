@@ -68,6 +68,7 @@ class QwenCredentials:
         *,
         user_agent: str = BROWSER,
     ) -> None:
+        # Users copy the whole value of the header from their browser's tools.
         self._token = Secret(token.strip().removeprefix("Bearer "))
         self._cookie = Secret(cookie)
         self._umid_token = Secret(umid_token)

@@ -204,6 +204,8 @@ class OpenTelemetry(Telemetry):
         with self._start(f"execute_tool {call.name}", "INTERNAL", attributes) as span:
             yield _RecordedTool(self, span)
 
+    # Written at once at the end, since the gateway's log already has all times: no context is kept
+    # open through the response.
     def record_served(  # noqa: PLR0913 - each is an attribute of its own
         self,
         message: AssistantMessage,
@@ -228,6 +230,8 @@ class OpenTelemetry(Telemetry):
         end = time.time_ns()
         span = self._tracer.start_span(
             f"chat {request_model}".rstrip(),
+            # `traceparent` of W3C Trace Context, unless the application has chosen another
+            # propagator.
             context=self._propagate.extract(headers or {}),
             kind=self._trace.SpanKind.SERVER,
             attributes={**common, **({"penstock.format": format_name} if format_name else {})},
@@ -247,6 +251,7 @@ class OpenTelemetry(Telemetry):
             name,
             kind=self._trace.SpanKind[kind],
             attributes=attributes,
+            # Tracebacks may quote prompts; the type of the error is recorded as `error.type`.
             record_exception=False,
             set_status_on_exception=True,
         )

@@ -65,6 +65,7 @@ class Tracer:
         return ResponseTrace(
             self._settings,
             lambda line: write(format_line(line)),
+            # A function of the application's may write to a file, where escape sequences are noise.
             colour=self._write is None and sys.stderr.isatty(),
             call_segments=call_segments,
             on_summary=self._on_summary,

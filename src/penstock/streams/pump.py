@@ -154,6 +154,7 @@ async def _in_turns(events: Iterable[Event]) -> AsyncIterator[Event]:
 
 async def _close(source: object) -> None:
     """Close *source*, an object of the caller's: a generator, an async generator or neither."""
+    # Only generators have these; an iterator may be any object of the caller's.
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     if callable(close):
         with suppress(Exception):

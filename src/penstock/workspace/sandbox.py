@@ -24,6 +24,7 @@ SKIPPED: Final = frozenset({".git"})
 """Folders that are neither listed nor written to: `.git` is large, and git would run a hook written
 to it."""
 
+# Windows has neither flag. The module must be importable there: `Folder` says that it needs POSIX.
 _STEP: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _REASONS: Final = {
     errno.ENOENT: "there is no such file",

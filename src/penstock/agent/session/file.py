@@ -59,6 +59,8 @@ TITLE_EVERY: Final = READ_BYTES - (1 << 12)
 _OPENING: Final = b'{"type":"session"'  # the first bytes of a record
 
 _THREADS: Final = ThreadPoolExecutor(THREADS, "penstock: session")
+# POSIX has no O_BINARY and Windows no O_CLOEXEC: without the first, Windows translates line ends;
+# without the second, commands that tools start inherit the file.
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 Result = TypeVar("Result")

@@ -185,6 +185,7 @@ def _describe(
     while isinstance(inner, partial):
         inner = inner.func
     if name is None:
+        # An object with `__call__` has no name of its own.
         name = str(getattr(inner, "__name__", "") or type(inner).__name__)
     if not NAME.fullmatch(name):
         raise UsageError(

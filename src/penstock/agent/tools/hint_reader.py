@@ -180,6 +180,7 @@ def _is_typed_dict(hint: Any) -> bool:
 
 
 def _is_named_tuple(hint: Any) -> bool:
+    # One of `collections.namedtuple` has no types.
     return inspect.isclass(hint) and issubclass(hint, tuple) and hasattr(hint, "__annotations__")
 
 
@@ -193,6 +194,8 @@ def _has_json_values(cls: type[Enum]) -> bool:
 
 def _has_core_schema(part: Any) -> bool:
     """Return whether pydantic asks *part*, a class or metadata, how it is validated."""
+    # pydantic is not imported, and need not be installed: its classes are recognised by their
+    # members.
     return hasattr(part, "__get_pydantic_core_schema__")
 
 

@@ -397,6 +397,8 @@ def _place(at: str, reason: str) -> str:
 
 def _explain_validation(exc: ValueError, at: str) -> Iterator[str]:
     """Yield the faults that pydantic found, each with its path."""
+    # pydantic's `ValidationError` is a `ValueError` with a list of faults; validators of users
+    # raise plain ones.
     read = getattr(exc, "errors", None)
     faults = read(include_url=False) if callable(read) else []
     if not faults:
@@ -507,6 +509,7 @@ def constrain(schema: dict[str, Any], one: Any) -> dict[str, Any]:
             value = getattr(one, name, None)
             if isinstance(value, int) and not (name == "min_length" and value == 0):
                 found[keyword + _LENGTHS[kind]] = value
+    # `msgspec.Meta` has the pattern as text, pydantic's `Field` as text or compiled.
     pattern = getattr(one, "pattern", None)
     if kind == "string" and pattern is not None:
         found["pattern"] = pattern.pattern if isinstance(pattern, re.Pattern) else str(pattern)

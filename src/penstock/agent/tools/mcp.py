@@ -515,6 +515,8 @@ def _read_block(block: ContentBlock) -> Text | Image:
             return Text(f"(audio, {block.mime_type}, cannot be shown)")
         case "resource":
             resource: Any = block.resource
+            # The protocol has two classes for it: `TextResourceContents` has `text`, the other has
+            # `blob`.
             if (text := getattr(resource, "text", None)) is not None:
                 return Text(text)
             kind = resource.mime_type or "bytes"

@@ -157,6 +157,7 @@ def _decode_bytes(data: bytes) -> object:
 
 def _read_drawing(value: object) -> object:
     """Return *value* as an image if it can draw itself, as those of Pillow and Matplotlib can."""
+    # The convention of Jupyter, so that no such library is imported here.
     draw = getattr(value, "_repr_png_", None)
     if isinstance(value, type) or not callable(draw):
         return value

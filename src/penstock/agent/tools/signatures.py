@@ -208,6 +208,7 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
     if not (inspect.isroutine(function) or inspect.isclass(function)):
         function = type(function).__call__
     function = inspect.unwrap(function)
+    # A bound method has its function here, with the closure and the annotations.
     function = getattr(function, "__func__", function)
     names: dict[str, Any] = {}  # of the scopes around the function
     if inspect.isfunction(function):
@@ -216,6 +217,7 @@ def _resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
             with suppress(ValueError):  # it has no value yet
                 names[name] = cell.cell_contents
     try:
+        # Functions that are written in C have none.
         annotations = dict(getattr(function, "__annotations__", {}))
         annotations.pop("return", None)  # often a name that is imported for type checkers only
         return get_type_hints(
