@@ -242,6 +242,8 @@ def prune(messages: Sequence[Message], whole_tokens: int = WHOLE_TOKENS) -> Prun
             continue
         images = len(non_text_blocks(result))
         note = f"\n[{images} images or files omitted]" if images else ""
+        # Providers reject a call without a result, so the message stays and only its text is
+        # shortened.
         short = replace(
             result, content=fit_text(content_text(result.content), MAX_OLD_OUTPUT) + note
         )

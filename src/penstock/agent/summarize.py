@@ -159,7 +159,10 @@ async def _summarize_pieces(
     # Two thirds of a request are for the transcript, one third for the summary so far.
     for piece in render_pieces(messages, room * 2 // 3):
         before = f"{_PREVIOUS}\n{fit_quoted(summary, room // 3)}\n\n" if summary else ""
+        # The instruction comes last, after the untrusted text: what a transcript requests is not
+        # the last word.
         prompt = f"{before}The transcript:\n\n{piece}\n\n{_UPDATE if summary else _WRITE}"
+        # Without tools: a model that sees calls in a transcript would continue with them.
         request = Request(system=PROMPT, messages=[UserMessage([Text(prompt)])])
         response = await model.complete(request)
         usages.append(response.usage)

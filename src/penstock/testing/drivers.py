@@ -58,6 +58,7 @@ class PenstockDriver:
             case.read_tools(),
             reasoning=style,
             prompt_suffix=case.prompt,
+            # A response that its token limit cut is read as by the others, without repair.
             repair=case.ended,
         )
         events: list[Event] = []
@@ -111,6 +112,7 @@ class VllmDriver(TextDriver):
         name = found if is_reasoning else beside
         reasoning_parser = self._reasoning.get_reasoning_parser(name) if name else None
 
+        # vLLM's server makes such a class of the two parsers that its command line names.
         class Both(self._delegating):  # type: ignore[name-defined, misc]
             tool_parser_cls = tool_parser
             reasoning_parser_cls = reasoning_parser
@@ -139,6 +141,7 @@ class VllmDriver(TextDriver):
         return pieces.make_reading()
 
 
+# vLLM reads whole responses with other code than streams, and the results differ.
 def _read_vllm_whole(result: tuple[str | None, str | None, Any]) -> Reading:
     reasoning, content, calls = result
     pieces = ReadingPieces()

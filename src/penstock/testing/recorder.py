@@ -126,6 +126,7 @@ class RunOrder:
         assert ended == event.results, "a result without a tool that ended"
         asked = [call.id for call in event.message.tool_calls]
         given = [result.id for result in event.results]
+        # Tools may end in any order; providers want their results in the order of the calls.
         assert given == [id_ for id_ in asked if id_ in given], "results out of order"
         self._turn = None
 
@@ -194,6 +195,7 @@ class RunOrder:
 
 def _check_json(event: AgentEvent) -> None:
     """Fail for an event that is not the same after it was written and read."""
+    # The message of an update is the live object, which is not written.
     expected: AgentEvent = (
         MessageUpdated(event.event) if isinstance(event, MessageUpdated) else event
     )

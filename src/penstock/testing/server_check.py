@@ -97,6 +97,8 @@ def _make_requests(model: str) -> dict[str, Request]:
     offered: dict[str, Any] = {"tools": [_TOOL], "max_tokens": 256, "stream": True}
     return {
         "text": Request(model, messages="Say hello.", max_tokens=64, stream=True),
+        # The shortest response that a token limit cuts: servers forget its finish reason or its
+        # counts.
         "one token": Request(model, messages=_QUESTION, max_tokens=1, stream=True),
         "a tool": Request(model, messages=_QUESTION, **offered),
         "a required tool": Request(model, messages=_QUESTION, tool_choice="required", **offered),
@@ -139,6 +141,7 @@ def _find_model(base: str, key: str) -> str:
 def _send(url: str, key: str, body: bytes | None = None) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r} is not an HTTP URL")
+    # Anthropic's API requires its version, and others ignore it.
     headers = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
     if key:
         headers |= {"authorization": f"Bearer {key}", "x-api-key": key}

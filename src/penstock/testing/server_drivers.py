@@ -47,6 +47,7 @@ REQUEST_SECONDS: Final = 20
 SERVERS: Final = 4
 """How many servers run at a time: `vllm-rs` has one choice of parsers for each."""
 
+# No driver may contact a hub or report its use.
 _QUIET: Final = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
 
@@ -63,6 +64,7 @@ class _Server:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **_QUIET},
             )
+            # Also at the end of the interpreter: no server outlives the tests.
             self.stop = weakref.finalize(self, _end, self._process)
             self._wait(log)
 
@@ -305,6 +307,7 @@ class VllmRustDriver(TextDriver):
     def _command(self, port: int) -> list[str]:
         return [
             *(str(self._program), "serve", self._folder.name, "--served-model-name", "m"),
+            # No engine of vLLM's own starts: the front end waits for one to connect, and gets ours.
             *("--host", "127.0.0.1", "--port", str(port), "--data-parallel-size-local", "0"),
         ]
 

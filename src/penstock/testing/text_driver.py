@@ -32,6 +32,7 @@ class TextDriver:
 
     def supports(self, case: Case) -> bool:
         """Return whether the project has a parser of this format; a case with a prompt has none."""
+        # Their parsers read the end of a prompt as token ids of a model's own template.
         return (case.suite, case.format) in self._names and not case.prompt
 
     def decode(self, case: Case, chunks: Sequence[bytes]) -> Reading:
@@ -86,6 +87,7 @@ class ReadingPieces:
 SPECIAL: Final = re.compile(r"<[|｜][^\s<>]{1,40}[|｜]>|\[[A-Z_]{4,20}\]")  # noqa: RUF001
 
 
+# Parsers refuse to start if their markers are not in the vocabulary of the model.
 class Vocabulary(dict[str, int]):
     """A vocabulary that has every token which a parser asks for."""
 

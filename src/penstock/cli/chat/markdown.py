@@ -43,12 +43,14 @@ CONTEXT_LINES: Final = 30
 
 RULE: Final = "─" * 24
 
+# The rules are CommonMark's, as far as they can be decided before the text after them has come.
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _RULE: Final = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*")
 _FENCE: Final = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*")
 _QUOTE: Final = re.compile(r" {0,3}> ?(.*)")
 _ITEM: Final = re.compile(r"([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+(.*)")
 _TASK: Final = re.compile(r"\[([ xX])\] (.*)")
+# Tables are GitHub's extension.
 _TABLE_RULE: Final = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _CELL_END: Final = re.compile(r"(?<!\\)\|")
 
@@ -438,6 +440,8 @@ def _render_code(
         for run in _TICKS.finditer(text, after):
             if run[0] == mark:
                 code = text[after : run.start()]
+                # CommonMark: one space on both sides is removed, so that code can begin with a
+                # backtick.
                 if code.startswith(" ") and code.endswith(" ") and code.strip():
                     code = code[1:-1]
                 return [StyledText(code, f"{style} cyan".strip())], run.end()

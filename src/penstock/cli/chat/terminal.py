@@ -162,6 +162,8 @@ class Terminal:
         loop = asyncio.get_running_loop()
         started = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGHUP):
+            # The terminal is left as it was found, and the session is complete: both need an
+            # orderly end.
             loop.add_signal_handler(number, self._on_quit)
         running = self._app.run_async(pre_run=started.set, set_exception_handler=False)
         task = asyncio.create_task(running)
@@ -228,6 +230,7 @@ class Terminal:
             (["escape", "c-j"], lambda _: self._buffer.insert_text("\n")),
             (["c-c"], lambda _: self._on_interrupt()),
             (["<sigint>"], lambda _: self._on_interrupt()),
+            # As in a shell: it deletes a character, and ends the input if there is none.
             (["c-d"], lambda _: self._buffer.delete() if self.text else self._on_quit()),
             (["c-z"], lambda event: event.app.suspend_to_background()),
             (["tab"], self._press_tab),
@@ -237,6 +240,7 @@ class Terminal:
         return bindings
 
     def _press_enter(self, _event: KeyPressEvent) -> None:
+        # Terminals without the kitty protocol send the same for Enter and Shift-Enter.
         if self._buffer.document.text_before_cursor.endswith("\\"):
             self._buffer.delete_before_cursor()
             self._buffer.insert_text("\n")
@@ -250,6 +254,7 @@ class Terminal:
             self._buffer.insert_text("\t")
 
     def _paste(self, event: KeyPressEvent) -> None:
+        # Terminals send a carriage return for each line end of a paste.
         pasted = event.data[:MAX_PASTE].replace("\r\n", "\n").replace("\r", "\n")
         kept = (one for one in pasted if one in "\n\t" or (one >= " " and one != "\x7f"))
         self._buffer.insert_text("".join(kept))
