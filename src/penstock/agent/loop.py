@@ -113,6 +113,7 @@ class Loop:
         )
         self._turns = 0
 
+    # Fire the token first: whatever ends now must see that nothing may follow it.
     def stop(self) -> None:
         """Abort the run: the response, the tools, and whatever else it waits for."""
         self.cancel.fire()
@@ -195,9 +196,12 @@ class Loop:
                 self._turns, self._conversation.spent, self._prices
             ):
                 return error
+            # Before the new messages are added: a summary must not contain what the model has not
+            # seen.
             await self._turn.compactor.compact_if_due()
             messages += await self._take_reminders()
             messages += self._steering.take()
+            # Steering comes before follow-ups: a follow-up is for when the run would otherwise end.
             if not messages and not self._needs_response(response):
                 messages += self._follow_ups.take()
             response = await self._take_turn(messages)

@@ -84,6 +84,7 @@ class AgentRunError(PenstockError):
         self.info = info
         self.messages = messages
 
+    # An exception is unpickled with its `args`, which is the message alone.
     def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
         return type(self), (self.info, self.messages)
 

@@ -231,6 +231,7 @@ class ToolExecution:
         # `SystemExit` of a tool that is a function is a `ToolError` by now.
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
+        # `TimeoutError` of the limit arrives here as well, and one that the tool raised itself.
         except BaseException as exc:  # noqa: BLE001 - a tool may raise anything
             if limit.expired():
                 reason = f"took longer than {tool.timeout:g} seconds and was stopped"
@@ -335,6 +336,7 @@ class ToolExecution:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
+            # A plain function runs in a thread, where asyncio's queues cannot be used.
             self._loop.call_soon_threadsafe(self._emit_update, partial)
         else:
             self._emit_update(partial)

@@ -124,6 +124,7 @@ class Turn:
             request = self._settings.request  # it is not sent: the guard below raises
         self._guards.call(lambda guard: guard.response_started())
         reader = _ResponseReader(self._guards, self._cancel, self._conversation, self._output)
+        # A model that runs into the same rule again and again would never finish a response.
         reader.may_stop = self._interruptions < MAX_INTERRUPTIONS
         with self._settings.telemetry.start_response(request, self._model) as span:
             headers = {**span.trace_headers(), **request.headers}
@@ -240,6 +241,7 @@ class Turn:
         # Once a tool has started (`eager`), the response is final: effects cannot be undone.
         if error is None or self._cancel.fired or self.calls.started:
             return None
+        # Retrying does not help, and neither does another model with the same window.
         if is_overflow_response(message):
             remedy = self.compactor.take_remedy()
             if remedy is None and self._fallback and not message.content:

@@ -180,6 +180,8 @@ class EntryLine(Struct, frozen=True):
 
 def write_line(item: Header | Entry) -> EntryLine:
     """Write *item*; raise `UsageError` if something in it has no JSON form."""
+    # An older version that opens and forks a newer record keeps what it does not understand, byte
+    # for byte.
     data = item.line if isinstance(item, Foreign) else _json.encode(item)
     return EntryLine(item, data)
 

@@ -191,6 +191,7 @@ def _render_json(value: object) -> str:
     try:
         return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
     except (TypeError, ValueError, OverflowError, RecursionError):
+        # The value's own `__repr__` may raise.
         return object.__repr__(value)
 
 
@@ -278,6 +279,8 @@ def to_html(header: Header | None, tree: Tree, *, leaf: str = "", whole: bool = 
             body.append(f"<h2>{_escape_line(section.heading)}</h2>")
         for entry in section.entries:
             body += _render_html_entry(entry)
+    # The page has text of models and tools. Should escaping ever fail, the browser runs no script
+    # and loads nothing.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     lines = "\n".join(body)
     return f"""<!DOCTYPE html>

@@ -358,6 +358,7 @@ def _read_info(path: Path) -> SessionInfo | None:
 
 def _describe_ends(head: bytes, tail: bytes) -> SessionInfo | None:
     """Return the info of a long file from its two ends; None if they are not enough."""
+    # The last line of the head and the first of the tail may be cut.
     first = read_lines(head.split(b"\n")[:-1])
     last = read_lines(tail.split(b"\n")[1:])
     numbers = [entry.number for entry in last.entries if isinstance(entry, MessageEntry)]

@@ -127,6 +127,7 @@ class SessionLog:
         # A session that was only opened, or renamed, leaves no file.
         if not self.tree.messages:
             return
+        # A task of its own, so that a cancelled caller leaves no half-written line.
         write = asyncio.ensure_future(self._write())
         self._writes.add(write)
         write.add_done_callback(self._forget)
@@ -172,6 +173,8 @@ class SessionLog:
         entry = line.item
         assert isinstance(entry, Entry)  # noqa: S101 - a header is not part of the tree
         title = self.tree.title
+        # A list of sessions reads only the two ends of a file, so the title is repeated now and
+        # then.
         is_far = self._since_title + len(line.data) > TITLE_EVERY
         if title is not None and is_far and not isinstance(entry, TitleEntry):
             self.queue(TitleEntry(id="", title=title))

@@ -109,6 +109,7 @@ class Session(Recorder, AsyncCloseable):
         self._model = ""
         self._expected: list[str] = []  # calls of the last response whose results are to come
         self._written: set[str] = set()  # those of them whose results were recorded early
+        # `close` may be called by the user and by ``async with`` at the same time.
         self._closing = asyncio.Lock()
 
     def _make_writer(self, id_: str) -> SessionWriter:

@@ -33,6 +33,8 @@ MAX_LISTED: Final = 1_000
 MAX_TITLE: Final = 200
 """How many characters of a title, or of a first prompt, are listed."""
 
+# An id is the name of a file: no path separators, no leading dot, short enough for every file
+# system.
 _ID: Final = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,99}", re.ASCII)
 
 
