@@ -46,8 +46,8 @@ bench-gateway: $(VENV)/.dev ## compare the gateway with a proxy that only passes
 
 bench-peers: $(VENV)/.bench ## compare speed with other gateways and parsers, offline (Linux, large downloads)
 	$(PYTHON) -m venv .venv-bench-peers
-	.venv-bench-peers/bin/python -m pip --disable-pip-version-check --quiet install smg==1.13.0 vllm-router==0.1.16 cohere-melody==0.15.3 openai-harmony==0.0.8 transformers==5.23.0
-	.venv-bench-peers/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0 # its front end needs no more
+	.venv-bench-peers/bin/python -m pip --disable-pip-version-check --quiet install smg==1.13.0 vllm-router==0.1.16 cohere-melody==0.15.3 openai-harmony==0.0.8 transformers==5.23.0 tensorzero==2026.6.0 ai-dynamo-runtime==1.6.1 msgspec brotli
+	.venv-bench-peers/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0 ai-dynamo==1.6.1 # their front ends need no more
 	$(PYTHON) -m venv .venv-litellm
 	.venv-litellm/bin/python -m pip --disable-pip-version-check --quiet install 'litellm[proxy]==1.106.2'
 	$(BIN)/python bench/peers/run.py .venv-bench-peers .venv-litellm

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -47,28 +48,39 @@ def pieces_of(scenario: Scenario) -> list[str]:
 def make_tokenizer() -> ByteTokenizer:
     """Return the tokenizer of front end and engine."""
     pieces = {piece for model in TEXTS for piece in pieces_of(scenarios.read(model))}
-    return ByteTokenizer(["<|endoftext|>", *sorted(pieces)])
+    # A character alone is a token of bytes: as a marker, its id would depend on who reads the file.
+    return ByteTokenizer(["<|endoftext|>", *sorted(one for one in pieces if len(one) > 1)])
+
+
+def tokens_of(tokenizer: ByteTokenizer, scenario: Scenario) -> list[list[int]]:
+    """Return the tokens of each piece of *scenario*."""
+    known = tokenizer.vocabulary
+    return [[known[one]] if len(one) > 1 else [*one.encode()] for one in pieces_of(scenario)]
+
+
+def read_model(tokenizer: ByteTokenizer, prompt: Iterable[int]) -> str:
+    """Return the text of *prompt*, which is the name of a model."""
+    texts = {number: token for token, number in tokenizer.vocabulary.items()}
+    return "".join(texts.get(one) or chr(one) for one in prompt).strip()
 
 
 def serve(port: int) -> None:
     """Respond to requests until the process is ended."""
     tokenizer = make_tokenizer()
     connection = EngineConnection(port)
-    texts = {number: token for token, number in tokenizer.vocabulary.items()}
-    due: list[tuple[float, str, int, list[int], float]] = []
+    due: list[tuple[float, str, int, list[list[int]], float]] = []
     while True:
         wait = max(0.0, due[0][0] - time.monotonic()) if due else None
         if received := connection.receive(wait):
             request, prompt = received
-            model = "".join(texts.get(one) or chr(one) for one in prompt).strip()
-            scenario = scenarios.read(model)
-            tokens = [tokenizer.vocabulary[piece] for piece in pieces_of(scenario)]
+            scenario = scenarios.read(read_model(tokenizer, prompt))
+            tokens = tokens_of(tokenizer, scenario)
             heapq.heappush(due, (time.monotonic(), request, 0, tokens, scenario.pause))
         while due and due[0][0] <= time.monotonic():
             _, request, at, tokens, pause = heapq.heappop(due)
             upto = at + 1 if pause else len(tokens)
             for number in range(at, upto):
-                connection.send(request, tokens[number : number + 1], is_last=False)
+                connection.send(request, tokens[number], is_last=False)
             if upto < len(tokens):
                 heapq.heappush(due, (time.monotonic() + pause, request, upto, tokens, pause))
             else:

@@ -8,9 +8,9 @@ with user namespaces.
 
 Gateways are measured in turn, A B A B, in front of one fake upstream; the best round counts. CPU
 time is that of the whole process tree for each piece that the upstream sent. Whether a *printed
-call* becomes a call is tried with one response in the format of Hermes. vLLM's front end gets the
-same pieces as tokens from an engine, `engine.py`, whose CPU time is not counted. Parsers are
-measured in a process of their own, `parsers.py`.
+call* becomes a call is tried with one response in the format of Hermes. The front ends of vLLM and
+dynamo get the same pieces as tokens from an engine, `engine.py` and `dynamo_worker.py`, whose CPU
+time is not counted. Parsers are measured in a process of their own, `parsers.py`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gateway import load
-from gateway.processes import Server, free_port, serving, used_by
+from gateway import load, scenarios
+from gateway.processes import START_LIMIT, Server, free_port, serving, used_by
 from gateway.wire import Target
 from peers.engine import EngineTarget, make_tokenizer
 
@@ -54,6 +57,9 @@ MODELS: Final = {
 }
 """The model of each column, and how often it is asked."""
 
+CALLING: Final = "fake-c60-mhermes"
+"""The model whose printed call is tried."""
+
 INSIDE: Final = "PENSTOCK_BENCH_NAMESPACE"
 """Set in the environment of the process that runs in the network namespace."""
 
@@ -64,8 +70,9 @@ KEY: Final = f"sk-{secrets.token_hex(24)}"
 class Peer(Struct, frozen=True):
     """A gateway: *program* with *arguments*, from the distribution *package*.
 
-    In the arguments, ``{upstream}``, ``{port}``, ``{other}`` (another free port), ``{engine}`` (the
-    port for the handshake with an engine) and ``{folder}`` are replaced.
+    Without a *program* it is the interpreter of the environment that has *package*. In the
+    arguments, ``{upstream}``, ``{port}``, ``{other}`` (another free port), ``{engine}`` (the port
+    for the handshake with an engine) and ``{folder}`` are replaced.
     """
 
     name: str
@@ -73,8 +80,9 @@ class Peer(Struct, frozen=True):
     program: str
     arguments: tuple[str, ...]
     ready: str = "/health"
-    has_engine: bool = False
-    """Whether tokens of an engine take the place of the upstream's responses."""
+    """Where it responds when it is ready; empty if it prints its URL then, on a port it chose."""
+    engine: Literal["", "vllm", "dynamo"] = ""
+    """Whose protocol an engine speaks that takes the place of the upstream."""
 
 
 class Running(Struct, frozen=True):
@@ -85,10 +93,29 @@ class Running(Struct, frozen=True):
     target: Target
 
 
+class TensorZeroTarget(Target, frozen=True):
+    """tensorzero, which has paths and names of models of its own."""
+
+    def request(self, model: str, *, stream: bool = True, tools: bool = True) -> bytes:
+        """Write a request for *model*, head and body."""
+        found = super().request(f"tensorzero::model_name::{model}", stream=stream, tools=tools)
+        return found.replace(b"POST /", b"POST /openai/", 1)
+
+
 _ROUTER: Final = (
     "--worker-urls", "{upstream}", "--host", "127.0.0.1", "--port", "{port}",
     "--prometheus-host", "127.0.0.1", "--prometheus-port", "{other}",
 )  # fmt: skip
+
+# The package is the client library, and contains the gateway for programs that embed it.
+_TENSORZERO: Final = """
+import sys, time
+from tensorzero.tensorzero import _start_http_gateway as start
+urls = dict.fromkeys(("clickhouse_url", "postgres_url", "valkey_url"))
+gateway = start(config_file=sys.argv[1], async_setup=False, **urls)
+print(gateway.base_url, flush=True)
+time.sleep(1e6)
+"""
 
 PEERS: Final = (
     Peer(
@@ -111,21 +138,56 @@ PEERS: Final = (
         ("--policy", "round_robin", "--log-level", "warning", *_ROUTER),
     ),
     Peer(
+        "tensorzero (Rust)", "tensorzero", "",
+        ("-c", _TENSORZERO, "{folder}/tensorzero.toml"),
+        ready="",
+    ),
+    Peer(
+        "dynamo's front end (Rust)", "ai-dynamo", "",
+        ("-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", "{port}",
+         "--discovery-backend", "file"),
+        engine="dynamo",
+    ),
+    Peer(
         "vLLM's front end (Rust)", "vllm", "vllm-rs",
         ("serve", "{folder}/model", "--served-model-name", "m", "--host", "127.0.0.1",
          "--port", "{port}", "--data-parallel-size-local", "0", "--handshake-port", "{engine}",
          "--tool-call-parser", "hermes", "--reasoning-parser", "none"),
-        has_engine=True,
+        engine="vllm",
     ),
 )  # fmt: skip
 
-PARSERS: Final = ("penstock", "cohere-melody", "openai-harmony", "transformers")
+PARSERS: Final = (
+    ("penstock", "cohere_command"),
+    ("cohere-melody", "cohere_command"),
+    ("penstock", "harmony"),
+    ("openai-harmony", "harmony"),
+    ("penstock", "hermes"),
+    ("transformers", "hermes"),
+)
+"""The distributions of parsers, and the formats that they read."""
+
+VOCABULARY: Final = "litellm/litellm_core_utils/tokenizers/fb374d419588a4632f3f557e76b4b70aebbca790"
+"""The vocabulary of openai-harmony, which downloads it; LiteLLM's package contains it too."""
 
 LITELLM: Final = """\
 model_list:
   - model_name: "*"
     litellm_params: {{model: "hosted_vllm/*", api_base: "{upstream}/v1", api_key: "none"}}
 general_settings: {{master_key: "{key}"}}
+"""
+
+TENSORZERO: Final = """\
+[gateway]
+disable_pseudonymous_usage_analytics = true
+observability.enabled = false
+"""
+
+_TENSORZERO_MODEL: Final = """
+[models."{model}"]
+routing = ["upstream"]
+providers.upstream = {{type = "openai", model_name = "{model}", api_base = "{upstream}/v1", \
+api_key_location = "none"}}
 """
 
 
@@ -144,8 +206,8 @@ def main() -> int:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         show(measure_gateways(stack, environments, folder, options.rounds))
-    print()
-    show(measure_parsers(environments))
+        print()
+        show(measure_parsers(environments, folder))
     return 0
 
 
@@ -170,8 +232,13 @@ def measure_gateways(
     upstream = stack.enter_context(serving(script, port, ready="/v1/models")).address
     floor = _start_floor(stack, upstream)
     servers = {"passes bytes on": Running("", floor, _target(floor))}
+    _prepare(Path(folder), upstream)
     for peer in PEERS:
-        found = _start(stack, peer, upstream, environments, folder)
+        try:
+            found = _start(stack, peer, upstream, environments, folder)
+        except RuntimeError as exc:
+            print(f"{peer.name} does not run: {exc}", file=sys.stderr)
+            continue
         if found is None:
             print(f"{peer.name}: not installed", file=sys.stderr)
         else:
@@ -208,28 +275,79 @@ def _start(
     stack: ExitStack, peer: Peer, upstream: str, environments: Sequence[Path], folder: str
 ) -> Running | None:
     """Start *peer*; return None if it is not installed."""
-    places = [place for each in environments for place in _program_folders(each)]
-    path = os.pathsep.join(map(str, places))
-    program = shutil.which(peer.program, path=path) if peer.program else sys.executable
-    if program is None or (peer.has_engine and find_spec("zmq") is None):
+    program = _find_program(peer, environments)
+    if program is None or (peer.engine == "vllm" and find_spec("zmq") is None):
         return None
-    os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", XDG_STATE_HOME=folder)
-    os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
-    Path(folder, "litellm.yaml").write_text(LITELLM.format(upstream=upstream, key=KEY))
     port, engine = free_port(), free_port()
     values = {"upstream": upstream, "port": port, "other": free_port(), "folder": folder}
     arguments = [each.format(**values, engine=engine) for each in peer.arguments]
-    if peer.has_engine:
-        _start_engine(stack, engine, Path(folder, "model"))
+    python = _python_for(program)
+    if peer.engine == "vllm":
+        _start_engine(stack, sys.executable, "engine.py", str(engine))
+    if not peer.ready:
+        server = stack.enter_context(_announcing([str(program), *arguments], folder))
+        target: Target = TensorZeroTarget("127.0.0.1", _port(server))
+        return Running(_version(python, peer.package), server, target)
     running = serving(
-        arguments, port, ready=peer.ready, folder=folder, program=program, log=subprocess.DEVNULL
-    )
-    version = _version(_python_for(Path(program)) if peer.program else sys.executable, peer.package)
+        arguments, port, ready=peer.ready, folder=folder, program=str(program),
+        log=subprocess.DEVNULL,
+    )  # fmt: skip
     server = stack.enter_context(running)
-    target = _target(server)
-    return Running(
-        version, server, EngineTarget(target.host, target.port) if peer.has_engine else target
-    )
+    if peer.engine == "dynamo":
+        _start_engine(stack, str(python), "dynamo_worker.py", f"{folder}/model")
+        _wait_for_model(server)
+    target = EngineTarget("127.0.0.1", port) if peer.engine else _target(server)
+    return Running(_version(python, peer.package), server, target)
+
+
+def _find_program(peer: Peer, environments: Sequence[Path]) -> Path | None:
+    if not peer.program:
+        return next(_pythons(peer.package, environments), None)
+    places = [place for each in environments for place in _program_folders(each)]
+    found = shutil.which(peer.program, path=os.pathsep.join(map(str, places)))
+    return Path(found) if found else None
+
+
+def _prepare(folder: Path, upstream: str) -> None:
+    """Write what the peers read into *folder*, and set their variables."""
+    os.environ.update(
+        LITELLM_LOCAL_MODEL_COST_MAP="True", XDG_STATE_HOME=str(folder), HF_HUB_OFFLINE="1",
+        VLLM_NO_USAGE_STATS="1", DYN_FILE_KV=str(folder / "dynamo"), DYN_LOG="error",
+    )  # fmt: skip
+    (folder / "litellm.yaml").write_text(LITELLM.format(upstream=upstream, key=KEY))
+    modes = {model: f"fake-c8-m{scenarios.read(model).mode}" for model, _ in MODELS.values()}
+    models = [
+        _TENSORZERO_MODEL.format(model=model, upstream=upstream)
+        for model in sorted({*modes, *modes.values(), CALLING})
+    ]
+    (folder / "tensorzero.toml").write_text(TENSORZERO + "".join(models))
+    (folder / "model").mkdir()
+    make_tokenizer().write_model(folder / "model")
+
+
+@contextmanager
+def _announcing(command: Sequence[str], folder: str) -> Iterator[Server]:
+    """Run a server until it prints its URL; end it afterwards."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            url = next(line for line in process.stdout if line.startswith("http"))
+            yield Server("/".join(url.split("/")[:3]), process.pid, 0.0)
+        finally:
+            process.kill()
+
+
+def _wait_for_model(server: Server) -> None:
+    """Wait until a worker has registered its model with the front end."""
+    deadline = time.monotonic() + START_LIMIT
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"{server.address}/v1/models", timeout=5) as answer:
+            if json.load(answer)["data"]:
+                return
+        time.sleep(0.1)
+    raise RuntimeError("the worker did not register its model")
 
 
 def _program_folders(environment: Path) -> Iterator[Path]:
@@ -243,12 +361,10 @@ def _python_for(program: Path) -> Path:
     return next(python for each in program.parents if (python := each / "bin" / "python").exists())
 
 
-def _start_engine(stack: ExitStack, port: int, folder: Path) -> None:
-    """Start the engine of a front end, and write its model into *folder*."""
-    folder.mkdir()
-    make_tokenizer().write_model(folder)
-    script = str(Path(__file__).parent / "engine.py")
-    process = stack.enter_context(subprocess.Popen([sys.executable, script, str(port)]))
+def _start_engine(stack: ExitStack, python: str, script: str, argument: str) -> None:
+    """Start the engine of a front end."""
+    command = [python, str(Path(__file__).parent / script), argument]
+    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL))
     stack.callback(process.kill)
 
 
@@ -258,13 +374,17 @@ def _version(python: Path | str, package: str) -> str:
     return ran.stdout.strip()
 
 
+def _port(server: Server) -> int:
+    return int(server.address.rpartition(":")[2])
+
+
 def _target(server: Server) -> Target:
-    return Target("127.0.0.1", int(server.address.rpartition(":")[2]), "chat", KEY)
+    return Target("127.0.0.1", _port(server), "chat", KEY)
 
 
 def _read_call(target: Target) -> str:
     """Return whether a call that the model printed becomes a call."""
-    request = target.request("fake-c60-mhermes", tools=True)
+    request = target.request(CALLING, tools=True)
     ((_, answer),) = asyncio.run(load.ask_all(target, request, 1, 1))
     return "a call" if b'"tool_calls"' in answer.parse().body else "text"
 
@@ -272,23 +392,27 @@ def _read_call(target: Target) -> str:
 # --- parsers ---
 
 
-def measure_parsers(environments: Sequence[Path]) -> list[list[str]]:
+def measure_parsers(environments: Sequence[Path], folder: str) -> list[list[str]]:
     """Return the table of all parsers that are installed."""
-    rows = [["µs a piece of a call", "version", "1 KB", "10 KB", "30 KB", "note"]]
-    script = str(Path(__file__).parent / "parsers.py")
-    for name in PARSERS:
-        for python in _pythons(name, environments):
-            command = [str(python), script, name]
-            ran = subprocess.run(command, check=False, capture_output=True, text=True)
-            if ran.returncode:
-                note = (ran.stderr.strip().splitlines() or ["failed"])[-1][:80]
-                rows.append([name, _version(python, name), "", "", "", note])
-            else:
-                costs = [f"{cost:.2f}" for cost in json.loads(ran.stdout)]
-                rows.append([name, _version(python, name), *costs, ""])
-            break
-        else:
+    rows = [["µs a piece of a call", "version", "format", "1 KB", "10 KB", "30 KB", "note"]]
+    found = (each.glob(f"lib/python3*/site-packages/{VOCABULARY}") for each in environments)
+    if vocabulary := next(chain.from_iterable(found), None):
+        shutil.copy(vocabulary, f"{folder}/o200k_base.tiktoken")
+        os.environ["TIKTOKEN_ENCODINGS_BASE"] = folder
+    for name, format_ in PARSERS:
+        python = next(_pythons(name, environments), None)
+        if python is None:
             print(f"{name}: not installed", file=sys.stderr)
+            continue
+        command = [str(python), str(Path(__file__).parent / "parsers.py"), name, format_]
+        ran = subprocess.run(command, check=False, capture_output=True, text=True)
+        row = [name, _version(python, name), format_]
+        if ran.returncode:
+            note = (ran.stderr.strip().splitlines() or ["failed"])[-1][:80]
+            rows.append([*row, "", "", "", note])
+        else:
+            costs, note = json.loads(ran.stdout)
+            rows.append([*row, *(f"{cost:.2f}" for cost in costs), note])
     return rows
 
 
