@@ -18,7 +18,7 @@ from penstock.formats import CompiledFormat, Span, find_unread
 from penstock.formats import compile as compile_format
 from penstock.formats.base import ParserOptions
 from penstock.formats.registry import FormatLike
-from penstock.messages import AssistantMessage, ToolCall
+from penstock.messages import AssistantMessage, Text, Thinking, ToolCall
 from penstock.parsing import Reasoning
 
 Outcome = Literal["calls", "text", "unread", "incomplete", "invalid"]
@@ -126,9 +126,18 @@ class RowParser:
 
 def make_row(message: AssistantMessage) -> ParsedRow:
     """Return the row of a parsed *message*."""
-    calls = message.tool_calls
-    outcome: Outcome = "calls" if calls else "text"
-    if not all(call.complete for call in calls):
-        outcome = "incomplete"
-    repairs = [repair for call in calls for repair in call.repairs]
-    return ParsedRow(message.text, message.thinking, calls, repairs, [], outcome)
+    row = ParsedRow()
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for block in message.content:
+        if isinstance(block, ToolCall):
+            row.calls.append(block)
+            row.repairs += block.repairs
+            if row.outcome != "incomplete":
+                row.outcome = "calls" if block.complete else "incomplete"
+        elif isinstance(block, Text):
+            texts.append(block.text)
+        elif isinstance(block, Thinking):
+            thoughts.append(block.text)
+    row.text, row.reasoning = "".join(texts), "".join(thoughts)
+    return row

@@ -285,9 +285,12 @@ class CompiledFormat:
 
         *cut* says that the model was stopped before its end, as by a token limit.
         """
-        parser = self.parser()
+        if not isinstance(self.format, Format):
+            parser: Engine = self.parser()
+            build = build_message
+        else:
+            parser, build = self.format.parser(self._tools, **self._options), collect_message
         events = [*parser.feed(text), *parser.finish(cut=cut)]
-        build = collect_message if isinstance(self.format, Format) else build_message
         return build(events), find_spans(events, len(parser.rest), len(text))
 
 
@@ -311,17 +314,26 @@ def compile(  # noqa: A001 - as `re.compile`
 def find_spans(events: Iterable[Event], rest: int, size: int) -> list[Span]:
     """Return the spans of *events* and of the *rest* after them, in a text of *size* characters."""
     spans: list[Span] = []
+    kind: SpanKind = "other"
+    block = start = end = 0
     for event in events:
         if not event.raw or isinstance(event, _OUTSIDE):
             continue  # A parser emits blocks only.
-        kind, block = _KINDS.get(type(event), "text"), event.index
-        if spans and isinstance(event, TextStart):  # Text has no start marker of its own.
-            kind, block = spans[-1].kind, spans[-1].block
-        _extend(spans, kind, block, len(event.raw))
-    last = spans[-1] if spans else Span("other", 0, 0, 0)
-    _extend(spans, last.kind, last.block, rest)
-    covered = spans[-1].end if spans else 0
-    _extend(spans, "other", last.block, size - covered)
+        # Text has no start marker of its own: what its start carries belongs to the block before.
+        if not end or not isinstance(event, TextStart):
+            new, number = _KINDS.get(type(event), "text"), event.index
+            if new != kind or number != block:
+                if end > start:
+                    spans.append(Span(kind, block, start, end))
+                kind, block, start = new, number, end
+        end += len(event.raw)
+    end += rest
+    if kind != "other" and end < size:
+        spans.append(Span(kind, block, start, end))
+        kind, start = "other", end
+    end = max(end, size)
+    if end > start:
+        spans.append(Span(kind, block, start, end))
     return spans
 
 
