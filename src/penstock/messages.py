@@ -125,6 +125,7 @@ def mark_failed(content: Any) -> Any:
     starts with "error" and an object with that key are returned unchanged.
     """
     if isinstance(content, str):
+        # Most APIs have no field for a failed call, so the model can see it only in the text.
         is_marked = content.lstrip().lower().startswith("error")
         return content if is_marked else (f"Error: {content}" if content.strip() else "Error")
     is_marked = isinstance(content, dict) and "error" in content

@@ -86,6 +86,7 @@ def number_at(data: Mapping[str, Any], key: str) -> float | None:
 def integer_at(data: Mapping[str, Any], key: str) -> int | None:
     """Return the integer at *key*, or None if missing; raise `UsageError` for anything else."""
     value = number_at(data, key)
+    # JavaScript and some proxies write 4096 as 4096.0.
     if value is None or isinstance(value, int):
         return value
     if not value.is_integer():
@@ -175,6 +176,7 @@ def effort_for(options: ReasoningOptions | None) -> str:
 BYTES_A_TOKEN: Final = 4
 """About how many bytes a token has: an estimate that needs no tokenizer."""
 
+# Clients that show costs can say so; in any other respect an estimate looks like a count.
 ESTIMATED: Final = "estimated"
 """The field that marks a usage as an estimate."""
 

@@ -228,6 +228,7 @@ class Decoder(StreamDecoder):
 class Encoder(StreamEncoder):
     """Events in, the bytes of an Ollama stream out."""
 
+    # Ollama sends a call whole, in one line, and its clients expect that.
     streams_arguments = False
 
     def __init__(
@@ -330,6 +331,7 @@ def write_response(message: AssistantMessage, *, created: int = 0) -> dict[str, 
     """Write a whole response; raise `UsageError` for a failed one. Incomplete calls are omitted."""
     ending, _ = find_whole_ending(message)
     message = with_writable_calls(message)
+    # Unlike OpenAI's API, this one has no null here.
     fields: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.thinking:
         fields["thinking"] = message.thinking
@@ -443,6 +445,7 @@ class _MessagesReader:
     def _read_result(self, text: str, data: Mapping[str, Any]) -> ToolResult:
         id_, name = text_at(data, "tool_call_id"), text_at(data, "tool_name")
         for call in self._open:
+            # Clients of older versions send the name of the tool only, or nothing.
             if call.id == id_ if id_ else name in ("", call.name):
                 self._open.remove(call)
                 return ToolResult(call.id, call.name, text)
@@ -450,6 +453,7 @@ class _MessagesReader:
 
 
 def _read_format(data: object) -> ResponseFormat | None:
+    # The schema is the value itself; OpenAI's API wraps it in `json_schema`.
     if isinstance(data, Mapping):
         return ResponseFormat("schema", dict(data))
     return ResponseFormat("json") if data == "json" else None
@@ -480,6 +484,7 @@ def write_request(request: Request) -> dict[str, Any]:
             "presence_penalty": request.presence_penalty,
             "frequency_penalty": request.frequency_penalty,
             "stop": request.stop or None,
+            # Ollama's name for the token limit.
             "num_predict": request.max_tokens,
         }
     )
@@ -566,6 +571,7 @@ def _write_user(content: list[UserContent]) -> dict[str, Any]:
 
 def _write_think(options: ReasoningOptions) -> bool | str | None:
     """Return the value of `think`: a level, or a boolean."""
+    # gpt-oss takes a level; other models know only whether to think.
     if options.effort in _LEVELS:
         return options.effort
     if options.effort == "none" or (not options.effort and options.budget == 0):

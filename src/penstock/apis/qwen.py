@@ -140,6 +140,8 @@ def _find_error(data: Mapping[str, Any]) -> ErrorInfo | None:
     """Return the error in a body or a frame, in any of the shapes that come with status 200."""
     if data.get("error"):
         return _read_details(data["error"])
+    # The format of Alibaba's gateway in front of the site, which also answers for its bot
+    # protection.
     if isinstance(data.get("ret"), list) and "choices" not in data:
         words = string_list(data["ret"])
         is_challenge = any(word.startswith(_CHALLENGE) for word in words)
@@ -488,6 +490,7 @@ def write_request(request: Request) -> dict[str, Any]:
     }
     body = {
         "stream": request.stream,
+        # Otherwise each frame repeats the whole text so far.
         "incremental_output": True,
         "chat_id": session.get("chat_id", ""),
         "chat_mode": session.get("chat_mode", "guest"),

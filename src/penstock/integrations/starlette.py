@@ -187,6 +187,7 @@ class AgentEndpoint:
         if agent.busy:
             raise AgentBusyError("the agent is busy: wait for its response, or stop it")
         if prompt is None:
+            # Decided twice, in two tabs or by a repeated request, a call must run once.
             waiting = {call.id for call in agent.deferred}
             if not decisions.keys() & waiting:
                 raise RequestError(409, "no call waits for these decisions")

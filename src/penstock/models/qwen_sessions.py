@@ -224,6 +224,7 @@ def _normalize(value: Any) -> Any:
         return {str(key): _normalize(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, list | tuple):
         return [_normalize(item) for item in value]
+    # JavaScript has one type of number, and writes 2.0 as 2.
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -24,6 +24,7 @@ from penstock.models.http import HTTPModel, HTTPStream, Report
 from penstock.models.qwen_sessions import MAX_ID, ChatPosition, ParentField
 from penstock.request import Message, Request, SystemMessage
 
+# A client of the gateway sends headers of its own, which must not replace those of the account.
 OWN_HEADERS: Final = frozenset({"authorization", "cookie", "bx-umidtoken", "user-agent"})
 """The headers of the credentials: those of a request are not sent."""
 

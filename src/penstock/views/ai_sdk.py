@@ -265,6 +265,8 @@ def _call_part(id: str, call: ToolCall, written: str) -> StreamPart:  # noqa: A0
 def _write_arguments(call: ToolCall, deltas: str = "") -> str:
     """Return the arguments of *call*: as in its *deltas* if they are equal, otherwise compact."""
     written = _json.encode(call.arguments)
+    # The client has seen the deltas: the same JSON in another spelling would look like another
+    # input.
     if deltas:
         try:
             if _json.encode(_json.decode(deltas)) == written:

@@ -102,6 +102,7 @@ class Approver:
         """Receives each question that is answered or cancelled."""
         self.is_closing = False
         """Whether the chat ends: what is not decided yet is asked again when it is resumed."""
+        # By the name of the tool, for this chat only: nothing is written to a file.
         self._always: set[str] = set()
 
     def allow_always(self, name: str) -> None:
@@ -138,6 +139,7 @@ class ApprovalQueue:
     @property
     def current(self) -> ApprovalQuestion | None:
         """The question to ask now: the first whose call has been shown."""
+        # A user must not approve arguments that are not on the screen yet.
         shown = (question for id_, question in self._open.items() if id_ in self._shown)
         return next(shown, None)
 
@@ -190,6 +192,7 @@ class InterruptedCalls:
         match word.lower(), rest.strip():
             case (("r" | "retry"), ""):
                 self.decisions[call.id] = Retry()
+            # The user knows what has happened, and says so to the model in place of the tool.
             case (("d" | "done"), result) if result:
                 self.decisions[call.id] = ToolOutput(result)
             case (("u" | "unknown"), ""):

@@ -35,6 +35,7 @@ from penstock.streams import EventStream
 
 AUTO: Final = "auto"
 NATIVE: Final = "native"
+# The levels of all providers together: OpenAI's, Anthropic's and those of open models.
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """How much a model reasons; which of them it knows depends on the model."""
 
@@ -141,6 +142,7 @@ def _load_settings(choice: ModelChoice, environ: Mapping[str, str]) -> UpstreamS
     return load_upstream({**flags, "key_env": choice.key_env}, environ)
 
 
+# OpenAI's models from GPT-4.1 on were trained on this form of patches, as its prompting guide says.
 def writes_patches(name: str) -> bool:
     """Return whether the model *name* was trained to write patches for `apply_patch`."""
     return re.search(r"\b(?:gpt-(?:4\.1|5)|codex|o[34])\b", name.lower()) is not None

@@ -86,6 +86,8 @@ def _read_file(path: Path) -> list[NamedServer]:
 
 
 def _make_name(text: str) -> str:
+    # Providers allow letters, digits, "_" and "-" in the name of a tool, which begins with this
+    # one.
     return re.sub(r"[^A-Za-z0-9-]+", "_", text).strip("_") or _UNNAMED
 
 

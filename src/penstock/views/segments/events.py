@@ -41,6 +41,8 @@ class CallPiece(Struct, frozen=True):
         arguments = _first(fields, "arguments", "arguments_delta")
         if not isinstance(arguments, str):
             arguments = _json.encode_strict(arguments).decode()
+        # `call_id` is the Responses API's; the other names are those of chat completions and of
+        # this view's own users.
         id_, name = str(_first(fields, "id", "call_id")), str(_first(fields, "name"))
         return cls(int(fields.get("index") or 0), id_, name, arguments)
 

@@ -60,6 +60,7 @@ _DETECTORS: Final = {"xml": "xml_tag", "json": "json_tool", "sentinel": "sentine
 STRATEGIES: Final = tuple(sorted([NATIVE, *_DETECTORS]))
 """The names of all strategies."""
 
+# The second name is that of the project whose vocabulary this view speaks (AutoByteus).
 VARIABLES: Final = ("PENSTOCK_STREAM_PARSER", "AUTOBYTEUS_STREAM_PARSER")
 """The environment variables with the name of a strategy; the first that is set counts."""
 
@@ -405,6 +406,7 @@ class _Call:
 
     def is_over(self, piece: CallPiece) -> bool:
         """Return whether *piece*, which has the same index, starts another call."""
+        # Ollama and some proxies send every call with index 0: another id is another call.
         if piece.id and self._id:
             return piece.id != self._id
         if not piece.name or not self.name:
