@@ -29,6 +29,7 @@ from penstock import _json
 from penstock.messages import AssistantMessage, ErrorInfo, Opaque, ToolCall
 
 
+# Events never form cycles; without tracking, thousands of them do not trigger the collector.
 class _Event(Struct, frozen=True, gc=False):
     """The base of all events: immutable, and not tracked by the garbage collector.
 

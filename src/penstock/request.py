@@ -56,6 +56,8 @@ class Image(Block, tag="image"):
     @classmethod
     def at(cls, url: str, detail: str = "") -> Image:
         """Return the image at *url*, which may be a ``data:`` URL."""
+        # OpenAI's API takes images as ``data:`` URLs; other APIs have fields for the type and the
+        # data.
         head, comma, data = url.partition(";base64,")
         if comma and head.startswith("data:"):
             return cls(media_type=head.removeprefix("data:"), data=data, detail=detail)

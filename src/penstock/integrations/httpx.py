@@ -88,6 +88,8 @@ def _copy_client(client: Any, rewriting: RewriteOptions) -> Any:
         bases = () if httpx is None else (httpx.Client, httpx.AsyncClient)
         for base, ours in zip(bases, _make_clients(library) if bases else (), strict=True):
             if isinstance(client, base):
+                # The SDK's own client may be shared by several objects, which keep theirs
+                # unchanged.
                 made = copy.copy(client)
                 kind = type(client)
                 if not isinstance(client, ours):
@@ -99,6 +101,7 @@ def _copy_client(client: Any, rewriting: RewriteOptions) -> Any:
     return None
 
 
+# The SDKs of OpenAI and Anthropic close their client in `__del__`.
 class _Borrowed:
     """A client whose connections belong to another one, which closes them when it is collected."""
 
@@ -175,6 +178,7 @@ def _make_clients(library: str) -> tuple[type, type]:  # noqa: C901 - it holds f
             exchange = prepare(api, request.read(), self._rewriting) if api else None
             if exchange is None:
                 return super().send(request, stream=stream, **options)
+            # Streamed in any case: the type of the response is known only with its head.
             response = super().send(_with_body(request, exchange.body), stream=True, **options)
             try:
                 if _is_stream(response):

@@ -141,6 +141,7 @@ class PenstockOutputParser(BaseGenerationOutputParser[AIMessage]):  # type: igno
         del partial
         tools = [convert_to_openai_tool(tool) for tool in self.tools]
         first = result[0]
+        # Models of LangChain's older interface return text without a message.
         message = first.message if isinstance(first, ChatGeneration) else AIMessage(first.text)
         _, exchange = prepare_chat([], tools, RewriteOptions(**self.options))
         found: AIMessage = _rewrite_message(message, exchange)

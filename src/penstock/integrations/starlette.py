@@ -81,6 +81,7 @@ class AgentEndpoint:
         self._find = find
         self._max_body = max_body
         self._state = state
+        # A client that lost the connection sends its message again, with the same id.
         self._sent: WeakKeyDictionary[Agent, dict[str, None]] = WeakKeyDictionary()
 
     def routes(self, path: str = "/api/chat") -> list[Route]:
@@ -98,6 +99,8 @@ class AgentEndpoint:
         """Respond to a request of the AI SDK's chat with a UI message stream."""
         try:
             body = await self._read_body(request)
+            # `useChat` sends this for its button; the response would have to be taken out of the
+            # conversation.
             if body.get("trigger") == "regenerate-message":
                 raise RequestError(400, "responses cannot be generated again")
             messages = body.get("messages")
