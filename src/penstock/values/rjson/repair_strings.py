@@ -32,8 +32,15 @@ from penstock.values.rjson.notes import Repair, Repairs
 
 # --- between two tokens -------------------------------------------------------------------------
 
-SENTENCE: Final = r"[^\W\d_][\w'\u2019\-]*+(?:,?[ \t]++[\w'\u2019\-]++){1,64}[.!?\u2026]"
-"""Words that a model writes between two tokens: at least two, and the end of a sentence."""
+_LITERAL: Final = r"(?:true|false|null|True|False|None)"
+SENTENCE: Final = (
+    rf"(?!{_LITERAL}(?:[ \t]*+,|[ \t]++(?:{_LITERAL}\b|[0-9\-])))"
+    r"[^\W\d_][\w'\u2019\-]*+(?:,?[ \t]++[\w'\u2019\-]++){1,64}[.!?\u2026](?!\w)"
+)
+"""Words that a model writes between two tokens: at least two, and the end of a sentence.
+
+A row of literals and numbers is not one: ``null, true, 0.5`` are three values.
+"""
 
 MAX_SENTENCE: Final = 1024
 """The maximum length of a sentence between two tokens."""
@@ -184,7 +191,6 @@ _WORD: Final = r"[\w$.\-/]++"
 _KEY: Final = rf"(?:\"?{_QUOTED}\"?|{_WORD}){_GAP}:"  # a quote may be doubled
 _CUT_KEY: Final = rf"(?:{_QUOTED}{_GAP}\Z|{_CUT_QUOTED}|[\w$.\-/]*+\Z)"
 _NUMBER: Final = r"[-+]?[0-9.]*+(?:[eE][-+]?[0-9]*+)?"
-_LITERAL: Final = r"(?:true|false|null|True|False|None)"
 _VALUE: Final = rf"(?:[{QUOTES}{{\[]|(?:{_NUMBER}|{_LITERAL}){_GAP}(?:[,;}}\]]|\Z)|[a-zA-Z]*+\Z)"
 
 _STOP: Final = r"(?:(?<=\s)```|</[\w:.\-]++>\s*+\Z)"

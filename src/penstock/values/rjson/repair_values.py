@@ -331,7 +331,8 @@ class BrokenJSONReader:
             self.at = taken.end
             frame.key = taken.value
             bare = taken.value.rstrip()
-            if bare.endswith(":") and not self._ahead.has_colon(taken.end):
+            lacks_quote = len(bare) > 1 and bare.endswith(":") and self._has_more(taken.end)
+            if lacks_quote and not self._ahead.has_colon(taken.end):
                 # `"key: "value"`: the quote that ended the key is the first one of the value.
                 self._notes.note(Repair.MISSING_QUOTE)
                 frame.key = bare[:-1]
@@ -340,6 +341,9 @@ class BrokenJSONReader:
             self._colon_after(taken.value)
         else:
             self._word_key(frame)
+
+    def _has_more(self, at: int) -> bool:
+        return self._text[at : self._end].strip() != ""
 
     def _word_key(self, frame: _Frame) -> None:
         word = find_key(self._text, self.at, self._end)
