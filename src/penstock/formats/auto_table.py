@@ -20,12 +20,8 @@ from penstock.readers.bare_json import ENVELOPE_KEYS
 class AnyReasoning(Reasoning, frozen=True):
     """Reasoning in any of *styles*, where it is the first thing of a response."""
 
+    depends_on_start = True
     styles: tuple[Reasoning, ...] = ()
-
-    @property
-    def depends_on_start(self) -> bool:
-        """Whether the marker decides the style: it does."""
-        return True
 
     @property
     def stray_ends(self) -> tuple[str, ...]:

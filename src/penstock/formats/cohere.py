@@ -30,10 +30,7 @@ from penstock.tools import Tool
 class CoflCalls(Syntax, Struct, frozen=True):
     """Calls of Command 5: nested values in text with citations."""
 
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The start of a section, and the end of a citation."""
-        return (cohere.SECTION, CITATION_END)
+    starts = (cohere.SECTION, CITATION_END)
 
     def body(self, marker: str) -> BodyReader:
         """Return a new reader for the text after *marker*: calls, or the end of a citation."""

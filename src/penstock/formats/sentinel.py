@@ -38,15 +38,8 @@ _BODIES: Final = {"write_file": "content", "edit_file": "patch", "run_bash": "co
 class SentinelCalls(Syntax, Struct, frozen=True):
     """Segments whose headers say what they are."""
 
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The one marker that opens a header."""
-        return (START,)
-
-    @property
-    def folds(self) -> bool:
-        """Markers are known in any case."""
-        return True
+    starts = (START,)
+    folds = True
 
     def body(self, marker: str) -> SentinelReader:
         """Return a new reader for the text after *marker*."""

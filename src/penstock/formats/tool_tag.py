@@ -111,15 +111,8 @@ _MARKS: Final = Marks(("</arg",), folds=True)
 class ToolTags(Syntax, Struct, frozen=True):
     """``<tool name="…"> … </tool>``, for known tools only."""
 
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """How the opening tag begins."""
-        return ("<tool",)
-
-    @property
-    def folds(self) -> bool:
-        """Tags count in any case."""
-        return True
+    starts = ("<tool",)
+    folds = True
 
     def body(self, marker: str) -> ToolTagReader:
         """Return a new reader for the text after *marker*."""
@@ -233,17 +226,13 @@ Close every tag. For several calls, write one `tool` tag for each.
 class FileTags(Syntax, Struct, frozen=True):
     """``<write_file path="…">``, ``<edit_file path="…">`` and ``<run_bash>``, for tools *names*."""
 
+    folds = True
     names: tuple[str, ...] = ()
 
     @property
     def starts(self) -> tuple[str, ...]:
         """How the opening tags begin."""
         return tuple(f"<{name}" for name in self.names)
-
-    @property
-    def folds(self) -> bool:
-        """Tags count in any case."""
-        return True
 
     def syntax(self, tools: Iterable[Tool]) -> FileTags:
         """Return the syntax of those of *tools* that have a tag."""

@@ -46,15 +46,8 @@ _ENDS_OF_TURN: Final = (
 class Recipients(Syntax, Struct, frozen=True):
     """The syntax of messages with a recipient each."""
 
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The marker before a recipient."""
-        return (START,)
-
-    @property
-    def has_headers(self) -> bool:
-        """Its markers open messages."""
-        return True
+    starts = (START,)
+    has_headers = True
 
     def body(self, marker: str) -> RecipientMessage:
         """Return a new reader for the text after *marker*."""

@@ -136,17 +136,9 @@ class BeamCallReader(TaggedCallReader):
 class Harmony(Syntax, Struct, frozen=True):
     """The syntax of messages with channels; without *calls*, those to a tool are text."""
 
+    starts = (START, CHANNEL)  # A header begins with its channel if the start was omitted.
+    has_headers = True
     calls: bool = True
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The beginnings of a header: its start, or its channel if the start was omitted."""
-        return (START, CHANNEL)
-
-    @property
-    def has_headers(self) -> bool:
-        """Its markers open messages."""
-        return True
 
     def body(self, marker: str) -> HarmonyMessage:
         """Return a new reader for the text after *marker*."""

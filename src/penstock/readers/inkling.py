@@ -50,20 +50,10 @@ _AFTER_CALL: Final = Channel("text", ENDS, interrupted=True)
 class Inkling(Syntax, Struct, frozen=True):
     """Typed blocks; without *calls*, blocks that call a tool are text."""
 
+    # A header may begin with its type. The end of the turn comes after its last message.
+    starts = (MESSAGE, *_TYPES, END_OF_TURN)
+    has_headers = True
     calls: bool = True
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The beginnings of a header: the message token, or a type without it.
-
-        The end of the turn comes after the end of its last message.
-        """
-        return (MESSAGE, *_TYPES, END_OF_TURN)
-
-    @property
-    def has_headers(self) -> bool:
-        """Its markers open messages."""
-        return True
 
     def body(self, marker: str) -> Message:
         """Return a new reader for the text after *marker*."""

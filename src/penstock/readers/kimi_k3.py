@@ -74,17 +74,9 @@ _LEAD: Final = re.compile(r"(?:<\|open\|>)? {0,16}")
 class XTML(Syntax, Struct, frozen=True):
     """Channels; without *calls*, the calls of tools are text."""
 
+    starts = (OPEN, *_CLOSINGS)  # The marks that close may close nothing.
+    has_headers = True
     calls: bool = True
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The beginning of a mark, and the marks that may close nothing."""
-        return (OPEN, *_CLOSINGS)
-
-    @property
-    def has_headers(self) -> bool:
-        """Its markers open messages."""
-        return True
 
     def body(self, marker: str) -> Message:
         """Return a new reader for the text after *marker*."""

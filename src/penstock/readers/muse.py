@@ -54,17 +54,13 @@ _TOOL: Final = Channel("text", ENDS, interrupted=True)
 class ATEM(Syntax, Struct, frozen=True):
     """Messages with recipients; without *calls*, messages to a tool are text."""
 
+    has_headers = True
     calls: bool = True
 
     @property
     def starts(self) -> tuple[str, ...]:
         """The beginnings of a header, or of a section of calls without one."""
         return (*_HEADERS, SECTION) if self.calls else _HEADERS
-
-    @property
-    def has_headers(self) -> bool:
-        """Its markers open messages."""
-        return True
 
     def body(self, marker: str) -> BodyReader:
         """Return a new reader for the text after *marker*."""

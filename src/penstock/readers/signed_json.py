@@ -215,20 +215,12 @@ class Profile(Syntax, Struct, frozen=True):
     A call opens as soon as it names a known tool, in any case.
     """
 
+    starts = ("{", "[")
+    unless = NO_CALL
     name: str
     providers: frozenset[str]
     signatures: tuple[str, ...]
     shape: CallShape
-
-    @property
-    def starts(self) -> tuple[str, ...]:
-        """The brackets that may open a call."""
-        return ("{", "[")
-
-    @property
-    def unless(self) -> str:
-        """What may not follow a bracket that opens a call."""
-        return NO_CALL
 
     def body(self, marker: str) -> ShapedCallReader:
         """Return a new reader for the text after *marker*."""
