@@ -258,6 +258,16 @@ class BodyReader(ValueReader):
         del text, ended
         return []
 
+    def _relay(self, reader: BodyReader, verdict: Verdict, *, with_end: bool = False) -> Verdict:
+        """Return the *verdict* of *reader*, which reads in place of this one; copy its error.
+
+        *with_end*: the end marker of the call is that of *reader*.
+        """
+        self.error = reader.error
+        if with_end:
+            self.end = reader.end
+        return verdict
+
 
 class ChoosingReader(BodyReader):
     """Reads with one of several readers, chosen by the first characters of the body."""
@@ -278,9 +288,7 @@ class ChoosingReader(BodyReader):
             self._chosen = self._choose(scanner)
             if self._chosen is None:
                 return Verdict.MORE
-        verdict = self._chosen.read(scanner, calls)
-        self.error = self._chosen.error
-        return verdict
+        return self._relay(self._chosen, self._chosen.read(scanner, calls))
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text."""
@@ -288,9 +296,7 @@ class ChoosingReader(BodyReader):
         if chosen is None:
             self.error = CALL_CUT
             return Verdict.BROKEN
-        verdict = chosen.finish(scanner, calls)
-        self.error = chosen.error
-        return verdict
+        return self._relay(chosen, chosen.finish(scanner, calls))
 
     @property
     def open_part(self) -> StreamingPart | None:

@@ -224,6 +224,14 @@ class CallSink:
             self._start()
         return state.writer
 
+    def write(self, name: str, arguments: Mapping[str, Any], *notes: str) -> None:
+        """Write a whole call of *name*, with what was tolerated in it."""
+        writer = self.open(name)
+        self.note(*notes)
+        for key, value in arguments.items():
+            writer.put_typed(key, value)
+        self.close()
+
     def note(self, *notes: str) -> None:
         """Note what was tolerated in the open call: each is listed once, in `repairs`."""
         self._state.notes.update(dict.fromkeys(notes))

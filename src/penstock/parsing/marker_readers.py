@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.parsing.body import MAX_BLANK, BodyReader, Verdict
 from penstock.parsing.call_sink import CallSink
-from penstock.parsing.scanner import Scanner
+from penstock.parsing.scanner import Scanner, skip_match
 
 CITATION_END: Final = "</co"
 """How the end tag of a citation begins (Cohere): ``</co: 0:[1,2]>`` names the sources."""
@@ -52,8 +52,7 @@ class ReasoningEnd(BodyReader):
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Look at what follows; the marker is text in any case."""
-        found = scanner.match(_BLANK)
-        at = found.end() if found else scanner.at
+        at = skip_match(_BLANK, scanner.text, scanner.at)
         if at == len(scanner.text):
             return Verdict.MORE
         if scanner.text[at] not in "[{":

@@ -21,7 +21,7 @@ from msgspec import Struct
 from penstock.parsing.body import Channel, Kind, Place, Reasoning, Syntax, Wrapper
 from penstock.parsing.fast_path import MAX_HELD_BLANK, TextRun
 from penstock.parsing.quotations import FENCE, CodeSpans
-from penstock.parsing.scanner import Markers, markers, scattered
+from penstock.parsing.scanner import Markers, markers, scattered, skip_match
 from penstock.parsing.state import (
     DELTAS,
     EngineState,
@@ -541,7 +541,6 @@ def _find_blank_end(state: EngineState) -> int:
     scanner = state.scanner
     at, offset = scanner.at, scanner.offset
     start, seen = state.blank[0] - offset, state.blank[1] - offset
-    found = _LEADING_BLANK.match(scanner.text, seen if at == start <= seen else at)
-    end = found.end() if found else at
+    end = skip_match(_LEADING_BLANK, scanner.text, seen if at == start <= seen else at)
     state.blank = (offset + at, offset + end)
     return end

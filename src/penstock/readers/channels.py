@@ -7,7 +7,6 @@ by the body. Text that is not a header is prose: its marker is text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -21,13 +20,14 @@ from penstock.parsing.body import (
     Verdict,
 )
 from penstock.parsing.call_sink import CallSink, RepairedCall
-from penstock.parsing.scanner import Scanner, markers
+from penstock.parsing.scanner import Scanner
 from penstock.readers.envelope import Envelope, repair_body
 from penstock.readers.json_calls import JSONCallReader, PlainCall
 from penstock.readers.tagged import TagDialect
 from penstock.readers.tagged.calls import TaggedCallReader
+from penstock.readers.tagged.endings import TokenEnding, read_value
 from penstock.readers.tagged.strings import StreamedText, take_text
-from penstock.readers.tagged.tags import MAX_GAP
+from penstock.readers.tagged.tags import skip_gap
 from penstock.values.incremental_state import Change
 from penstock.values.schema import Schema
 
@@ -157,7 +157,6 @@ MAX_HEADER: Final = 240
 OUTSIDE: Final = Channel("text", (), interrupted=True)
 """Text in no channel, after a message: a header may follow."""
 
-_GAP: Final = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
 _RECIPIENT: Final = "to="
 _THINK: Final = "<think>"
 _THINK_END: Final = "</think>"
@@ -202,17 +201,13 @@ class Message(BodyReader):
             if verdict is not None:
                 return verdict
         assert self._call is not None  # noqa: S101 - the header has opened it
-        verdict = self._call.read(scanner, calls)
-        self.error, self.end = self._call.error, self._call.end
-        return verdict
+        return self._relay(self._call, self._call.read(scanner, calls), with_end=True)
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: a header that was cut is text."""
         if self._call is None:
             return Verdict.NOT_A_CALL
-        verdict = self._call.finish(scanner, calls)
-        self.error, self.end = self._call.error, self._call.end
-        return verdict
+        return self._relay(self._call, self._call.finish(scanner, calls), with_end=True)
 
     @property
     def open_part(self) -> StreamingPart | None:
@@ -352,13 +347,6 @@ class TaggedMessageReader(TaggedCallReader):
         return Verdict.DONE
 
 
-def skip_gap(text: str, at: int) -> int | None:
-    """Skip white space from *at* on; None where there is too much of it."""
-    found = _GAP.match(text, at)
-    end = found.end() if found else at
-    return None if end - at > MAX_GAP else end
-
-
 def open_reasoning(prompt: str, ends: tuple[str, ...]) -> Opening | None:
     """Return the reasoning that a *prompt* opens with ``<think>``; *ends* end it, too."""
     if not prompt.rstrip().endswith(_THINK):
@@ -406,21 +394,16 @@ class VerbatimReader(BodyReader):
         self.end = ends[0] if ends else ""
         self._name = name
         self._key = key
-        self._ends = ends
-        self._marks = markers(*ends, *borders)
+        self._ending = TokenEnding(ends, borders)
         self._ends_with_text = ends_with_text
         self._string: StreamedText | None = None
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Read up to what ends the text."""
         string = self._string or self._open(calls)
-        found = self._marks.find(scanner.text, scanner.at)
-        if found is None:
-            take_text(string, scanner, self._marks.find_held(scanner.text, scanner.at))
+        if not read_value(string, self._ending, scanner):
             return Verdict.MORE
-        take_text(string, scanner, found.start())
-        scanner.advance_to(found.end() if found[0] in self._ends else found.start())
-        self._close(string, calls)
+        calls.close()
         return Verdict.DONE
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
@@ -428,7 +411,8 @@ class VerbatimReader(BodyReader):
         string = self._string or self._open(calls)
         take_text(string, scanner, len(scanner.text))
         if self._ends_with_text:
-            self._close(string, calls)
+            string.close()
+            calls.close()
             return Verdict.DONE
         self.error = CALL_CUT
         return Verdict.GIVE_UP
@@ -449,12 +433,8 @@ class VerbatimReader(BodyReader):
     def _open(self, calls: CallSink) -> StreamedText:
         writer = calls.open(self._name)
         writer.open_text(self._key)
-        self._string = StreamedText(self._marks, writer)
+        self._string = StreamedText(self._ending.marks, writer)
         return self._string
-
-    def _close(self, string: StreamedText, calls: CallSink) -> None:
-        string.close()
-        calls.close()
 
 
 class ChannelCodeReader(ChoosingReader):

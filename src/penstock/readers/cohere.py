@@ -10,19 +10,21 @@ values; any other argument that comes twice means that the call is damaged, too.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import CALL_CUT, BodyReader, OpenString, Verdict
+from penstock.parsing.body import CALL_CUT, BodyReader, StreamingPart, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError
 from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.tagged.damaged_tags import DamagedTags
-from penstock.readers.tagged.strings import make_open_string
+from penstock.readers.tagged.endings import Action, Ending, EndingJudgement, read_value
+from penstock.readers.tagged.strings import CollectedText, OpenValue, StreamedText
+from penstock.readers.tagged.tags import MAX_TAG, skip_gap
 from penstock.readers.tagged.values import has_one_type, read_typed
 from penstock.values import rjson
 from penstock.values.control_tokens import TURN_ENDS
-from penstock.values.json_grammar import string_gate
 from penstock.values.rxml.elements import is_list
 
 # Read with Cohere's own reader, melody 0.15.3. Its flat variants write `tool_param` instead of
@@ -33,12 +35,6 @@ SECTION_END: Final = "</cofl:tool_calls>"
 CALL_END: Final = "</cofl:tool_call>"
 VALUE_END: Final = "</cofl:value>"
 PARAM_END: Final = "</cofl:tool_param>"
-
-MAX_TAG: Final = 1024
-"""How many characters a tag may have."""
-
-MAX_GAP: Final = 256
-"""How much white space may be between two tags."""
 
 MAX_DEPTH: Final = 64
 """How deep values may nest."""
@@ -51,9 +47,7 @@ _BEGUN: Final = re.compile(
     r'</?(?:c(?:o(?:f(?:l(?::[a-z_]*(?:\s+(?:\w+(?:="?[^"]*"?)?)?)*/?)?)?)?)?)?'
 )
 _ATTRIBUTE: Final = re.compile(r'(\w+)="([^"]*)"')
-_GAP: Final = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
 _MARKS: Final = markers("<cofl:", "</cofl:", *TURN_ENDS)
-_GATE: Final = string_gate(_MARKS.firsts)
 _DAMAGED: Final = DamagedTags(
     ("<cofl:value name=", VALUE_END, "<cofl:tool_param name=", PARAM_END, CALL_END, SECTION_END), ()
 )
@@ -73,10 +67,9 @@ class CoflReader(BodyReader):
         self._writer: ArgumentWriter | None = None  # of the open call
         self._stack: list[tuple[str, Any]] = []  # open containers with their names
         self._key = ""  # of the text that is open
-        self._kind = ""  # its declared type, empty if no text is open
-        self._text_end = ""
-        self._pieces: list[str] = []
-        self._streams = False
+        self._kind = ""  # its declared type
+        self._value: OpenValue | None = None  # the text that is open
+        self._ending: _CoflEnding | None = None
         self._missing: set[str] = set()  # parameters of the tool that were not given
         self._given: set[str] = set()  # arguments that came
         self._lists: dict[str, list[Any]] = {}  # values of lists, which may come again
@@ -86,8 +79,10 @@ class CoflReader(BodyReader):
         try:
             verdict = None
             while verdict is None:
-                step = self._read_text if self._kind else self._read_tag
-                verdict = step(scanner, calls)
+                if self._value is not None:
+                    verdict = self._read_text(self._value, scanner, calls)
+                else:
+                    verdict = self._read_tag(scanner, calls)
         except NoCallError as exc:
             self.error = str(exc)
             return Verdict.BROKEN
@@ -103,21 +98,18 @@ class CoflReader(BodyReader):
         self.error = CALL_CUT
         return Verdict.GIVE_UP
 
-    def open_text(self) -> str | None:
-        """Return what was emitted of the text that is streaming."""
-        return "".join(self._pieces) if self._streams else None
+    @property
+    def open_part(self) -> StreamingPart | None:
+        """The part that is being read; a string in it may stream."""
+        return self._value
 
-    def open_string(self) -> OpenString | None:
-        """Return the text that is streaming, if there is one."""
-        return make_open_string(_GATE, self._pieces, _MARKS) if self._streams else None
-
-    def _read_tag(self, scanner: Scanner, calls: CallSink) -> Verdict | None:  # noqa: C901
+    def _read_tag(self, scanner: Scanner, calls: CallSink) -> Verdict | None:  # noqa: C901, PLR0912
         """Take the next tag after white space."""
-        gap = _GAP.match(scanner.text, scanner.at)
-        at = gap.end() if gap else scanner.at
-        text = scanner.text
+        text, at = scanner.text, skip_gap(scanner.text, scanner.at)
+        if at is None:
+            return self._leave()
         if at == len(text):
-            return Verdict.MORE if at - scanner.at <= MAX_GAP else self._leave()
+            return Verdict.MORE
         found = _TAG.match(text, at, at + MAX_TAG)
         if found is None:
             if len(text) - at < MAX_TAG and _BEGUN.fullmatch(text, at):
@@ -194,17 +186,20 @@ class CoflReader(BodyReader):
             if is_empty:
                 self._put(*self._stack.pop())
             return
-        self._key, self._kind, self._pieces = name, kind or "raw", []
+        self._key, self._kind = name, kind
         self._begin_argument(name)
-        self._text_end = VALUE_END if word == "value" else PARAM_END
+        closing = VALUE_END if word == "value" else PARAM_END
+        self._ending = _CoflEnding(closing, None if self._stack else self._missing)
         writer = self._open_writer
         child = writer.child(name)
-        is_string = child is not None and child.is_string
-        self._streams = not self._stack and kind != "json" and is_string
-        if self._streams:
+        value: OpenValue = CollectedText(marks=_MARKS)
+        if not self._stack and kind != "json" and child is not None and child.is_string:
             writer.open_text(name)
+            value = StreamedText(_MARKS, writer)
+        self._value = value
         if is_empty:
-            self._close_text()
+            value.close()
+            self._take_text(value)
 
     @property
     def _open_writer(self) -> ArgumentWriter:
@@ -224,99 +219,33 @@ class CoflReader(BodyReader):
         child = self._open_writer.child(name)
         return child is not None and is_list(child) and "string" not in child.types
 
-    def _read_text(self, scanner: Scanner, calls: CallSink) -> Verdict | None:  # noqa: C901
+    def _read_text(self, value: OpenValue, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Take text up to its closing tag."""
-        text, at = scanner.text, scanner.at
-        found = text.find("<", at)
-        while found != -1:
-            rest = text[found : found + len(PARAM_END)]
-            if rest.startswith(self._text_end):
-                after = _GAP.match(text, found + len(self._text_end))
-                begins = after.end() if after else found
-                if begins == len(text) or (
-                    any(each.startswith(text[begins : begins + len(each)]) for each in _FOLLOWERS)
-                    and not text.startswith(_FOLLOWERS, begins)
-                ):
-                    break
-                if text.startswith(_FOLLOWERS, begins):
-                    self._add(scanner.take_to(found))
-                    scanner.skip(len(self._text_end))
-                    self._close_text()
-                    return None
-                if self._stack or self._missing - {self._key}:
-                    # It may be a value whose opening tag is missing (law 11).
-                    raise self._break(scanner, found, "text after a closing tag")
-            elif self._text_end.startswith(rest):
-                break
-            elif rest.startswith(("<cofl:", "</cofl:")):
-                follows = self._find_next_argument(text, found)
-                if follows is None:
-                    break
-                if not follows or not self._may_end("".join((*self._pieces, text[at:found]))):
-                    raise self._break(scanner, found, "a tag in a value")
-                self._add(scanner.take_to(found))
-                self._close_text()
-                calls.note("added a closing tag that was missing")
-                return None
-            elif "<cofl:".startswith(rest) or "</cofl:".startswith(rest):
-                break
-            elif text.startswith(TURN_ENDS, found):
-                raise self._break(scanner, found, "a token that ends the turn in a value")
-            elif any(token.startswith(rest) for token in TURN_ENDS) and found + 24 > len(text):
-                break
-            found = text.find("<", found + 1)
-        end = len(text) if found == -1 else found
-        self._add(scanner.take_to(end))
-        return Verdict.MORE
+        assert self._ending is not None  # noqa: S101 - a value is open
+        if not read_value(value, self._ending, scanner):
+            return Verdict.MORE
+        self._take_text(value)
+        if self._ending.is_forgotten:
+            calls.note("added a closing tag that was missing")
+        return None
 
-    def _find_next_argument(self, text: str, at: int) -> bool | None:
-        """Return whether the tag at *at* opens an argument that is missing; None if it is cut."""
-        found = _TAG.match(text, at, at + MAX_TAG)
-        if found is None:
-            is_cut = len(text) - at < MAX_TAG and _BEGUN.fullmatch(text, at) is not None
-            return None if is_cut and not self._stack else False
-        if self._stack or found["end"] or found["word"] not in ("value", "tool_param"):
-            return False
-        return dict(_ATTRIBUTE.findall(found["rest"])).get("name", "") in self._missing
-
-    def _may_end(self, value: str) -> bool:
-        """Return whether *value* is whole although its closing tag is missing.
-
-        Several lines may be words after the value, and other tags the damaged closing tag.
-        """
-        is_line = value.strip() == value != "" and "\n" not in value
-        return is_line and not _DAMAGED.are_in(value, is_cut=True)
-
-    def _break(self, scanner: Scanner, at: int, why: str) -> NoCallError:
-        """Take the text before *at*, as any cut would have, and return the error."""
-        self._add(scanner.take_to(at))
-        return NoCallError(why)
-
-    def _add(self, piece: str) -> None:
-        if piece:
-            self._pieces.append(piece)
-            if self._streams and self._writer is not None:
-                self._writer.add_text(piece)
-
-    def _close_text(self) -> None:
-        text, kind, writer = "".join(self._pieces), self._kind, self._open_writer
-        if _DAMAGED.are_in(text):
+    def _take_text(self, value: OpenValue) -> None:
+        """Write the text of *value*, which has ended."""
+        self._value = None
+        if _DAMAGED.are_in(value.text):
             raise NoCallError("a damaged tag in a value")
-        self._kind = ""
-        if self._streams:
-            self._streams = False
-            writer.close_text(text)
+        if isinstance(value, StreamedText):
             return
-        value: Any = text
-        if kind == "json":
+        found: Any = value.text
+        if self._kind == "json":
             try:
-                value = rjson.loads(text)
+                found = rjson.loads(value.text)
             except ParseError as exc:
                 raise NoCallError("a JSON value that is not one") from exc
-        child = writer.child(self._key) if not self._stack else None
-        if isinstance(value, str) and has_one_type(child):
-            value = read_typed(value, child)
-        self._put(self._key, value)
+        child = self._open_writer.child(self._key) if not self._stack else None
+        if isinstance(found, str) and has_one_type(child):
+            found = read_typed(found, child)
+        self._put(self._key, found)
 
     def _put(self, name: str, value: Any) -> None:
         """Write *value*, or add it to the container that is open."""
@@ -333,6 +262,62 @@ class CoflReader(BodyReader):
             raise NoCallError(f"the value {name[:99]!r} came twice")
         else:
             holder[name] = value
+
+
+class _CoflEnding(Ending):
+    """The end of a text: *closing*, if a tag of the call follows it.
+
+    *missing* are the arguments that were not given yet; None inside of a container.
+    """
+
+    marks = _MARKS
+
+    def __init__(self, closing: str, missing: Collection[str] | None) -> None:
+        self._closing = closing
+        self._missing = missing
+
+    def judge(self, text: str, at: int, value: OpenValue, *, final: bool) -> EndingJudgement:
+        """Judge the tag at *at*."""
+        del final
+        if text.startswith(self._closing, at):
+            return self._judge_closing(text, at + len(self._closing))
+        if text.startswith(TURN_ENDS, at):
+            raise NoCallError("a token that ends the turn in a value")
+        is_begun = self._closing.startswith(text[at : at + len(PARAM_END)])
+        follows = None if is_begun else self._opens_missing(text, at)
+        if follows is None:
+            return EndingJudgement(Action.MORE)
+        # Several lines may be words after the value, and other tags the damaged closing tag.
+        line = value.text
+        is_whole = line.strip() == line != "" and "\n" not in line
+        if not follows or not is_whole or _DAMAGED.are_in(line, is_cut=True):
+            raise NoCallError("a tag in a value")
+        self.is_forgotten = True
+        return EndingJudgement(Action.END, at)
+
+    def _judge_closing(self, text: str, end: int) -> EndingJudgement:
+        """Judge the closing tag before *end* by what follows it."""
+        begins = skip_gap(text, end) or end
+        if text.startswith(_FOLLOWERS, begins):
+            return EndingJudgement(Action.END, end)
+        if any(each.startswith(text[begins : begins + len(each)]) for each in _FOLLOWERS):
+            return EndingJudgement(Action.MORE)
+        if self._missing is None or self._missing:
+            # It may be a value whose opening tag is missing (law 11).
+            raise NoCallError("text after a closing tag")
+        return EndingJudgement(Action.DATA)
+
+    def _opens_missing(self, text: str, at: int) -> bool | None:
+        """Return whether the tag at *at* opens an argument that is missing; None if it is cut."""
+        found = _TAG.match(text, at, at + MAX_TAG)
+        if self._missing is None:
+            return False
+        if found is None:
+            is_cut = len(text) - at < MAX_TAG and _BEGUN.fullmatch(text, at) is not None
+            return None if is_cut else False
+        if found["end"] or found["word"] not in ("value", "tool_param"):
+            return False
+        return dict(_ATTRIBUTE.findall(found["rest"])).get("name", "") in self._missing
 
 
 def _join_lists(values: list[Any]) -> list[Any]:

@@ -29,7 +29,7 @@ from penstock.parsing.body import (
     Verdict,
 )
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
-from penstock.parsing.scanner import Markers, Scanner, markers
+from penstock.parsing.scanner import Markers, Scanner, markers, skip_match
 from penstock.readers.json_calls import EARLY_END, MAX_MEMBER_NAME
 from penstock.readers.loose_bodies import read_loose
 from penstock.readers.plausible import fits, is_misspelled, may_end_here
@@ -562,8 +562,7 @@ class DelimitedReader(BodyReader):
         # Like JSON calls, complete arguments need no end marker.
         while surplus := _SURPLUS.match(text, scanner.at):
             scanner.advance_to(surplus.end())
-        blank = _BLANK.match(text, scanner.at)
-        at = blank.end() if blank else scanner.at
+        at = skip_match(_BLANK, text, scanner.at)
         window = text[at : at + len(self.end)]
         if window == self.end:
             scanner.advance_to(at + len(self.end))

@@ -104,10 +104,7 @@ class JSONArgumentReader(BodyReader):
         """Close the call, and emit those that follow it in a list."""
         calls.close()
         for arguments in self._object.further:
-            writer = calls.open(self._name)
-            for key, value in arguments.items():
-                writer.put_typed(key, value)
-            calls.close()
+            calls.write(self._name, arguments)
 
     def open_string(self) -> OpenString | None:
         """Return the string that is streaming, if there is one."""

@@ -136,7 +136,7 @@ def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     head = _ELEMENTS.fullmatch(text)
     if head is not None:
         name, body = clean_name(head["name"], schemas), (head["body"] or "{}").strip()
-        found = _read_object(body) if name in schemas and body.startswith("{") else None
+        found = read_object(body) if name in schemas and body.startswith("{") else None
         return None if found is None else RepairedCall(name, found, [NOTE])
     head = _BARE_HEAD.match(text)
     if head is None:
@@ -203,11 +203,11 @@ def _read_body(text: str, name: str, schemas: Mapping[str, Schema]) -> dict[str,
     if not bare:
         return None if schema.required else {}
     if bare.startswith("{"):
-        return _read_object(bare)
+        return read_object(bare)
     if bare.startswith("("):
         inside = bare[1:-1].strip()
         if inside.startswith("{") and bare.endswith(")"):
-            return _read_object(inside)
+            return read_object(inside)
         calls = read_slips(f"{name}{bare}", schemas, fewest=0)
         return calls[0].arguments if len(calls) == 1 else None
     if bare.startswith("<"):
@@ -222,7 +222,8 @@ def _read_body(text: str, name: str, schemas: Mapping[str, Schema]) -> dict[str,
     return None
 
 
-def _read_object(text: str) -> dict[str, Any] | None:
+def read_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that *text* is; None if it is not one."""
     try:
         found = rjson.loads(text, duplicates="last")
     except PenstockError:

@@ -227,7 +227,7 @@ class NamedCallReader(BodyReader):
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: calls with complete arguments are complete."""
         if self._json is not None:
-            return self._copy_error(self._json, self._json.finish(scanner, calls))
+            return self._relay(self._json, self._json.finish(scanner, calls))
         if self._is_whole:
             scanner.advance_to(skip_match(SURPLUS, scanner.text, scanner.at))
             self._pass_begun(scanner, self._tail_ends)
@@ -249,7 +249,7 @@ class NamedCallReader(BodyReader):
     def _step(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Read one part; return None to continue."""
         if self._json is not None:
-            return self._copy_error(self._json, self._json.read(scanner, calls))
+            return self._relay(self._json, self._json.read(scanner, calls))
         if self._head_reader is not None:
             return self._read_head(self._head_reader, scanner, calls)
         if self._is_whole:
@@ -266,10 +266,6 @@ class NamedCallReader(BodyReader):
     def _is_half_tag(self) -> bool:
         """Whether only half a tag was read, which may be prose."""
         return self._head_reader is not None and self._dialect.call.endswith("=")
-
-    def _copy_error(self, reader: BodyReader, verdict: Verdict) -> Verdict:
-        self.error = reader.error
-        return verdict
 
     def _broken(self, calls: CallSink) -> Verdict:
         """Return the verdict on a call that broke; if it was emitted, its end markers are owed."""
@@ -376,8 +372,7 @@ class NamedCallReader(BodyReader):
         """Choose the reader of the arguments by their first characters."""
         text, at = scanner.text, scanner.at
         if self._is_labelled:
-            label = _LABEL.match(text, at)
-            at = label.end() if label else at
+            at = skip_match(_LABEL, text, at)
             if at == len(text):
                 return Verdict.MORE
             self._is_labelled = False
@@ -413,7 +408,7 @@ class NamedCallReader(BodyReader):
     def _read_inside(
         self, inside: JSONArgumentReader | WholeArguments, scanner: Scanner, calls: CallSink
     ) -> Verdict | None:
-        verdict = self._copy_error(inside, inside.read(scanner, calls))
+        verdict = self._relay(inside, inside.read(scanner, calls))
         if verdict is not Verdict.DONE:
             return verdict
         self._inside = None

@@ -15,14 +15,13 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.errors import ParseError
-from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import MAX_BLANK, BodyReader, OpenString, Verdict
+from penstock.parsing.body import MAX_BLANK, BodyReader, StreamingPart, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError
-from penstock.parsing.scanner import Scanner, markers, skip_match
-from penstock.readers.tagged.strings import make_open_string
+from penstock.parsing.scanner import Scanner, skip_match
+from penstock.readers.tagged.endings import Action, EndingJudgement, TokenEnding, read_value
+from penstock.readers.tagged.strings import CollectedText, OpenValue, StreamedText, take_text
 from penstock.tools import clean_name
 from penstock.values.control_tokens import LAST_TURN_END, TURN_ENDS
-from penstock.values.json_grammar import string_gate
 from penstock.values.schema import Schema
 
 MAX_NAME: Final = 256
@@ -238,86 +237,67 @@ TOOL: Final = "python"
 CODE: Final = "code"
 """Its argument with the program."""
 
-_ENDS: Final = markers(*TURN_ENDS, LAST_TURN_END)
-_GATE: Final = string_gate("<")
+
+class _ProgramEnding(TokenEnding):
+    """The end of the turn; ``</s>`` is one only at the end of a response: elsewhere it is HTML."""
+
+    def judge(self, text: str, at: int, value: OpenValue, *, final: bool) -> EndingJudgement:
+        """Judge a token by what follows it."""
+        if not text.startswith(LAST_TURN_END, at):
+            return super().judge(text, at, value, final=final)
+        return EndingJudgement(Action.MORE if _is_last(text, at) else Action.DATA)
+
+
+_ENDING: Final = _ProgramEnding((), (*TURN_ENDS, LAST_TURN_END))
 
 
 class CodeReader(BodyReader):
-    """Reads a program, raw text up to the end of the turn, and calls `TOOL` with it.
-
-    Only the token that ends the turn is markup. ``</s>`` is such a token only at the end of the
-    response; elsewhere it is HTML.
-    """
+    """Reads a program, raw text up to the end of the turn, and calls `TOOL` with it."""
 
     def __init__(self) -> None:
         self.error: str | ParseError = "no program after its marker"
         self.end = ""
-        self._writer: ArgumentWriter | None = None
-        self._streams = False
-        self._pieces: list[str] = []
+        self._code: OpenValue | None = None
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Consume text and write its call to *calls*."""
-        if self._writer is None:
+        if self._code is None:
             text, at = scanner.text, skip_blank(scanner.text, scanner.at)
-            if at == len(text) or _ENDS.find_held(text, at) == at or _is_last(text, at):
+            is_held = _ENDING.marks.find_held(text, at) == at
+            if at == len(text) or is_held or _is_last(text, at):
                 return Verdict.MORE
             if text.startswith(TURN_ENDS, at):
                 return Verdict.BROKEN
-            self._begin(calls)
-        return self._read_code(scanner, calls)
+        code = self._code or self._begin(calls)
+        return self._close(code, calls) if read_value(code, _ENDING, scanner) else Verdict.MORE
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text, which is the end of the turn."""
-        if self._writer is None:
-            if scanner.unread.strip() in ("", LAST_TURN_END):
-                return Verdict.BROKEN
-            self._begin(calls)
+        if self._code is None and scanner.unread.strip() in ("", LAST_TURN_END):
+            return Verdict.BROKEN
+        code = self._code or self._begin(calls)
         if not scanner.startswith(LAST_TURN_END):
-            self._add(scanner, len(scanner.text))
-        return self._close(calls)
+            take_text(code, scanner, len(scanner.text))
+        code.close()
+        return self._close(code, calls)
 
-    def open_string(self) -> OpenString | None:
-        """Return the program as a streaming string."""
-        return make_open_string(_GATE, self._pieces, _ENDS) if self._streams else None
+    @property
+    def open_part(self) -> StreamingPart | None:
+        """The part that is being read; a string in it may stream."""
+        return self._code
 
-    def _begin(self, calls: CallSink) -> None:
-        self._writer = calls.open(TOOL)
-        self._streams = self._writer.streams(CODE)
-        if self._streams:
-            self._writer.open_text(CODE)
-
-    def _read_code(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        text = scanner.text
-        while found := _ENDS.find(text, scanner.at):
-            self._add(scanner, found.start())
-            if found[0] != LAST_TURN_END:
-                return self._close(calls)
-            if _is_last(text, found.start()):
-                return Verdict.MORE
-            self._add(scanner, found.end())
-        self._add(scanner, _ENDS.find_held(text, scanner.at))
-        return Verdict.MORE
-
-    def _add(self, scanner: Scanner, end: int) -> None:
-        """Read the text up to *end* as part of the program."""
-        assert self._writer is not None  # noqa: S101 - the program has begun
-        piece = scanner.text[scanner.at : end]
-        if not piece:
-            return
-        scanner.advance_to(end)
-        self._pieces.append(piece)
-        if self._streams:
-            self._writer.add_text(piece)
-
-    def _close(self, calls: CallSink) -> Verdict:
-        assert self._writer is not None  # noqa: S101 - the program has begun
-        code = "".join(self._pieces)
-        if self._streams:
-            self._writer.close_text(code)
+    def _begin(self, calls: CallSink) -> OpenValue:
+        writer = calls.open(TOOL)
+        if writer.streams(CODE):
+            writer.open_text(CODE)
+            self._code = StreamedText(_ENDING.marks, writer)
         else:
-            self._writer.put(CODE, code)
-        self._streams = False
+            self._code = CollectedText(marks=_ENDING.marks)
+        return self._code
+
+    def _close(self, code: OpenValue, calls: CallSink) -> Verdict:
+        if isinstance(code, CollectedText) and calls.writer is not None:
+            calls.writer.put(CODE, code.text)
         calls.close()
         return Verdict.DONE
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from penstock.errors import PenstockError
 from penstock.parsing.body import BodyReader, ChoosingReader, Verdict
 from penstock.parsing.call_sink import CallSink, read_call
 from penstock.parsing.scanner import Scanner
 from penstock.readers.json_calls import Balance
+from penstock.readers.loose_bodies import read_object
 from penstock.readers.pythonic import LeadingCallReader, PythonCallReader, PythonOrJSONReader
 from penstock.tools import clean_name
-from penstock.values import rjson
 
 # --- lists after prose --------------------------------------------------------------------------
 
@@ -156,10 +155,7 @@ class LabelledCallReader(BodyReader):
         if self._balance is not None or not _TAIL.fullmatch(scanner.unread):
             return Verdict.NOT_A_CALL
         for name, arguments in self._calls:
-            writer = calls.open(name)
-            for key, value in arguments.items():
-                writer.put_typed(key, value)
-            calls.close()
+            calls.write(name, arguments)
         return Verdict.DONE
 
 
@@ -175,11 +171,7 @@ def _read_arguments(text: str, name: str, calls: CallSink) -> dict[str, Any] | N
     if not inside:
         return {} if text or not calls.schemas[name].required else None
     if inside.startswith("{"):
-        try:
-            found = rjson.loads(inside, duplicates="last")
-        except PenstockError:
-            return None
-        return found if isinstance(found, dict) else None
+        return read_object(inside)
     if inside == text:
         return None
     call = read_call(PythonCallReader(""), f"[{name}{text}]", calls.schemas)

@@ -31,10 +31,10 @@ from penstock.parsing.body import (
 )
 from penstock.parsing.call_shape import ANY_CALL, find_tool, list_calls, parse_arguments, parse_call
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read_call
-from penstock.parsing.scanner import Scanner, markers
+from penstock.parsing.scanner import Scanner, markers, skip_match
 from penstock.readers.envelope import MISNAMED, error_at, repair_body
 from penstock.readers.json_arguments import JSONArgumentReader
-from penstock.readers.json_calls import EARLY_END, precedes_member
+from penstock.readers.json_calls import BLANK, EARLY_END, precedes_member
 from penstock.readers.plausible import ends_with_loose_tag
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.piped_tools import GENERIC, RUN_BASH
@@ -69,8 +69,6 @@ SEGMENT_CUT: Final = "the segment was cut"
 
 MAX_HEADER: Final = 1024 * 1024
 """How many characters a header may have: it may hold all arguments of a call."""
-
-_BLANK: Final = re.compile(rf"[ \t\r\n]{{0,{MAX_BLANK}}}")
 
 _SHOWN: Final[dict[str, Kind]] = {"text": "text", "reasoning": "thinking"}
 _TOOL_TYPES: Final = frozenset({"tool", "tool_call"})
@@ -117,9 +115,7 @@ class SentinelReader(BodyReader):
             verdict = self._read_header(scanner, calls)
             if self._body is None:
                 return verdict
-        verdict = self._body.read(scanner, calls)
-        self.error = self._body.error
-        return verdict
+        return self._relay(self._body, self._body.read(scanner, calls))
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: a segment is cut, unless its JSON was whole."""
@@ -234,7 +230,7 @@ class _HeaderReader:
 
     def _find_object(self, scanner: Scanner) -> Verdict | None:
         """Find the brace that distinguishes a header from prose; return None to continue."""
-        at = _skip_blank(scanner)
+        at = skip_match(BLANK, scanner.text, scanner.at)
         if at == len(scanner.text):
             return Verdict.MORE
         if scanner.text[at] != "{":
@@ -261,7 +257,7 @@ class _HeaderReader:
         return Verdict.BROKEN
 
     def _find_end(self, scanner: Scanner) -> Verdict | None:
-        at, text = _skip_blank(scanner), scanner.text
+        text, at = scanner.text, skip_match(BLANK, scanner.text, scanner.at)
         if text.startswith("]]", at):
             scanner.advance_to(at + 2)
             self.ended = True
@@ -270,11 +266,6 @@ class _HeaderReader:
             return Verdict.MORE
         self.error = "a header that does not end after its JSON"
         return Verdict.BROKEN
-
-
-def _skip_blank(scanner: Scanner) -> int:
-    blank = scanner.match(_BLANK)
-    return blank.end() if blank else scanner.at
 
 
 # --- the fields of a header ---
@@ -464,17 +455,13 @@ class _ToolBody(BodyReader):
             if self._body is None:
                 self.error = "a call without a name"
                 return Verdict.BROKEN
-        verdict = self._body.read(scanner, calls)
-        self.error = self._body.error
-        return verdict
+        return self._relay(self._body, self._body.read(scanner, calls))
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text; arguments in JSON may be whole."""
         if self._body is None:
             self._body = _SkippedBody()
-        verdict = self._body.finish(scanner, calls)
-        self.error = self._body.error
-        return verdict
+        return self._relay(self._body, self._body.finish(scanner, calls))
 
     @property
     def open_part(self) -> StreamingPart | None:
@@ -621,11 +608,7 @@ class _NamedCalls(BodyReader):
             raise NoCallError(MISNAMED)
         names = [find_tool(call.name, calls.schemas) for call in found]
         for name, call in zip(names, found, strict=True):
-            writer = calls.open(name)
-            calls.note(*relaxed)
-            for key, value in (call.arguments or {}).items():
-                writer.put_typed(key, value)
-            calls.close()
+            calls.write(name, call.arguments or {}, *relaxed)
 
 
 def read_json(json: IncrementalJSON, scanner: Scanner, limit: int, *, start: int) -> None:

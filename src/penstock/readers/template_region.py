@@ -95,10 +95,7 @@ class TemplateRegionReader(BodyReader):
             return Verdict.BROKEN
         scanner.advance_to(end)
         for call in found:
-            writer = calls.open(call["name"])
-            for key, value in call["arguments"].items():
-                writer.put_typed(key, value)
-            calls.close()
+            calls.write(call["name"], call["arguments"])
         if not found:
             raise NoCallError("a region without calls")
         return Verdict.DONE

@@ -21,7 +21,7 @@ from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.body import MAX_BLANK, BodyReader, ChoosingReader, OpenString, Verdict
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read_call
-from penstock.parsing.scanner import Markers, Scanner, markers
+from penstock.parsing.scanner import Markers, Scanner, markers, skip_match
 from penstock.readers.elements import ElementCallReader, ElementCalls, EmptyCallReader
 from penstock.readers.plausible import is_misspelled
 from penstock.readers.tagged.strings import make_open_string
@@ -286,8 +286,7 @@ class YAMLCallReader(BodyReader):
         if self._base == -1 and not self._pieces:
             calls.name = self._name
             self._schema = calls.schemas.get(self._name)
-            lead = _LEAD.match(scanner.text, scanner.at)
-            begins = lead.end() if lead else scanner.at
+            begins = skip_match(_LEAD, scanner.text, scanner.at)
             if begins == len(scanner.text):
                 return Verdict.MORE
             end = scanner.text[begins : begins + len(self.end)]
@@ -306,8 +305,7 @@ class YAMLCallReader(BodyReader):
         """Handle the end of the text: a call without its end tag was cut."""
         if self._elements is not None:
             verdict = self._elements.finish(scanner, calls)
-            self.error, self.end = self._elements.error, self._elements.end
-            return verdict
+            return self._relay(self._elements, verdict, with_end=True)
         if self._ended is not None:
             try:
                 return self._end_call(self._ended, calls)
@@ -365,9 +363,7 @@ class YAMLCallReader(BodyReader):
     def _read_elements(
         self, elements: ElementCallReader, scanner: Scanner, calls: CallSink
     ) -> Verdict:
-        verdict = elements.read(scanner, calls)
-        self.error, self.end = elements.error, elements.end
-        return verdict
+        return self._relay(elements, elements.read(scanner, calls), with_end=True)
 
     def _read_lines(self, scanner: Scanner, calls: CallSink) -> Verdict:
         while True:

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Struct
 
 from penstock._json import SURROGATE
-from penstock.parsing.scanner import Markers, markers
+from penstock.parsing.scanner import Markers, markers, skip_match
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.tags import (
     BLANKS,
@@ -367,8 +367,7 @@ class CompiledDialect:
 
     def skip_gap(self, text: str, at: int) -> int | None:
         """Return the end of the white space at *at*; None if there is too much of it."""
-        found = self._gap.match(text, at)
-        end = found.end() if found else at
+        end = skip_match(self._gap, text, at)
         if self.dialect.spelling.escaped and text[end : end + 2] == "\\":
             return len(text)  # Half of an escaped newline: GLM writes backslash and n between tags.
         return None if end - at > MAX_GAP else end

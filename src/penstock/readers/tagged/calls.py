@@ -57,7 +57,7 @@ class TaggedCallReader(BodyReader):
         verdict = None
         while verdict is None:
             if self._json is not None:
-                return self._delegate(self._json, self._json.read(scanner, calls))
+                return self._relay(self._json, self._json.read(scanner, calls))
             if self._inside is not None:
                 verdict = self._inside.read(scanner, calls)
                 self.error = self._inside.error
@@ -73,7 +73,7 @@ class TaggedCallReader(BodyReader):
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: calls that have ended are complete."""
         if self._json is not None:
-            return self._delegate(self._json, self._json.finish(scanner, calls))
+            return self._relay(self._json, self._json.finish(scanner, calls))
         if self._lead and not self._is_meant:
             return Verdict.NOT_A_CALL
         if self._inside is not None and self._inside.finish(scanner, calls) is Verdict.DONE:
@@ -216,10 +216,6 @@ class TaggedCallReader(BodyReader):
             scanner.skip_all()
             return False
         return grammar.call.could_begin(text, at)
-
-    def _delegate(self, reader: JSONCallReader, verdict: Verdict) -> Verdict:
-        self.error = reader.error
-        return verdict
 
     # --- repair ---
 

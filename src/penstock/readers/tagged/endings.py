@@ -36,19 +36,17 @@ from penstock.parsing.scanner import Markers, Scanner, markers
 from penstock.readers.plausible import ends_with_loose_tag
 from penstock.readers.tagged import QUOTES, CompiledDialect, TagKind, Token
 from penstock.readers.tagged.strings import OpenValue, take_text
-from penstock.readers.tagged.tags import MAX_GAP, MAX_TAG
+from penstock.readers.tagged.tags import MAX_GAP, MAX_TAG, skip_gap
 from penstock.readers.tagged.values import ITEM, UnclearError, find_key
 from penstock.values.rxml.closing_tags import ClosingRule, TagVerdict
 from penstock.values.rxml.markup import (
+    CDATA_END,
     MarkupTag,
     may_become_closing,
     may_become_opening,
     opening_at,
 )
 from penstock.values.schema import Schema
-
-SECTION: Final = "<![CDATA["
-SECTION_END: Final = "]]>"
 
 TAG_BEGINS: Final = ("<", "[", "]", "&lt;", "```")
 """How a value without its opening tag does not begin: the tag may be damaged."""
@@ -117,6 +115,20 @@ def read_value(value: OpenValue, ending: Ending, scanner: Scanner, *, final: boo
             return True
     take_text(value, scanner, len(text) if final else marks.find_held(text, scanner.at))
     return False
+
+
+class TokenEnding(Ending):
+    """The first of *ends*, or of *borders*, which belong to what follows: no text holds them."""
+
+    def __init__(self, ends: tuple[str, ...], borders: tuple[str, ...] = ()) -> None:
+        self.marks = markers(*ends, *borders)
+        self._ends = ends
+
+    def judge(self, text: str, at: int, value: OpenValue, *, final: bool) -> EndingJudgement:
+        """End the value at the mark, whatever follows it."""
+        del value, final
+        end = next((end for end in self._ends if text.startswith(end, at)), "")
+        return EndingJudgement(Action.END, at + len(end))
 
 
 class _DialectEnding(Ending):
@@ -301,12 +313,12 @@ class CDATAEnding(_DialectEnding):
         self, grammar: CompiledDialect, key: str, is_missing: Callable[[str], bool]
     ) -> None:
         super().__init__(grammar, key, is_missing)
-        self.marks = markers(SECTION_END)
+        self.marks = markers(CDATA_END)
         self.lacks_tag = False  # the section has ended, and no closing tag follows
 
     def judge(self, text: str, at: int, value: OpenValue, *, final: bool) -> EndingJudgement:
         """Judge the end of a section by the tag that follows it."""
-        at_tag = self._grammar.skip_gap(text, at + len(SECTION_END))
+        at_tag = self._grammar.skip_gap(text, at + len(CDATA_END))
         return _DATA if at_tag is None else super().judge(text, at_tag, value, final=final)
 
     def _judge_token(
@@ -323,7 +335,7 @@ class CDATAEnding(_DialectEnding):
         if follows is None:
             return _MORE
         self.lacks_tag = follows
-        end = text.rindex(SECTION_END, 0, at) + len(SECTION_END)
+        end = text.rindex(CDATA_END, 0, at) + len(CDATA_END)
         return EndingJudgement(Action.END, end) if follows else _DATA
 
 
@@ -436,8 +448,6 @@ MAX_MISSING: Final = 64
 CALL_ENDS: Final = ("arguments", "tool")
 """The elements around a value, whose closing tags may follow it."""
 
-_GAP: Final = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
-
 # What the functions below return instead of a position; every position is greater.
 _IS_DATA: Final = -1
 _IS_OPEN: Final = -2  # only more text can decide
@@ -517,7 +527,7 @@ class StructuralTagEnding(Ending):
         if nests is not None:
             names = dict.fromkeys((name.lower(), "arg", *sorted(missing)[:MAX_MISSING]))
             opening = tuple(f"<{each}" for each in names)
-        self.marks = markers(SECTION_END) if cdata else markers(f"</{name}", *opening, fold=True)
+        self.marks = markers(CDATA_END) if cdata else markers(f"</{name}", *opening, fold=True)
         self._name = name
         self._known = known
         self._tools = tools
@@ -530,8 +540,8 @@ class StructuralTagEnding(Ending):
 
     def judge(self, text: str, at: int, value: OpenValue, *, final: bool) -> EndingJudgement:
         """Judge a closing tag by what follows it; count an opening tag."""
-        if text.startswith(SECTION_END, at):
-            end = _find_closing_after(text, at + len(SECTION_END), self._name)
+        if text.startswith(CDATA_END, at):
+            end = _find_closing_after(text, at + len(CDATA_END), self._name)
         elif text.startswith("</", at):
             end = _find_closing_end(text, at, self._name)
         else:
@@ -619,7 +629,7 @@ class EndMarkerEnding(Ending):
         tool = _find_closing_after(text, arguments if arguments > _IS_DATA else end, "tool")
         if tool <= _IS_DATA:
             return _IS_OPEN if _IS_OPEN in (arguments, tool) else _IS_DATA
-        if _skip_gap(text, tool) != len(text):
+        if skip_gap(text, tool) != len(text):
             return _IS_DATA
         return end if final else _IS_OPEN
 
@@ -636,21 +646,14 @@ def _find_closing_end(text: str, at: int, name: str) -> int:
 
 def _find_closing_after(text: str, at: int, name: str) -> int:
     """Find the end of the closing tag of *name* after the white space at *at*."""
-    follows = _skip_gap(text, at)
+    follows = skip_gap(text, at)
+    if follows is None:
+        return _IS_DATA
     if follows == len(text):
         return _IS_OPEN
-    if follows == _IS_DATA:
-        return _IS_DATA
     if markers(f"</{name}", fold=True).find_held(text, follows) == follows:
         return _IS_OPEN
     return _find_closing_end(text, follows, name)
-
-
-def _skip_gap(text: str, at: int) -> int:
-    """Return the end of the white space at *at*; `_IS_DATA` if there is too much of it."""
-    found = _GAP.match(text, at)
-    end = at if found is None else found.end()
-    return _IS_DATA if end - at > MAX_GAP else end
 
 
 @lru_cache(maxsize=512)

@@ -23,7 +23,6 @@ from penstock.parsing.scanner import Scanner, markers
 from penstock.readers.json_arguments import JSONArgumentReader
 from penstock.readers.tagged import CompiledDialect, TagKind, Token
 from penstock.readers.tagged.endings import (
-    SECTION,
     TAG_BEGINS,
     AnyClosingTag,
     CDATAEnding,
@@ -40,6 +39,7 @@ from penstock.readers.tagged.strings import (
 )
 from penstock.readers.tagged.tags import FoundTag
 from penstock.readers.tagged.values import Parameter, ParameterWriter, UnclearError, is_prose
+from penstock.values.rxml.markup import CDATA
 from penstock.values.schema import Schema
 
 MAX_SKIPPED: Final = 512
@@ -612,11 +612,11 @@ class ParameterReader(ValueReader):
         at = grammar.skip_gap(text, scanner.at)
         is_section = False
         if at is not None and grammar.dialect.cdata:
-            if markers(SECTION).find_held(text, at) == at:
+            if markers(CDATA).find_held(text, at) == at:
                 return Verdict.MORE
-            is_section = text.startswith(SECTION, at)
+            is_section = text.startswith(CDATA, at)
             if is_section:
-                scanner.advance_to(at + len(SECTION))
+                scanner.advance_to(at + len(CDATA))
         holds_elements = False
         if at is not None and grammar.dialect.nests:
             holds_elements = grammar.parameter.match(text, at) is not None

@@ -34,7 +34,6 @@ from penstock.readers.plausible import (
 from penstock.readers.tagged import Trim
 from penstock.readers.tagged.damaged_tags import DamagedTags
 from penstock.readers.tagged.endings import (
-    SECTION_END,
     Ending,
     EndMarkerEnding,
     StructuralTagEnding,
@@ -48,6 +47,7 @@ from penstock.values.control_tokens import without_turn_end
 from penstock.values.rxml.elements import is_list
 from penstock.values.rxml.markup import (
     CDATA,
+    CDATA_END,
     COMMENT,
     MarkupTag,
     closing_at,
@@ -163,7 +163,7 @@ def begin_argument(
     holds_element = False
     if is_section:
         scanner.skip(len(CDATA))
-        closing = SECTION_END + closing
+        closing = CDATA_END + closing
     elif not final and CDATA.startswith(window):
         return None
     elif not argument.is_string:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from penstock.parsing.body import Verdict
-from penstock.parsing.scanner import Scanner
+from penstock.parsing.scanner import Scanner, skip_match
 from penstock.values.rxml.markup import MarkupTag, find_attributes, may_become_opening, opening_at
 
 MAX_TAG: Final = 1024
@@ -27,6 +27,8 @@ MAX_TAG: Final = 1024
 
 MAX_GAP: Final = 256
 """How much white space may be between two tags, and after a closing tag."""
+
+_GAP: Final = re.compile(rf"\s{{0,{MAX_GAP + 1}}}")
 
 MAX_NAME: Final = 256
 """How many characters the name of a tool or of a parameter may have."""
@@ -314,6 +316,12 @@ def _mark(piece: str, pieces: list[str], at: int, spelling: Spelling) -> list[_P
     elif piece == ">" and spelling.loose and pieces[at + 1 :]:
         parts.append(_Part(_BLANK, _BLANK))
     return parts
+
+
+def skip_gap(text: str, at: int) -> int | None:
+    """Return the end of the white space at *at*; None if there is too much of it."""
+    end = skip_match(_GAP, text, at)
+    return None if end - at > MAX_GAP else end
 
 
 def _literal(text: str) -> _Part:

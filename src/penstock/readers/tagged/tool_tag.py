@@ -74,13 +74,13 @@ class ToolTagReader(BodyReader):
         if self._body is None and self._arguments is None:
             self._begin(calls)
         if self._body is not None:
-            return self._delegate(self._body, self._body.read(scanner, calls))
+            return self._relay(self._body, self._body.read(scanner, calls), with_end=True)
         return self._read_arguments(scanner, calls)
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: the call has no end tag."""
         if self._body is not None:
-            return self._delegate(self._body, self._body.finish(scanner, calls))
+            return self._relay(self._body, self._body.finish(scanner, calls), with_end=True)
         if not self._name:
             return Verdict.NOT_A_CALL
         if self._arguments is not None:
@@ -145,10 +145,6 @@ class ToolTagReader(BodyReader):
         self.error = arguments.error
         if verdict is Verdict.DONE:
             arguments.close(calls)
-        return verdict
-
-    def _delegate(self, body: BodyReader, verdict: Verdict) -> Verdict:
-        self.error, self.end = body.error, body.end
         return verdict
 
     # --- repairing ---

@@ -28,6 +28,7 @@ from penstock.values.json_grammar import MAX_DEPTH
 from penstock.values.rxml.elements import empty_value, is_list, is_string_field
 from penstock.values.rxml.markup import (
     CDATA,
+    CDATA_END,
     COMMENT,
     MarkupTag,
     closing_at,
@@ -39,7 +40,6 @@ from penstock.values.schema import Schema
 _CONTAINERS: Final = ("{", "[")
 _SIGNS: Final = frozenset('[]{}"')
 BRACKETS: Final = frozenset("[]{}")
-_SECTION_END: Final = "]]>"
 
 
 class UnclearError(NoCallError):
@@ -411,8 +411,8 @@ def read_markup(text: str, schema: Schema | None) -> Any:
 
 def _read_text(text: str) -> str:
     text = text.strip()
-    if text.startswith(CDATA) and text.endswith(_SECTION_END):
-        return text[len(CDATA) : -len(_SECTION_END)]
+    if text.startswith(CDATA) and text.endswith(CDATA_END):
+        return text[len(CDATA) : -len(CDATA_END)]
     return decode_entities(text)
 
 
@@ -424,7 +424,7 @@ def find_key(tag: MarkupTag) -> str:
 class _MarkupTree(_Tree):
     def __init__(self, text: str, schema: Schema | None) -> None:
         super().__init__(text, schema)
-        self._far_ends = {CDATA: _SECTION_END, COMMENT: "-->"}
+        self._far_ends = {CDATA: CDATA_END, COMMENT: "-->"}
 
     def read(self) -> _Element | None:
         text, at = self._text, 0

@@ -45,6 +45,7 @@ from penstock.values.rxml.elements import (
 )
 from penstock.values.rxml.markup import (
     CDATA,
+    CDATA_END,
     COMMENT,
     NEXT_MARKUP,
     Landmarks,
@@ -110,7 +111,7 @@ class _Reader:
         self._index = TagIndex(text)
         self._far_ends = {
             COMMENT: Landmarks(text, "-->"),
-            CDATA: Landmarks(text, "]]>"),
+            CDATA: Landmarks(text, CDATA_END),
         }
         self._root = Element("", schema, start=0)
         self._open = [self._root]

@@ -54,6 +54,7 @@ _SPACE: Final = re.compile(r"\s*+")
 
 COMMENT: Final = "<!--"
 CDATA: Final = "<![CDATA["
+CDATA_END: Final = "]]>"
 
 
 class MarkupTag(NamedTuple):
