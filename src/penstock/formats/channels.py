@@ -18,6 +18,7 @@ from penstock.formats.prompts import (
     STRICT_JSON,
     TAIL,
     spaced_json,
+    text_or_json,
     tools_as_lines,
     tools_as_list,
 )
@@ -103,11 +104,11 @@ class BeamCalls(Harmony, frozen=True):
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
         head = f"<|start|>{result.name} to=assistant<|channel|>analysis<|message|>"
-        return f"{head}{_content(result)}<|end|>"
+        return f"{head}{text_or_json(result.content)}<|end|>"
 
     def _message(self, call: ToolCall) -> str:
         arguments = sorted(call.arguments.items())  # as the model's template does
-        slots = ((_beam_slot(key), _write_value(value)) for key, value in arguments)
+        slots = ((_beam_slot(key), text_or_json(value)) for key, value in arguments)
         written = "".join(f"{slot.before}{value}{slot.after}" for slot, value in slots)
         return _BEAM_HEADER.format(_check_name(call)) + written
 
@@ -144,8 +145,9 @@ class InklingCalls(Inkling, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a block of its tool."""
-        kind = "tool_error" if result.is_error else "text"
-        return f"<|message_tool|>{result.name}<|content_{kind}|>{_content(result)}<|end_message|>"
+        head = f"<|message_tool|>{result.name}<|content_"
+        kind = "tool_error|>" if result.is_error else "text|>"
+        return f"{head}{kind}{text_or_json(result.content)}<|end_message|>"
 
 
 # Kimi K3's channels are `think`, `response` and `tools`; opening one of the last two ends a `think`
@@ -172,7 +174,7 @@ class XTMLCalls(XTML, frozen=True):
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
         head = f'<|open|>message role="tool" tool="{_encode(result.name)}" index="1"<|sep|>'
-        return f"{head}{_content(result)}{closing('message')}"
+        return f"{head}{text_or_json(result.content)}{closing('message')}"
 
 
 # Muse writes to `self` (reasoning), to `user` (text) or to a tool. An invocation in one of the
@@ -197,8 +199,8 @@ class ATEMCalls(ATEM, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a message of its tool."""
-        inside = f'<tool_output name="{result.name}">\n{_content(result)}\n</tool_output>'
-        return f"<|start|>tool {result.name}<|message|>{inside}<|eot|>"
+        head = f'<|start|>tool {result.name}<|message|><tool_output name="{result.name}">'
+        return f"{head}\n{text_or_json(result.content)}\n</tool_output><|eot|>"
 
 
 # Functionary v3.2 writes ``all`` and a newline for text. Its prompt ends with ``>>>``, so the first
@@ -221,7 +223,8 @@ class RecipientCalls(Recipients, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result as a turn of its tool."""
-        return f"<|start_header_id|>tool<|end_header_id|>\n\n{_content(result)}<|eot_id|>"
+        head = "<|start_header_id|>tool<|end_header_id|>"
+        return f"{head}\n\n{text_or_json(result.content)}<|eot_id|>"
 
 
 def _make_json_outline(written: str, trigger: str = "") -> Outline:
@@ -238,14 +241,6 @@ def _check_name(call: ToolCall) -> str:
     return call.name
 
 
-def _content(result: ToolResult) -> str:
-    return result.content if isinstance(result.content, str) else spaced_json(result.content)
-
-
-def _write_value(value: Any) -> str:
-    return value if isinstance(value, str) else spaced_json(value)
-
-
 def _invocation(name: str, written: str) -> str:
     """Write a message that invokes a tool, with its parameters *written*."""
     invoke = f'<atem:invoke name="{name}">\n{written}</atem:invoke>\n'
@@ -255,7 +250,7 @@ def _invocation(name: str, written: str) -> str:
 
 def _write_invocation(call: ToolCall) -> str:
     slots = ((_raw_slot(key), value) for key, value in call.arguments.items())
-    written = "".join(f"{slot.before}{_write_value(value)}{slot.after}" for slot, value in slots)
+    written = "".join(f"{slot.before}{text_or_json(value)}{slot.after}" for slot, value in slots)
     return _invocation(_check_name(call), written)
 
 
@@ -287,7 +282,7 @@ def _write_numbered_call(call: ToolCall, at: int) -> str:
 
 def _typed_argument(key: str, value: Any) -> str:
     slot = _typed_slot(key, _find_type(value))
-    return f"{slot.before}{_write_value(value)}{slot.after}"
+    return f"{slot.before}{text_or_json(value)}{slot.after}"
 
 
 def _typed_slot(key: str, kind: str) -> Slot:
@@ -315,66 +310,48 @@ def _find_type(value: Any) -> str:
             raise UsageError(f"not a JSON value: {type(value).__name__}")
 
 
-_JSON_MESSAGE: Final = (
-    HEAD
-    + """\
+_JSON_MESSAGE: Final = f"""\
+{HEAD}\
 To call a tool, write a message to it. Its header names the tool, and its text is one JSON object \
 with the arguments, like this:
 
-{example}
+{{example}}
 
-Keep all markers. """
-    + STRICT_JSON
-    + """ For several calls, write one message for each.
-"""
-    + TAIL
-)
+Keep all markers. {STRICT_JSON} For several calls, write one message for each.
+{TAIL}"""
 
-_JSON_BLOCK: Final = (
-    HEAD
-    + """\
+_JSON_BLOCK: Final = f"""\
+{HEAD}\
 To call a tool, write a block that invokes it. The tool's name is before the marker; after it \
 is one JSON object with the name and, as `args`, the arguments, like this:
 
-{example}
+{{example}}
 
-Keep all markers. """
-    + STRICT_JSON
-    + """ For several calls, write one block for each.
-"""
-    + TAIL
-)
+Keep all markers. {STRICT_JSON} For several calls, write one block for each.
+{TAIL}"""
 
-_RAW_CALLS: Final = (
-    HEAD
-    + """\
+_RAW_CALLS: Final = f"""\
+{HEAD}\
 To call a tool, write its name and each of its arguments as in this example, with all of its \
 markers:
 
-{example}
+{{example}}
 
 Write strings between their markers exactly as they are, with quotes and newlines: escape nothing. \
 Write numbers, true, false, null, lists and objects as JSON. For several calls, repeat all of it, \
 one after the other.
-"""
-    + TAIL
-)
+{TAIL}"""
 
-_RECIPIENT: Final = (
-    HEAD
-    + """\
+_RECIPIENT: Final = f"""\
+{HEAD}\
 Every message has a recipient: `>>>`, a name and a newline. Messages for the user go to `all`. \
 To call a tool, write a message to it: its name, and on the next line one JSON object with the \
 arguments, like this:
 
-{example}
+{{example}}
 
-"""
-    + STRICT_JSON
-    + """ For several calls, repeat this for each.
-"""
-    + TAIL
-)
+{STRICT_JSON} For several calls, repeat this for each.
+{TAIL}"""
 
 HARMONY: Final[Format] = Format(
     name="harmony",

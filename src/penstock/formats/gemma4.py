@@ -15,7 +15,7 @@ from msgspec import Struct
 from penstock.errors import UsageError
 from penstock.formats.base import Format
 from penstock.formats.json_calls import as_json
-from penstock.formats.prompts import HEAD, TAIL
+from penstock.formats.prompts import HEAD, TAIL, Mark, write_nested
 from penstock.formats.round_trip import require_round_trip
 from penstock.grammar import ANY, Arguments, Outline, check_names, split_around
 from penstock.grammar.outline import Notation
@@ -88,38 +88,24 @@ class DelimitedCalls(Syntax, Struct, frozen=True):
         return f"{self.result_start}response:{result.name}{written}{self.result_end}"
 
 
-class _Mark(str):
-    """Punctuation between values, which is not quoted."""
-
-    __slots__ = ()
-
-
 def _written(value: Any, quote: str) -> str:
-    """Write *value*, with a stack instead of recursion: it may nest deeper than Python recurses."""
-    pieces: list[str] = []
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case _Mark() as mark:
-                pieces.append(mark)
-            case str() as text:
-                pieces.append(_quoted(text, quote))
-            case dict() as members:
-                waiting += reversed(_members(members, quote))
-            case list() as items:
-                waiting += reversed(_items(items))
-            case other:
-                pieces.append(as_json(other))
-    return "".join(pieces)
+    def expand(one: Any) -> str | list[Any]:
+        if isinstance(one, str):
+            return _quoted(one, quote)
+        if isinstance(one, dict):
+            return _members(one, quote)
+        return _items(one) if isinstance(one, list) else as_json(one)
+
+    return write_nested(value, expand)
 
 
 def _members(members: dict[Any, Any], quote: str) -> list[Any]:
-    parts: list[Any] = [_Mark("{")]
+    parts: list[Any] = [Mark("{")]
     for key, value in members.items():
         if not isinstance(key, str):
             raise UsageError(f"a key must be a string, not {type(key).__name__}")
-        parts += [_Mark(f"{_key(key, quote)}:"), value, _Mark(",")]
-    return [*(parts[:-1] if members else parts), _Mark("}")]
+        parts += [Mark(f"{_key(key, quote)}:"), value, Mark(",")]
+    return [*(parts[:-1] if members else parts), Mark("}")]
 
 
 def _key(key: str, quote: str) -> str:
@@ -127,10 +113,10 @@ def _key(key: str, quote: str) -> str:
 
 
 def _items(items: list[Any]) -> list[Any]:
-    parts: list[Any] = [_Mark("[")]
+    parts: list[Any] = [Mark("[")]
     for item in items:
-        parts += [item, _Mark(",")]
-    return [*(parts[:-1] if items else parts), _Mark("]")]
+        parts += [item, Mark(",")]
+    return [*(parts[:-1] if items else parts), Mark("]")]
 
 
 def _quoted(text: str, quote: str) -> str:

@@ -157,20 +157,16 @@ def _write_result(result: ToolResult) -> str:
     return rjson.dumps({"tool_result": result.name, **failed, "content": result.content})
 
 
-BARE_JSON_PROMPT: Final = (
-    prompts.HEAD
-    + """\
+BARE_JSON_PROMPT: Final = f"""\
+{prompts.HEAD}\
 To call a tool, write one JSON object with its name and its arguments on a line of its own, with \
 nothing before or after it, like this:
 
-{example}
+{{example}}
 
-"""
-    + prompts.STRICT_JSON
-    + """ For several calls, write one object after the other, each on a line of its own.
-"""
-    + prompts.TAIL
-)
+{prompts.STRICT_JSON} For several calls, write one object after the other, each on a line of its \
+own.
+{prompts.TAIL}"""
 
 BARE_JSON: Final[Format] = Format(name="bare_json", calls=BareJSON(), prompt=BARE_JSON_PROMPT)
 
@@ -202,20 +198,16 @@ class ShapedCalls(Struct, frozen=True):
         return _write_result(result)
 
 
-JSON_TOOL_PROMPT: Final = (
-    prompts.HEAD
-    + """\
+JSON_TOOL_PROMPT: Final = f"""\
+{prompts.HEAD}\
 To call a tool, write one JSON object of exactly this form:
 
-{example}
+{{example}}
 
-Keep the keys and their order; change only the name of the tool and its arguments. """
-    + prompts.STRICT_JSON
-    + """ For \
+Keep the keys and their order; change only the name of the tool and its arguments. \
+{prompts.STRICT_JSON} For \
 several calls, write one object after the other, each on a line of its own.
-"""
-    + prompts.TAIL
-)
+{prompts.TAIL}"""
 
 
 def json_tool(provider: str | None = None) -> Format:

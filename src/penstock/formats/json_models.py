@@ -15,7 +15,14 @@ from msgspec import Struct, structs
 
 from penstock.formats import prompts
 from penstock.formats.base import Format
-from penstock.formats.prompts import LINES, ToolList, indented_json, spaced_json, tools_as_list
+from penstock.formats.prompts import (
+    LINES,
+    ToolList,
+    indented_json,
+    spaced_json,
+    text_or_json,
+    tools_as_list,
+)
 from penstock.formats.reasoning import STYLES
 from penstock.formats.wrappers import WRAPPERS
 from penstock.grammar import ANY, Arguments, Outline, split_around
@@ -95,9 +102,8 @@ class MarkedJSON(Syntax, Struct, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write the result of a call in the template."""
-        is_text = isinstance(result.content, str)
         places = {
-            "content": result.content if is_text else spaced_json(result.content),
+            "content": text_or_json(result.content),
             "json": spaced_json(result.content),
             "id": spaced_json(result.id or "0"),
             "name": spaced_json(result.name),

@@ -14,7 +14,16 @@ from msgspec import Struct, structs
 
 from penstock.errors import UsageError
 from penstock.formats.base import Format
-from penstock.formats.prompts import HEAD, LINES, TAIL, TOOL_LINES, spaced_json, tools_as_lines
+from penstock.formats.prompts import (
+    HEAD,
+    LINES,
+    TAIL,
+    TOOL_LINES,
+    Mark,
+    text_or_json,
+    tools_as_lines,
+    write_nested,
+)
 from penstock.formats.reasoning import STYLES
 from penstock.formats.round_trip import require_round_trip
 from penstock.formats.wrappers import MINIMAX_ENDS, WRAPPERS
@@ -96,7 +105,7 @@ class ParameterCalls(Syntax, Struct, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text as it is, any other value as JSON."""
-        content = result.content if isinstance(result.content, str) else spaced_json(result.content)
+        content = text_or_json(result.content)
         return _fill(self.result, {"NAME": result.name, "CONTENT": content})
 
     @property
@@ -128,7 +137,7 @@ class ParameterCalls(Syntax, Struct, frozen=True):
     def _parameter(self, template: str, key: str, value: Any) -> str:
         is_text = isinstance(value, str)
         prefix = self.dialect.spelling.prefix
-        written = _elements(value, prefix) if self.dialect.nests else _write_value(value)
+        written = _elements(value, prefix) if self.dialect.nests else text_or_json(value)
         places = {"KEY": key, "VALUE": written, "IS_TEXT": "true" if is_text else "false"}
         return _fill(template, places)
 
@@ -168,37 +177,22 @@ def _quote(text: str) -> str:
     return f"{quote}{text}{quote}"
 
 
-def _write_value(value: Any) -> str:
-    return value if isinstance(value, str) else spaced_json(value)
-
-
-class _Mark(str):
-    """Markup that is between values."""
-
-    __slots__ = ()
-
-
 def _elements(value: Any, prefix: str) -> str:
-    """Write *value* as elements; nested values wait in a list, so depth is not recursion."""
-    pieces: list[str] = []
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case _Mark() as mark:
-                pieces.append(mark)
-            case dict() as members:
-                for key, inner in reversed(members.items()):
-                    waiting += _element(key, inner, prefix)
-            case list() as items:
-                for inner in reversed(items):
-                    waiting += _element(ITEM, inner, prefix)
-            case leaf:
-                pieces.append(_write_value(leaf))
-    return "".join(pieces)
+    """Write *value* as elements."""
 
+    def expand(one: Any) -> str | list[Any]:
+        if isinstance(one, dict):
+            members = list(one.items())
+        elif isinstance(one, list):
+            members = [(ITEM, item) for item in one]
+        else:
+            return text_or_json(one)
+        parts: list[Any] = []
+        for key, item in members:
+            parts += [Mark(f"{prefix}<{key}>"), item, Mark(f"{prefix}</{key}>")]
+        return parts
 
-def _element(key: str, value: Any, prefix: str) -> list[Any]:
-    return [_Mark(f"{prefix}</{key}>"), value, _Mark(f"{prefix}<{key}>")]
+    return write_nested(value, expand)
 
 
 # ``<arg_key>`` and ``<arg_value>``: the calls of GLM and of Hunyuan's newer models.

@@ -29,6 +29,34 @@ _JSON_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[,:]')
 _INDENT: Final = 4
 
 
+def text_or_json(value: object) -> str:
+    """Write a string as it is, any other value as JSON."""
+    return value if isinstance(value, str) else spaced_json(value)
+
+
+class Mark(str):
+    """Markup between the values that `write_nested` writes."""
+
+    __slots__ = ()
+
+
+def write_nested(value: Any, expand: Callable[[Any], str | list[Any]]) -> str:
+    """Write *value*, which may nest deeper than Python recurses.
+
+    *expand* returns the text of a value, or the values in it with the marks around them.
+    """
+    pieces: list[str] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        parts = one if isinstance(one, Mark) else expand(one)
+        if isinstance(parts, str):
+            pieces.append(parts)
+        else:
+            waiting += reversed(parts)
+    return "".join(pieces)
+
+
 def spaced_json(value: object) -> str:
     """Write *value* as most chat templates do, with a space after each comma and colon.
 
@@ -121,35 +149,25 @@ Write strict JSON: keys and strings in double quotes; inside a string a quote is
 is \\n."""
 """The rule for calls in JSON. Small models forget to escape quotes and newlines in code."""
 
-JSON_MIX: Final = (
-    HEAD
-    + """\
+JSON_MIX: Final = f"""\
+{HEAD}\
 To call a tool, write its name and its arguments as one JSON object between the two tags, like this:
 
-{example}
+{{example}}
 
-"""
-    + STRICT_JSON
-    + """ For several calls, repeat the whole block, one for each call.
-"""
-    + TAIL
-)
+{STRICT_JSON} For several calls, repeat the whole block, one for each call.
+{TAIL}"""
 
-FENCES: Final = (
-    HEAD
-    + """\
+FENCES: Final = f"""\
+{HEAD}\
 To call a tool, write a code block labelled `tool_call` that holds one JSON object with the name \
 and the arguments and nothing else, like this:
 
-{example}
+{{example}}
 
-The opening and the closing line of the block have nothing else on them. """
-    + STRICT_JSON
-    + """ For several calls, \
-write one block for each.
-"""
-    + TAIL
-)
+The opening and the closing line of the block have nothing else on them. {STRICT_JSON} For several \
+calls, write one block for each.
+{TAIL}"""
 
 
 class ToolList(Struct, frozen=True):

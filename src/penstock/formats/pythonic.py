@@ -12,7 +12,7 @@ from penstock.errors import UsageError
 from penstock.formats import prompts
 from penstock.formats.base import Format
 from penstock.formats.json_models import LeadingJSON
-from penstock.formats.prompts import spaced_json, tools_as_list
+from penstock.formats.prompts import text_or_json, tools_as_list
 from penstock.formats.round_trip import require_round_trip
 from penstock.grammar import ANY, Arguments, Keywords, Outline, check_names, split_around
 from penstock.grammar.outline import PYTHON, PYTHON_OF_JSON, Notation
@@ -117,9 +117,7 @@ class PythonCalls(Syntax, Struct, frozen=True):
 
     def render_result(self, result: ToolResult) -> str:
         """Write a result: text verbatim, any other value as JSON."""
-        content = result.content
-        text = content if isinstance(content, str) else spaced_json(content)
-        return self.result_start + text + self.result_end
+        return self.result_start + text_or_json(result.content) + self.result_end
 
     @property
     def _frame(self) -> tuple[str, str, str]:
@@ -159,47 +157,39 @@ class PythonObjects(LeadingJSON, frozen=True):
         return Outline(pieces, opening, closing, between=self.between, trigger=self.starts[0])
 
 
-_LIST: Final = (
-    prompts.HEAD
-    + """\
+_LIST: Final = f"""\
+{prompts.HEAD}\
 To call a tool, write a Python list with the call in it, every argument by its name, like this:
 
-{example}
+{{example}}
 
 Values are Python literals: strings in quotes, numbers, True, False, None, lists and dictionaries. \
 For several calls, put all of them into one list, separated by commas.\
 """
-)
 
-_MARKED: Final = _LIST + " Put the list between the two markers.\n" + prompts.TAIL
-_ALONE: Final = _LIST + " Then write nothing but the list.\n" + prompts.TAIL
+_MARKED: Final = f"{_LIST} Put the list between the two markers.\n{prompts.TAIL}"
+_ALONE: Final = f"{_LIST} Then write nothing but the list.\n{prompts.TAIL}"
 
-_LINES: Final = (
-    prompts.HEAD
-    + """\
+_LINES: Final = f"""\
+{prompts.HEAD}\
 To call a tool, write the call between the two tags, every argument by its name, like this:
 
-{example}
+{{example}}
 
 Values are JSON: strings in double quotes, numbers, true, false, null, lists and objects. For \
 several calls, write one on each line between the same two tags.
-"""
-    + prompts.TAIL
-)
+{prompts.TAIL}"""
 
-_DICTS: Final = (
-    prompts.HEAD
-    + """\
+_DICTS: Final = f"""\
+{prompts.HEAD}\
 To call a tool, write the marker and a Python list with one dict in it that has the name and the \
 arguments, like this:
 
-{example}
+{{example}}
 
 Values are Python literals: strings in quotes, numbers, True, False, None, lists and dicts. For \
 several calls, put one dict for each into the list.
-"""
-    + prompts.TAIL
-)
+{prompts.TAIL}"""
 
 FORMATS: Final[tuple[Format, ...]] = (
     Format(

@@ -107,26 +107,22 @@ def _segment(header: dict[str, Any], body: str) -> str:
     return f"[[SEG_START {as_json(header)}]]{body}{_END}"
 
 
-_PROMPT: Final = (
-    prompts.HEAD
-    + """\
+_PROMPT: Final = f"""\
+{prompts.HEAD}\
 To call a tool, write a segment. It begins with a header, which holds one JSON object between \
 double brackets; then comes the body; it ends with [[SEG_END]]. Like this:
 
-{example}
+{{example}}
 
 For the tools `write_file`, `edit_file` and `run_bash` the header names the tool as its type and \
-has all other arguments: {"type":"write_file","path":"a.md"}, \
-{"type":"edit_file","path":"a.md"}, {"type":"run_bash"}. The body is the content of the file, the \
-patch or the command, exactly as it is: escape nothing, and add no line break or code fence. It \
-must not contain [[SEG_END]].
+has all other arguments: {{"type":"write_file","path":"a.md"}}, \
+{{"type":"edit_file","path":"a.md"}}, {{"type":"run_bash"}}. The body is the content of the file, \
+the patch or the command, exactly as it is: escape nothing, and add no line break or code fence. \
+It must not contain [[SEG_END]].
 
-For every other tool the header is {"type":"tool","tool_name":"its name"}, and the body is one \
-JSON object with the arguments. """
-    + prompts.STRICT_JSON
-    + """ For several calls, write one segment after the other.
-"""
-    + prompts.TAIL
-)
+For every other tool the header is {{"type":"tool","tool_name":"its name"}}, and the body is one \
+JSON object with the arguments. {prompts.STRICT_JSON} For several calls, write one segment after \
+the other.
+{prompts.TAIL}"""
 
 SENTINEL: Final[Format] = Format(name="sentinel", calls=SentinelCalls(), prompt=_PROMPT)
