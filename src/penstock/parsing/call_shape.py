@@ -11,6 +11,7 @@ that were trained on its transcripts print them so.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from operator import is_not
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -193,7 +194,7 @@ def unwrap_arguments(value: Any, name: str, declared: Collection[str]) -> list[d
     if not all(isinstance(item, dict) for item in items):
         raise NoCallError("the list holds something else than calls")
     found = [_unwrap(item, name, declared) for item in items]
-    is_envelope = isinstance(value, list) or all(map(_is_other, found, items))
+    is_envelope = isinstance(value, list) or all(map(is_not, found, items))
     return found if is_envelope else [dict(value)]
 
 
@@ -207,10 +208,6 @@ def _unwrap(item: dict[str, Any], name: str, declared: Collection[str]) -> dict[
     if call.arguments is None:
         return {} if call.name.casefold() == name.casefold() else item
     return call.arguments
-
-
-def _is_other(one: object, other: object) -> bool:
-    return one is not other
 
 
 def find_name(name: str, known: Iterable[str]) -> str | None:

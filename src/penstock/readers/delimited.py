@@ -29,7 +29,7 @@ from penstock.parsing.body import (
     Verdict,
 )
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
-from penstock.parsing.scanner import Markers, Scanner, markers, skip_match
+from penstock.parsing.scanner import Scanner, markers, skip_match
 from penstock.readers.json_calls import EARLY_END, MAX_MEMBER_NAME
 from penstock.readers.loose_bodies import read_loose
 from penstock.readers.plausible import fits, is_misspelled, may_end_here
@@ -59,16 +59,6 @@ class Delimiters(Struct, frozen=True):
     start: str
     end: str
     quote: str
-
-    @property
-    def key_ends(self) -> Markers:
-        """The ends of a bare key: a colon, or something that shows that it is not a key."""
-        return markers(":", ",", "{", "}", "[", "]", self.start, self.end, self.quote)
-
-    @property
-    def word_ends(self) -> Markers:
-        """The ends of a bare value, including marks that it cannot hold."""
-        return markers(",", "}", "]", self.start, self.end, self.quote)
 
     # Inside of containers Gemma 4 also writes strings in plain quotes, at every level.
     def closing_at(self, text: str, at: int) -> str | None:
@@ -208,8 +198,10 @@ class ArgumentsReader(ValueReader):
     def __init__(self, marks: Delimiters, writer: ArgumentWriter) -> None:
         self.ended = False
         self._marks = marks
-        self._key_ends = marks.key_ends
-        self._word_ends = marks.word_ends
+        # A bare key ends at its colon, or at something that shows that it is not a key.
+        others = (marks.start, marks.end, marks.quote)
+        self._key_ends = markers(":", ",", "{", "}", "[", "]", *others)
+        self._word_ends = markers(",", "}", "]", *others)
         self._writer = writer
         self._key = ""  # of the argument that is being read
         self._open: list[Container] = []  # inside that argument, the innermost last
@@ -263,15 +255,15 @@ class ArgumentsReader(ValueReader):
             self._close_string(self._string)
         elif self._word is not None:
             self._close_word(self._word)
-        elif self._string is not None or self._place is _Place.COLON or self._is_value_due:
+        elif (
+            self._string is not None
+            or self._place is _Place.COLON
+            or (self._place is _Place.VALUE and not self._in_list)
+        ):
             raise NoCallError("a key without a value")
         while self._open:
             self._take(self._open.pop().value)
         self.ended = True
-
-    @property
-    def _is_value_due(self) -> bool:
-        return self._place is _Place.VALUE and not self._in_list
 
     # --- keys ---
 

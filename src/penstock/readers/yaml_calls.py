@@ -19,12 +19,19 @@ from typing import Any, Final
 
 from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
-from penstock.parsing.body import MAX_BLANK, BodyReader, ChoosingReader, OpenString, Verdict
+from penstock.parsing.body import (
+    MAX_BLANK,
+    BodyReader,
+    ChoosingReader,
+    OpenString,
+    Verdict,
+    without_begun,
+)
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall, read_call
 from penstock.parsing.scanner import Markers, Scanner, markers, skip_match
 from penstock.readers.elements import ElementCallReader, ElementCalls, EmptyCallReader
 from penstock.readers.plausible import is_misspelled
-from penstock.readers.tagged.strings import make_open_string
+from penstock.readers.tagged.strings import find_blank, make_open_string
 from penstock.values import yaml
 from penstock.values.control_tokens import (
     LAST_TURN_END,
@@ -329,7 +336,7 @@ class YAMLCallReader(BodyReader):
         field = self._field
         if self._key_end == -1 or field is None or field.held or field.streamed is None:
             return None
-        return make_open_string(_PLAIN_GATE, field.streamed, self._marks, _find_blank)
+        return make_open_string(_PLAIN_GATE, field.streamed, self._marks, find_blank)
 
     def open_text(self) -> str | None:
         """Return what was emitted of the block that is streaming."""
@@ -343,11 +350,7 @@ class YAMLCallReader(BodyReader):
         """Close a call whose end tag is missing at the end of the response."""
         if self._elements is not None:
             return self._elements.repair(text, ended=ended)
-        text = without_turn_end(text)
-        for size in range(min(len(self.end) - 1, len(text)), 1, -1):
-            if text.endswith(self.end[:size]):
-                text = text[:-size]
-                break
+        text = without_begun(without_turn_end(text), self.end)
         try:
             value = yaml.loads(text) if ended else None
         except ParseError:
@@ -387,7 +390,8 @@ class YAMLCallReader(BodyReader):
                 self._pieces = []
                 self._take_line(line.rstrip("\r"), calls)
             else:
-                self._take_piece(scanner, self._find_held(text, at), calls, is_line=False)
+                end = markers(self.end).find_held(text, at)
+                self._take_piece(scanner, end, calls, is_line=False)
                 return Verdict.MORE
 
     def _take_piece(
@@ -453,13 +457,6 @@ class YAMLCallReader(BodyReader):
             scanner.skip(size)
             field.streamed.append(text)
             self._begin(calls).add_text(text)
-
-    def _find_held(self, text: str, at: int) -> int:
-        """Return where the text ends that is not the beginning of the end tag."""
-        for size in range(min(len(self.end) - 1, len(text) - at), 0, -1):
-            if text.endswith(self.end[:size]):
-                return len(text) - size
-        return len(text)
 
     def _is_data(self, line: str) -> bool:
         """Return whether an end tag after *line* is in a quoted string."""
@@ -617,8 +614,3 @@ def _is_begun(text: str) -> bool:
     key = yaml.KEY.match(last)
     rest = last[key.end() :] if key is not None else "x"
     return not rest or yaml.BlockHeader.parse(rest, 0) is not None
-
-
-def _find_blank(text: str, size: int) -> int:
-    """Find where the white space begins that ``text[:size]`` ends with."""
-    return len(text[:size].rstrip())

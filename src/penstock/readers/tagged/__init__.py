@@ -308,14 +308,10 @@ class CompiledDialect:
             return None
         kind, tag = self._tokens[number]
         found = tag.match(text, at)
-        if found is None or (kind in _PARTIAL_KINDS and self._could_be_longer(kind, text, at)):
+        longer = self.parameter if kind is TagKind.KEY else self._any_token
+        if found is None or (kind in _PARTIAL_KINDS and longer.could_begin(text, at)):
             return None
         return Token(kind, found)
-
-    def _could_be_longer(self, kind: TagKind, text: str, at: int) -> bool:
-        if kind is TagKind.KEY:
-            return self.parameter.could_begin(text, at)
-        return self.could_begin_token(text, at)
 
     def could_begin_token(self, text: str, at: int) -> bool:
         """Return whether *text* ends inside what may become a tag, from *at* on."""

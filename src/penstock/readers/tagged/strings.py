@@ -326,6 +326,11 @@ def _translate(marks: Markers, find_end: FindEnd, text: str) -> Translated | Non
     return text, encode_basestring(text)[1:-1], size
 
 
+def find_blank(text: str, size: int) -> int:
+    """Find where the white space begins that ``text[:size]`` ends with."""
+    return len(text[:size].rstrip())
+
+
 class _Edges:
     """What is not part of a value at its ends; here: nothing, and nothing waits.
 
@@ -491,9 +496,7 @@ class _BlankEdges(_Edges):
         self.is_begun = bool(text)
         return text
 
-    @staticmethod
-    def find_end(text: str, size: int) -> int:
-        return len(text[:size].rstrip())
+    find_end = staticmethod(find_blank)
 
 
 class _MarkedEdges(_BlankEdges):
