@@ -8,7 +8,9 @@ by the body. Text that is not a header is prose: its marker is text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
+
+from msgspec import Struct
 
 from penstock.errors import JSONParseError
 from penstock.parsing.body import (
@@ -17,6 +19,7 @@ from penstock.parsing.body import (
     Channel,
     ChoosingReader,
     StreamingPart,
+    Syntax,
     Verdict,
 )
 from penstock.parsing.call_sink import CallSink, RepairedCall
@@ -173,17 +176,20 @@ class Opened(NamedTuple):
 
 
 class Message(BodyReader):
-    """Reads a header, which begins with *header*, and what it opens.
+    """Reads a header, which begins with *header* after *marker*, and what it opens.
 
-    Subclasses judge it. *last* is the marker that it ends with.
+    Subclasses judge it; without *calls* a message to a tool is text. *last* is the marker that the
+    header ends with.
     """
 
     is_repairable = True
 
     last = ""
 
-    def __init__(self, header: str = "") -> None:
+    def __init__(self, marker: str = "", header: str = "", *, calls: bool = True) -> None:
         self.end = ""
+        self._marker = marker
+        self._calls = calls
         self._header = header
         self._given = -1  # how much of it is in the prompt
         self._channel: Channel | None = None
@@ -347,20 +353,28 @@ class TaggedMessageReader(TaggedCallReader):
         return Verdict.DONE
 
 
-def open_reasoning(prompt: str, ends: tuple[str, ...]) -> Opening | None:
-    """Return the reasoning that a *prompt* opens with ``<think>``; *ends* end it, too."""
-    if not prompt.rstrip().endswith(_THINK):
-        return None
-    return "", Channel("thinking", (_THINK_END, *ends), interrupted=True)
+class MessageSyntax(Syntax, Struct, frozen=True):
+    """The syntax of messages with headers.
 
+    An empty prompt has begun the header *begun*. A prompt that ends with ``<think>`` has opened
+    reasoning, which one of *ends* ends, too; otherwise the response continues after the last of the
+    first of *headers* that the prompt has.
+    """
 
-def find_open_header(prompt: str, *markers: str) -> Opening | None:
-    """Return the end of *prompt* from the last of *markers* on; the first that it has counts."""
-    for marker in markers:
-        at = prompt.rfind(marker)
-        if at != -1:
-            return prompt[at:], None
-    return None
+    has_headers = True
+    begun: ClassVar[str] = ""
+    headers: ClassVar[tuple[str, ...]]
+    ends: ClassVar[tuple[str, ...]] = ()
+
+    def parse_prompt(self, prompt: str) -> Opening | None:
+        """Return how the end of *prompt* begins the response: with a header, or a channel."""
+        if self.begun and not prompt.strip():
+            return self.begun, None
+        if self.ends and prompt.rstrip().endswith(_THINK):
+            return "", Channel("thinking", (_THINK_END, *self.ends), interrupted=True)
+        found = (prompt.rfind(header) for header in self.headers)
+        at = next((at for at in found if at != -1), -1)
+        return (prompt[at:], None) if at != -1 else None
 
 
 # A call whose one argument is the text of its message: code, or free text. Nothing in it is

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
-
-from penstock.parsing.body import BodyReader, Syntax, Verdict
+from penstock.parsing.body import BodyReader, Verdict
 from penstock.parsing.call_sink import CallSink
 from penstock.readers.channels import (
     CODE,
     OUTSIDE,
     ChannelCodeReader,
     Message,
+    MessageSyntax,
     NamedJSONReader,
     Opened,
-    Opening,
     VerbatimReader,
-    find_open_header,
 )
 
 START: Final = ">>>"
@@ -43,20 +40,16 @@ _ENDS_OF_TURN: Final = (
 
 # The prompt ends with `>>>`. It switches the recipient only before `all` or a known tool and a
 # newline: elsewhere it is Python's prompt, or a shell's redirection.
-class Recipients(Syntax, Struct, frozen=True):
+class Recipients(MessageSyntax, frozen=True):
     """The syntax of messages with a recipient each."""
 
-    starts = (START,)
-    has_headers = True
+    starts = headers = (START,)
+    begun = START
 
     def body(self, marker: str) -> RecipientMessage:
         """Return a new reader for the text after *marker*."""
         del marker
         return RecipientMessage()
-
-    def parse_prompt(self, prompt: str) -> Opening | None:
-        """Return how the end of *prompt* begins the response: before or after a recipient."""
-        return find_open_header(prompt if prompt.strip() else START, START)
 
 
 class RecipientMessage(Message):

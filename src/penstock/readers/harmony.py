@@ -18,22 +18,18 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
-
-from penstock.parsing.body import BodyReader, Channel, Syntax, Verdict
+from penstock.parsing.body import BodyReader, Channel, Verdict
 from penstock.parsing.call_sink import CallSink, RepairedCall
 from penstock.parsing.scanner import Scanner
 from penstock.readers.channels import (
     CODE,
     ChannelCodeReader,
     Message,
+    MessageSyntax,
     NamedJSONReader,
     Opened,
-    Opening,
     VerbatimReader,
     begins_any,
-    find_open_header,
-    open_reasoning,
 )
 from penstock.readers.tagged import TagDialect
 from penstock.readers.tagged.calls import TaggedCallReader
@@ -133,11 +129,12 @@ class BeamCallReader(TaggedCallReader):
         return BeamCallReader(self._name, repairs=True).read_again(text, self._schemas)
 
 
-class Harmony(Syntax, Struct, frozen=True):
+class Harmony(MessageSyntax, frozen=True):
     """The syntax of messages with channels; without *calls*, those to a tool are text."""
 
-    starts = (START, CHANNEL)  # A header begins with its channel if the start was omitted.
-    has_headers = True
+    starts = headers = (START, CHANNEL)  # A header may begin with its channel.
+    begun = f"{START}assistant"
+    ends = ENDS
     calls: bool = True
 
     def body(self, marker: str) -> HarmonyMessage:
@@ -145,22 +142,11 @@ class Harmony(Syntax, Struct, frozen=True):
         header = "" if marker in self.starts else marker
         return HarmonyMessage(marker, header, calls=self.calls)
 
-    def parse_prompt(self, prompt: str) -> Opening | None:
-        """Return how the end of *prompt* begins the response: with a header, or a channel."""
-        if not prompt.strip():
-            return f"{START}assistant", None
-        return open_reasoning(prompt, ENDS) or find_open_header(prompt, START, CHANNEL)
-
 
 class HarmonyMessage(Message):
     """Reads the message that *marker* begins; without *calls*, one to a tool is text."""
 
     last = MESSAGE
-
-    def __init__(self, marker: str, header: str = "", *, calls: bool = True) -> None:
-        super().__init__(header)
-        self._marker = marker
-        self._calls = calls
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
         if self._is_answer(header, "analysis", "commentary") or self._is_first_header(header):

@@ -9,20 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec import Struct
-
-from penstock.parsing.body import BodyReader, Channel, Syntax, Verdict
+from penstock.parsing.body import BodyReader, Channel, Verdict
 from penstock.parsing.call_sink import CallSink
 from penstock.readers.channels import (
     ClosingMark,
     JSONMessageReader,
     Message,
+    MessageSyntax,
     Opened,
-    Opening,
     VerbatimReader,
     begins_any,
-    find_open_header,
-    open_reasoning,
 )
 
 MESSAGE: Final = "<|message_model|>"
@@ -47,34 +43,25 @@ _TEXT: Final = Channel("text", ENDS, interrupted=True, starts=(TEXT,))
 _AFTER_CALL: Final = Channel("text", ENDS, interrupted=True)
 
 
-class Inkling(Syntax, Struct, frozen=True):
+class Inkling(MessageSyntax, frozen=True):
     """Typed blocks; without *calls*, blocks that call a tool are text."""
 
     # A header may begin with its type. The end of the turn comes after its last message.
     starts = (MESSAGE, *_TYPES, END_OF_TURN)
-    has_headers = True
+    headers = (MESSAGE, *_TYPES)
+    begun = MESSAGE
+    ends = ENDS
     calls: bool = True
 
     def body(self, marker: str) -> Message:
         """Return a new reader for the text after *marker*."""
         if marker == END_OF_TURN:
             return ClosingMark()
-        return InklingMessage(marker, calls=self.calls)
-
-    def parse_prompt(self, prompt: str) -> Opening | None:
-        """Return the message that *prompt* has begun."""
-        if not prompt.strip():
-            return MESSAGE, None
-        return open_reasoning(prompt, ENDS) or find_open_header(prompt, MESSAGE, *_TYPES)
+        return InklingMessage(marker, "" if marker == MESSAGE else marker, calls=self.calls)
 
 
 class InklingMessage(Message):
     """Reads the block that *marker* begins; without *calls*, a block that calls a tool is text."""
-
-    def __init__(self, marker: str, *, calls: bool = True) -> None:
-        super().__init__("" if marker == MESSAGE else marker)
-        self._marker = marker
-        self._calls = calls
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
         # Text that was not a header is scanned again; it is not one without its start either.

@@ -10,19 +10,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec import Struct
-
-from penstock.parsing.body import Channel, Syntax, Verdict
+from penstock.parsing.body import Channel, Verdict
 from penstock.parsing.call_sink import CallSink, RepairedCall
 from penstock.readers.channels import (
     OUTSIDE,
     ClosingMark,
     Message,
+    MessageSyntax,
     Opened,
-    Opening,
     TaggedMessageReader,
-    find_open_header,
-    open_reasoning,
 )
 from penstock.readers.tagged import TagDialect
 from penstock.readers.tagged.tags import Spelling, make_tag
@@ -71,28 +67,21 @@ _LEAD: Final = re.compile(r"(?:<\|open\|>)? {0,16}")
 """What may come before the word of a mark: the token again, and spaces."""
 
 
-class XTML(Syntax, Struct, frozen=True):
+class XTML(MessageSyntax, frozen=True):
     """Channels; without *calls*, the calls of tools are text."""
 
     starts = (OPEN, *_CLOSINGS)  # The marks that close may close nothing.
-    has_headers = True
+    headers = (OPEN,)
+    ends = _THOUGHT_ENDS
     calls: bool = True
 
     def body(self, marker: str) -> Message:
         """Return a new reader for the text after *marker*."""
         return OpeningMark(calls=self.calls) if marker == OPEN else ClosingMark()
 
-    def parse_prompt(self, prompt: str) -> Opening | None:
-        """Return the channel that *prompt* has opened."""
-        return open_reasoning(prompt, _THOUGHT_ENDS) or find_open_header(prompt, OPEN)
-
 
 class OpeningMark(Message):
     """Reads the mark that opens a channel, or the call that it opens."""
-
-    def __init__(self, *, calls: bool = True) -> None:
-        super().__init__()
-        self._calls = calls
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Repair the call; the mark of its channel comes before it, its own mark belongs to it."""

@@ -10,18 +10,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec import Struct
-
-from penstock.parsing.body import BodyReader, Channel, Syntax, Verdict
+from penstock.parsing.body import BodyReader, Channel, Verdict
 from penstock.parsing.call_sink import CallSink
 from penstock.readers.channels import (
     Message,
+    MessageSyntax,
     Opened,
-    Opening,
     TaggedMessageReader,
     begins_any,
-    find_open_header,
-    open_reasoning,
 )
 from penstock.readers.tagged import TagDialect
 
@@ -51,10 +47,12 @@ _TEXT: Final = Channel("text", ENDS, interrupted=True, opens=_HEADERS)
 _TOOL: Final = Channel("text", ENDS, interrupted=True)
 
 
-class ATEM(Syntax, Struct, frozen=True):
+class ATEM(MessageSyntax, frozen=True):
     """Messages with recipients; without *calls*, messages to a tool are text."""
 
-    has_headers = True
+    headers = _HEADERS
+    begun = f"{START}assistant"
+    ends = ENDS
     calls: bool = True
 
     @property
@@ -66,24 +64,13 @@ class ATEM(Syntax, Struct, frozen=True):
         """Return a new reader for the text after *marker*."""
         if marker == SECTION:
             return _SectionMessage()
-        return ATEMMessage(marker, calls=self.calls)
-
-    def parse_prompt(self, prompt: str) -> Opening | None:
-        """Return the header or the message that *prompt* has begun."""
-        if not prompt.strip():
-            return f"{START}assistant", None
-        return open_reasoning(prompt, ENDS) or find_open_header(prompt, START, TO)
+        return ATEMMessage(marker, "" if marker == START else marker, calls=self.calls)
 
 
 class ATEMMessage(Message):
     """Reads the message that *marker* begins; without *calls*, one to a tool is text."""
 
     last = MESSAGE
-
-    def __init__(self, marker: str, *, calls: bool = True) -> None:
-        super().__init__("" if marker == START else marker)
-        self._marker = marker
-        self._calls = calls
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
         if self._is_answer(header):
