@@ -35,7 +35,7 @@ from penstock.readers.plausible import (
     holds_turn_end,
 )
 from penstock.readers.tagged import Trim
-from penstock.readers.tagged.damaged_tags import DamagedTags
+from penstock.readers.tagged.damaged_tags import element_tags
 from penstock.readers.tagged.endings import is_line
 from penstock.readers.tagged.strings import StreamedText
 from penstock.readers.walker import MAX_TAG, MORE, NextCallError, RawText, Walker
@@ -282,7 +282,7 @@ class ElementCallReader(BodyReader):
     def _check(self, arguments: dict[str, Any], inside: str) -> None:
         """Raise `NoCallError` if one of *arguments* is not what was meant."""
         schema = self._schema
-        damaged = _damaged_tags(self._name, tuple(schema.properties if schema is not None else ()))
+        damaged = element_tags(self._name, *(schema.properties if schema is not None else ()))
         is_unescaped = holds_turn_end(inside)
         for key, value in arguments.items():
             is_list = isinstance(value, list)
@@ -500,11 +500,6 @@ _VALUE_SIGN: Final = re.compile(r'[{}\[\]"]')
 
 _CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z")
 """An entity or a tag that the end of the text has cut."""
-
-
-@lru_cache(maxsize=128)
-def _damaged_tags(name: str, keys: tuple[str, ...]) -> DamagedTags:
-    return DamagedTags((f"</{each}>" for each in (name, *keys)), (), has_elements=True)
 
 
 def _is_broken_object(value: str, schema: Schema | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from penstock.readers.plausible import MAX_LAST_TAG, ends_with_loose_tag, misspell
@@ -173,6 +174,12 @@ class DamagedTags:
         if name in self._near or name.replace("/", "") in self._names:
             return True
         return name.partition(":")[0] in self._near
+
+
+@lru_cache(maxsize=256)
+def element_tags(*names: str) -> DamagedTags:
+    """Return the closing tags of the elements *names*, whose damaged spellings are looked for."""
+    return DamagedTags((f"</{name}>" for name in names), (), has_elements=True)
 
 
 def _normalize(name: str) -> str:

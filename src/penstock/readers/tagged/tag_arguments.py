@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -32,7 +31,7 @@ from penstock.readers.plausible import (
     is_misspelled,
 )
 from penstock.readers.tagged import Trim
-from penstock.readers.tagged.damaged_tags import DamagedTags
+from penstock.readers.tagged.damaged_tags import element_tags
 from penstock.readers.tagged.endings import (
     Ending,
     EndMarkerEnding,
@@ -468,7 +467,7 @@ class TaggedArguments(ValueReader):
             is_misfit = isinstance(found, str) and not fits(text, argument.schema)
             is_loose = has_loose_tags(text, {argument.tag.lower(), *_AROUND})
             is_loose = is_loose or holds_turn_end(text)
-            if is_misfit or is_loose or _damaged_tags(argument.tag).are_in(text):
+            if is_misfit or is_loose or element_tags(argument.tag, *_AROUND).are_in(text):
                 self.doubt = f"it is not clear where `{argument.key}` ends"
         if is_collected:
             self._put(argument, found)
@@ -504,11 +503,6 @@ class TaggedArguments(ValueReader):
         self._in_comment = False
         scanner.advance_to(end + len(_COMMENT_END))
         return None
-
-
-@lru_cache(maxsize=128)
-def _damaged_tags(name: str) -> DamagedTags:
-    return DamagedTags((f"</{each}>" for each in (name, *_AROUND)), (), has_elements=True)
 
 
 def _find_tag(text: str, names: Collection[str]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -156,14 +156,9 @@ def _read_null(text: str) -> Any:
     return None if text.strip() == "null" else UNREAD
 
 
-def _read_object(text: str) -> Any:
+def _read_container(kind: type, text: str) -> Any:
     found = _parse_relaxed(text)
-    return found if isinstance(found, dict) else UNREAD
-
-
-def _read_array(text: str) -> Any:
-    found = _parse_relaxed(text)
-    return found if isinstance(found, list) else UNREAD
+    return found if isinstance(found, kind) else UNREAD
 
 
 _READERS: Final = {
@@ -171,8 +166,8 @@ _READERS: Final = {
     "integer": read_number,
     "boolean": read_boolean,
     "null": _read_null,
-    "object": _read_object,
-    "array": _read_array,
+    "object": partial(_read_container, dict),
+    "array": partial(_read_container, list),
 }
 _WIRE: Final = {kind: Schema({"type": kind}) for kind in ("array", "object")}
 KINDS: Final = frozenset({*STRING_KINDS, _JSON_KIND, *_READERS})
