@@ -556,7 +556,3 @@ class ReasoningMarker(BodyReader):
         """Return that the marker is complete."""
         del scanner, calls
         return Verdict.DONE
-
-    def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Return that the marker is complete."""
-        return self.read(scanner, calls)

@@ -245,9 +245,10 @@ class BodyReader(ValueReader):
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text; return whether what was read is a call.
 
-        Text that was held back is added to an open string: an incomplete call has all of it.
+        Text that was held back is added to an open string: an incomplete call has all of it. By
+        default nothing is held back, and `read` decides.
         """
-        raise NotImplementedError
+        return self.read(scanner, calls)
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text*, everything between the start marker and the end marker.

@@ -147,11 +147,6 @@ class CallSink:
         return not self._state.live
 
     @property
-    def is_held(self) -> bool:
-        """Whether the open call waits, because it may be quoted."""
-        return self._state.trail is not None
-
-    @property
     def is_muted(self) -> bool:
         """Whether the last call that was opened is text, because its tool is unknown."""
         return self._state.is_muted

@@ -99,10 +99,6 @@ class EmptyCallReader(BodyReader):
         calls.close()
         return Verdict.DONE
 
-    def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Write the call."""
-        return self.read(scanner, calls)
-
 
 class ElementCallReader(BodyReader):
     """Reads the inside of the element *name*, up to its end tag."""

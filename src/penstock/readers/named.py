@@ -145,10 +145,6 @@ class EndReader(BodyReader):
         del scanner, calls
         return Verdict.DONE if self._owed.take(self._marker) else Verdict.NOT_A_CALL
 
-    def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Return the same."""
-        return self.read(scanner, calls)
-
 
 # --- calls --------------------------------------------------------------------------------------
 

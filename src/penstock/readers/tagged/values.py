@@ -161,7 +161,7 @@ def _read_container(kind: type, text: str) -> Any:
     return found if isinstance(found, kind) else UNREAD
 
 
-_READERS: Final = {
+_READERS: Final[dict[str, Callable[[str], Any]]] = {
     "number": read_number,
     "integer": read_number,
     "boolean": read_boolean,
