@@ -16,28 +16,16 @@ read here, and the conversation stays with the agent.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from itertools import count
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from penstock import _json
-from penstock.agent.ai_sdk_stream import ErrorText, convert_usage
+from penstock.agent import events as agent_events
+from penstock.agent.ai_sdk_stream import ErrorText
 from penstock.agent.approval import Allow, Decision, Deny, Edit
-from penstock.agent.events import (
-    AgentEnded,
-    AgentEvent,
-    AgentStarted,
-    MessageEnded,
-    MessageStarted,
-    MessageUpdated,
-    OutputUpdated,
-    ToolEnded,
-    ToolStarted,
-    ToolUpdated,
-    TurnEnded,
-    TurnStarted,
-)
 from penstock.agent.run import AgentRun
 from penstock.agent.tools.results import make_content
 from penstock.apis.history import content_text
@@ -67,6 +55,7 @@ from penstock.messages import (
     sum_usage,
 )
 from penstock.request import Image, Message, SystemMessage, UserContent, UserMessage
+from penstock.views.ai_sdk import convert_usage
 
 AGUIEvent = dict[str, Any]
 """One event: a JSON object with a `type`."""
@@ -233,7 +222,7 @@ class AGUIStream:
         self._usage = Usage()
         self._model = ""
 
-    def feed(self, event: AgentEvent) -> list[AGUIEvent]:
+    def feed(self, event: agent_events.AgentEvent) -> list[AGUIEvent]:
         """Return the events of *event*; raise `UsageError` for one after the end."""
         if self.ended:
             raise UsageError(f"the run has ended; got `{event.type}` after its last event")
@@ -260,26 +249,31 @@ class AGUIStream:
         """Return a copy of the state, which the application may change meanwhile."""
         return _json.decode(_json.encode(self._read_state() if self._read_state else None))
 
-    def _convert(self, event: AgentEvent) -> Iterable[AGUIEvent]:
+    def _convert(self, event: agent_events.AgentEvent) -> Iterable[AGUIEvent]:
         match event:
-            case MessageUpdated():
+            case agent_events.MessageUpdated():
                 return self._convert_block(event.event)
-            case MessageStarted(AssistantMessage()):
+            case agent_events.MessageStarted(AssistantMessage()):
                 return self._open_step()
-            case MessageEnded():
+            case agent_events.MessageEnded():
                 return self._end_message(event)
-            case ToolEnded():
+            case agent_events.ToolEnded():
                 return [*self._end_call(event), *self._compare_state()]
-            case ToolUpdated():
+            case agent_events.ToolUpdated():
                 partial = msgspec.to_builtins(make_content(event.partial))
                 return [_custom("tool_update", {"toolCallId": event.id, "partial": partial})]
-            case TurnStarted():
+            case agent_events.TurnStarted():
                 return self._close_step()
-            case AgentEnded():
+            case agent_events.AgentEnded():
                 return self._end(event)
-            case AgentStarted() | TurnEnded() | MessageStarted() | ToolStarted():
+            case (
+                agent_events.AgentStarted()
+                | agent_events.TurnEnded()
+                | agent_events.MessageStarted()
+                | agent_events.ToolStarted()
+            ):
                 return []
-            case OutputUpdated(changes):
+            case agent_events.OutputUpdated(changes):
                 return [_custom("output_update", {"changes": msgspec.to_builtins(changes)})]
             case _:
                 value = msgspec.to_builtins(event)
@@ -311,7 +305,7 @@ class AGUIStream:
     def _message_id(self) -> str:
         return f"{self._run}-{self._responses}"
 
-    def _end_message(self, event: MessageEnded) -> list[AGUIEvent]:
+    def _end_message(self, event: agent_events.MessageEnded) -> list[AGUIEvent]:
         message = event.message
         if isinstance(message, AssistantMessage):
             self._has_response = True
@@ -392,7 +386,7 @@ class AGUIStream:
             raise UsageError(f"`{event.type}` for block {event.index}, which is not open")
         return block
 
-    def _end_call(self, event: ToolEnded) -> list[AGUIEvent]:
+    def _end_call(self, event: agent_events.ToolEnded) -> list[AGUIEvent]:
         result: AGUIEvent = {
             "type": "TOOL_CALL_RESULT",
             "messageId": f"{self._message_id}-result-{event.id}",
@@ -416,7 +410,7 @@ class AGUIStream:
 
     # --- the end ---
 
-    def _end(self, event: AgentEnded) -> list[AGUIEvent]:
+    def _end(self, event: agent_events.AgentEnded) -> list[AGUIEvent]:
         closing = self._close_step()
         error = event.error
         # An abort with a type is a limit that was reached, and the user has to see why.
@@ -515,48 +509,37 @@ def _escape(key: str) -> str:
 # --- conversations ---
 
 
-class _Names(Struct):
-    """Numbers the messages of a conversation."""
-
-    count: int = field(default=0)
-
-    def next(self) -> str:
-        """Return the id of the next message."""
-        self.count += 1
-        return f"message-{self.count}"
-
-
 def write_ag_ui_messages(messages: Iterable[Message]) -> list[AGUIEvent]:
     """Return a conversation as AG-UI messages, for a page that was loaded again.
 
     Reminders of rules and guards are messages of the developer.
     """
-    names = _Names()
+    names = map("message-{}".format, count(1))
     return [one for message in messages for one in _write_message(message, names)]
 
 
-def _write_message(message: Message, names: _Names) -> Iterator[AGUIEvent]:
+def _write_message(message: Message, names: Iterator[str]) -> Iterator[AGUIEvent]:
     match message:
         case SystemMessage(text=text):
-            yield {"id": names.next(), "role": "system", "content": text}
+            yield {"id": next(names), "role": "system", "content": text}
         case UserMessage(source=source) if source:
-            yield {"id": names.next(), "role": "developer", "content": message.text}
+            yield {"id": next(names), "role": "developer", "content": message.text}
         case UserMessage(content=content):
-            yield {"id": names.next(), "role": "user", "content": list(map(_write_part, content))}
+            yield {"id": next(names), "role": "user", "content": list(map(_write_part, content))}
         case ToolResult():
-            result: AGUIEvent = {"id": names.next(), "role": "tool", "toolCallId": message.id}
+            result: AGUIEvent = {"id": next(names), "role": "tool", "toolCallId": message.id}
             result["content"] = _write_content(message.content)
             yield result | ({"error": content_text(message.content)} if message.is_error else {})
         case AssistantMessage():
             yield from _write_response(message, names)
 
 
-def _write_response(message: AssistantMessage, names: _Names) -> Iterator[AGUIEvent]:
+def _write_response(message: AssistantMessage, names: Iterator[str]) -> Iterator[AGUIEvent]:
     for block in message.content:
         if isinstance(block, Thinking):
-            reasoning = {"id": names.next(), "role": "reasoning", "content": block.text}
+            reasoning = {"id": next(names), "role": "reasoning", "content": block.text}
             yield reasoning | ({"encryptedValue": block.signature} if block.signature else {})
-    response: AGUIEvent = {"id": names.next(), "role": "assistant"}
+    response: AGUIEvent = {"id": next(names), "role": "assistant"}
     if message.text:
         response["content"] = message.text
     if message.tool_calls:

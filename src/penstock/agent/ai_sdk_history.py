@@ -23,7 +23,6 @@ from penstock.agent.ai_sdk_stream import (
     OPAQUE,
     REMINDER,
     Chunk,
-    convert_usage,
     convert_value,
 )
 from penstock.agent.tool_calls import INTERRUPTED
@@ -39,6 +38,7 @@ from penstock.messages import (
     sum_usage,
 )
 from penstock.request import Image, Message, SystemMessage, UserContent, UserMessage
+from penstock.views.ai_sdk import convert_usage
 
 UIMessageDict = dict[str, Any]
 """One message of `useChat` as JSON."""

@@ -29,30 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock import _json
-from penstock.agent.events import (
-    AgentEnded,
-    AgentEvent,
-    AgentStarted,
-    ApprovalRequested,
-    CallApproved,
-    CallDenied,
-    CompactionEnded,
-    CompactionStarted,
-    ExtensionErrorEvent,
-    FallbackStarted,
-    FindingMade,
-    MessageEnded,
-    MessageStarted,
-    MessageUpdated,
-    OutputUpdated,
-    RetryEnded,
-    RetryStarted,
-    ToolEnded,
-    ToolStarted,
-    ToolUpdated,
-    TurnEnded,
-    TurnStarted,
-)
+from penstock.agent import events as agent_events
 from penstock.agent.run import AgentRun
 from penstock.agent.tools.results import make_content
 from penstock.apis.history import content_text
@@ -73,6 +50,7 @@ from penstock.events import (
 from penstock.framing import sse
 from penstock.messages import AssistantMessage, ErrorInfo, ToolCall, Usage, sum_usage
 from penstock.request import UserMessage
+from penstock.views.ai_sdk import convert_usage
 
 Chunk = dict[str, Any]
 """One chunk: a JSON object with a `type`."""
@@ -162,7 +140,7 @@ class UIStream:
         self._usage = Usage()
         self._denied: set[str] = set()
 
-    def feed(self, event: AgentEvent) -> list[Chunk]:
+    def feed(self, event: agent_events.AgentEvent) -> list[Chunk]:
         """Return the chunks of *event*; raise `UsageError` for an event after the end."""
         if self.ended:
             raise UsageError(f"the run has ended; got `{event.type}` after its last event")
@@ -174,27 +152,32 @@ class UIStream:
             return []
         return [*self._start(), *self._close_step(), *self._abort("the run was left")]
 
-    def _convert(self, event: AgentEvent) -> list[Chunk]:
+    def _convert(self, event: agent_events.AgentEvent) -> list[Chunk]:
         match event:
-            case MessageUpdated():
+            case agent_events.MessageUpdated():
                 return self._step.convert(event.event)
-            case MessageStarted(AssistantMessage()):
+            case agent_events.MessageStarted(AssistantMessage()):
                 return self._open_step()
-            case MessageEnded():
+            case agent_events.MessageEnded():
                 return self._end_message(event)
-            case ToolStarted() | ToolUpdated() | ToolEnded():
+            case agent_events.ToolStarted() | agent_events.ToolUpdated() | agent_events.ToolEnded():
                 return self._follow_call(event)
-            case TurnStarted():
+            case agent_events.TurnStarted():
                 self._turn = event.turn
                 return self._close_step()
-            case AgentEnded():
+            case agent_events.AgentEnded():
                 return self._end(event)
-            case AgentStarted() | TurnEnded() | MessageStarted() | OutputUpdated():
+            case (
+                agent_events.AgentStarted()
+                | agent_events.TurnEnded()
+                | agent_events.MessageStarted()
+                | agent_events.OutputUpdated()
+            ):
                 return []
             case _:
                 # If the client itself denied a call of an earlier run, its part says so, and the
                 # protocol has a chunk for its end. Any other denied call has failed.
-                if isinstance(event, CallDenied) and not self._step.has(event.id):
+                if isinstance(event, agent_events.CallDenied) and not self._step.has(event.id):
                     self._denied.add(event.id)
                 return [_make_note(event, self._error_text)]
 
@@ -222,7 +205,7 @@ class UIStream:
         self._is_open = False
         return [*self._step.close(), {"type": "finish-step"}]
 
-    def _end_message(self, event: MessageEnded) -> list[Chunk]:
+    def _end_message(self, event: agent_events.MessageEnded) -> list[Chunk]:
         message = event.message
         if isinstance(message, UserMessage):
             if self._turn <= 1 and not self._responses and not message.source:
@@ -241,17 +224,19 @@ class UIStream:
         error = _convert_error(message.error, self._error_text)
         return [{"type": DROPPED, "data": {"error": error}}]
 
-    def _follow_call(self, event: ToolStarted | ToolUpdated | ToolEnded) -> list[Chunk]:
-        if isinstance(event, ToolStarted):
+    def _follow_call(
+        self, event: agent_events.ToolStarted | agent_events.ToolUpdated | agent_events.ToolEnded
+    ) -> list[Chunk]:
+        if isinstance(event, agent_events.ToolStarted):
             return self._step.start_call(event)
-        if isinstance(event, ToolUpdated):
+        if isinstance(event, agent_events.ToolUpdated):
             return [_make_output(event.id, event.partial) | {"preliminary": True}]
         if event.id in self._denied:
             self._denied.remove(event.id)
             return [{"type": "tool-output-denied", "toolCallId": event.id}]
         return self._step.end_call(event)
 
-    def _end(self, event: AgentEnded) -> list[Chunk]:
+    def _end(self, event: agent_events.AgentEnded) -> list[Chunk]:
         requests = [self._step.request_approval(call) for call in event.deferred]
         chunks = [*requests, *self._close_step()]
         error = event.error
@@ -390,7 +375,7 @@ class Step:
         }
         return [_add_metadata(chunk, signature=call.signature, repairs=call.repairs)]
 
-    def start_call(self, event: ToolStarted) -> list[Chunk]:
+    def start_call(self, event: agent_events.ToolStarted) -> list[Chunk]:
         """Return the arguments that a call runs with, if they were changed."""
         call = self._calls.get(event.id)
         if call is None or call.arguments is None or call.arguments == event.arguments:
@@ -398,7 +383,7 @@ class Step:
         data = {"toolCallId": event.id, "arguments": event.arguments}
         return [{"type": ARGUMENTS, "data": data}]
 
-    def end_call(self, event: ToolEnded) -> list[Chunk]:
+    def end_call(self, event: agent_events.ToolEnded) -> list[Chunk]:
         """Return the result of a call; also of one of an earlier run, which the client shows."""
         result = event.result
         reason = content_text(result.content) if result.is_error else ""
@@ -470,44 +455,32 @@ def _convert_error(error: ErrorInfo | None, error_text: ErrorText) -> dict[str, 
     return None if error is None else {"message": error_text(error), "kind": error.kind}
 
 
-def convert_usage(usage: Usage) -> dict[str, int]:
-    """Count as the AI SDK does: tokens read from or written to the cache are input too."""
-    input_tokens = usage.input + usage.cache_read + usage.cache_write
-    return {
-        "inputTokens": input_tokens,
-        "outputTokens": usage.output,
-        "totalTokens": usage.total or input_tokens + usage.output,
-        "reasoningTokens": usage.reasoning,
-        "cachedInputTokens": usage.cache_read,
-    }
-
-
 NotedEvent = (
-    FindingMade
-    | RetryStarted
-    | RetryEnded
-    | FallbackStarted
-    | CompactionStarted
-    | CompactionEnded
-    | ExtensionErrorEvent
-    | ApprovalRequested
-    | CallApproved
-    | CallDenied
+    agent_events.FindingMade
+    | agent_events.RetryStarted
+    | agent_events.RetryEnded
+    | agent_events.FallbackStarted
+    | agent_events.CompactionStarted
+    | agent_events.CompactionEnded
+    | agent_events.ExtensionErrorEvent
+    | agent_events.ApprovalRequested
+    | agent_events.CallApproved
+    | agent_events.CallDenied
 )
 """An event that is sent as a note."""
 
 # The name of each note, and its `state`.
 _NOTES: Final[dict[type[NotedEvent], tuple[str, str]]] = {
-    FindingMade: ("finding", ""),
-    FallbackStarted: ("fallback", ""),
-    RetryStarted: ("retry", "started"),
-    RetryEnded: ("retry", "ended"),
-    CompactionStarted: ("compaction", "started"),
-    CompactionEnded: ("compaction", "ended"),
-    ExtensionErrorEvent: ("extension-error", ""),
-    ApprovalRequested: ("approval", "requested"),
-    CallApproved: ("approval", "approved"),
-    CallDenied: ("approval", "denied"),
+    agent_events.FindingMade: ("finding", ""),
+    agent_events.FallbackStarted: ("fallback", ""),
+    agent_events.RetryStarted: ("retry", "started"),
+    agent_events.RetryEnded: ("retry", "ended"),
+    agent_events.CompactionStarted: ("compaction", "started"),
+    agent_events.CompactionEnded: ("compaction", "ended"),
+    agent_events.ExtensionErrorEvent: ("extension-error", ""),
+    agent_events.ApprovalRequested: ("approval", "requested"),
+    agent_events.CallApproved: ("approval", "approved"),
+    agent_events.CallDenied: ("approval", "denied"),
 }
 
 _NOTE_KEYS: Final = {"id": "toolCallId", "name": "toolName"}

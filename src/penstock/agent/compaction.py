@@ -1,4 +1,4 @@
-"""Compaction: fit_text a conversation that is too long for its model, while the run waits.
+"""Compaction: shorten a conversation that is too long for its model, while the run waits.
 
 Old outputs of tools are shortened first, which costs nothing: a file that was read an hour ago has
 been dealt with, and its beginning is enough. If the conversation is still too long, the model

@@ -15,16 +15,20 @@ from inspect import isawaitable, iscoroutinefunction
 from logging import getLogger
 from typing import Final
 
+from msgspec import Struct
+
 from penstock.agent.cancellation import is_cancelled
 from penstock.agent.events import (
     AgentEvent,
     LiveMessage,
+    LiveOutput,
     MessageUpdated,
     OutputUpdated,
     ToolUpdated,
 )
 from penstock.events import DELTAS, Delta
 from penstock.streams.queues import WaitQueue, merge_deltas
+from penstock.values import Change
 
 MAX_WAITING: Final = 256
 """How many events wait before neighbours are joined: a second of a fast model's deltas."""
@@ -35,14 +39,11 @@ Subscriber = Callable[[AgentEvent], Awaitable[object] | object]
 _LOG: Final = getLogger("penstock.agent")
 
 
-class _JoinedDeltas:
+class _JoinedDeltas(Struct):
     """Neighbouring deltas of one block, which are delivered as one."""
 
-    __slots__ = ("deltas", "live")
-
-    def __init__(self, live: LiveMessage | None, delta: Delta) -> None:
-        self.live = live
-        self.deltas = [delta]
+    live: LiveMessage | None
+    deltas: list[Delta]
 
     def continues(self, live: LiveMessage | None, delta: Delta) -> bool:
         """Return whether *delta* continues these."""
@@ -50,23 +51,17 @@ class _JoinedDeltas:
         return type(last) is type(delta) and last.index == delta.index and live is self.live
 
 
-class _NewestUpdate:
+class _NewestUpdate(Struct):
     """The newest update of a tool, in the position of the oldest that waits."""
 
-    __slots__ = ("event",)
-
-    def __init__(self, event: ToolUpdated) -> None:
-        self.event = event
+    event: ToolUpdated
 
 
-class _JoinedOutput:
+class _JoinedOutput(Struct):
     """The changes of one output, which are delivered as one event."""
 
-    __slots__ = ("changes", "live")
-
-    def __init__(self, event: OutputUpdated) -> None:
-        self.live = event.live
-        self.changes = list(event.changes)
+    live: LiveOutput | None
+    changes: list[Change]
 
 
 _Waiting = AgentEvent | _JoinedDeltas | _NewestUpdate | _JoinedOutput
@@ -97,13 +92,13 @@ class EventQueue(WaitQueue[_Waiting]):
             if isinstance(last, _JoinedDeltas) and last.continues(event.live, event.event):
                 last.deltas.append(event.event)
             else:
-                self.items.append(_JoinedDeltas(event.live, event.event))
+                self.items.append(_JoinedDeltas(event.live, [event.event]))
         elif isinstance(event, OutputUpdated):
             output = self._output
             if output is not None and output.live is event.live:
                 output.changes += event.changes
             else:
-                self._output = _JoinedOutput(event)
+                self._output = _JoinedOutput(event.live, list(event.changes))
                 self.items.append(self._output)
         else:
             self.items.append(event)

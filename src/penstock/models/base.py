@@ -16,7 +16,6 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from penstock.apis.errors import error_from_exception, truncated_error
@@ -78,12 +77,7 @@ class AsyncCloseable(ABC):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
 

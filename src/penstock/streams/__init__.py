@@ -11,8 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from weakref import WeakSet
 
 from penstock.errors import UsageError
@@ -167,12 +166,7 @@ class EventStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         await self.aclose()
 
     def __del__(self) -> None:
@@ -197,26 +191,6 @@ T = TypeVar("T")
 _ADVICE: Final = "read the stream with `async for`"
 
 
-class Stream(Protocol):
-    """The members of `EventStream` that `SyncStream` uses."""
-
-    @property
-    def message(self) -> AssistantMessage:
-        """The live message."""
-
-    async def result(self) -> AssistantMessage:
-        """Wait for the end."""
-
-    async def batch(self) -> list[Event]:
-        """Wait for events and return all that have arrived."""
-
-    async def aclose(self) -> None:
-        """Close the source."""
-
-    def abort(self) -> None:
-        """End the response."""
-
-
 class SyncStream:
     """An iterator over the events of *stream*.
 
@@ -224,7 +198,7 @@ class SyncStream:
     may stop earlier. Raises `UsageError` if an event loop is running: use ``async for`` there.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: EventStream) -> None:
         refuse_running_loop(_ADVICE)
         self._stream = stream
         self._taken: deque[Event] = deque()
@@ -268,12 +242,7 @@ class SyncStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
     def __del__(self) -> None:

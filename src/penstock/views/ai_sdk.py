@@ -226,7 +226,7 @@ class Parts:
         ending = self.finish()
         if isinstance(event, Failed):
             ending.append({"type": "error", "error": msgspec.to_builtins(event.error)})
-        reason, usage = self._finish_reason(event), _usage(event.message.usage)
+        reason, usage = self._finish_reason(event), convert_usage(event.message.usage)
         ending.append({"type": "finish", "finishReason": reason, "usage": usage})
         return ending
 
@@ -286,7 +286,7 @@ def _opaque_part(part: Opaque) -> StreamPart:
     return {"type": "raw", "rawValue": data}
 
 
-def _usage(usage: Usage) -> dict[str, int]:
+def convert_usage(usage: Usage) -> dict[str, int]:
     """Count as the AI SDK does: the input includes what was read from or written to the cache."""
     read = usage.input + usage.cache_read + usage.cache_write
     return {
