@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
+
+from penstock.models.tool_choice import map_schemas
 
 RESULT: Final = "result"
 """The key of an output that is not an object itself: APIs want an object at the root."""
@@ -64,7 +66,7 @@ def close_objects(schema: Any) -> Any:
     def close(node: dict[str, Any]) -> dict[str, Any]:
         return {"additionalProperties": False, **node} if "properties" in node else node
 
-    return _map_nodes(schema, close)
+    return map_schemas(schema, close)
 
 
 def is_strict(schema: dict[str, Any]) -> bool:
@@ -113,27 +115,10 @@ def move_bounds(schema: Any) -> Any:
         described = [text for text in (node.get("description", ""), ", ".join(notes)) if text]
         return {**kept, "description": ". ".join(described)}
 
-    return _map_nodes(schema, move)
+    return map_schemas(schema, move)
 
 
 # --- nodes ---
-
-
-def _map_nodes(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """Return *schema* with *change* applied to every schema in it."""
-    if isinstance(schema, list):
-        return [_map_nodes(one, change) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    mapped = {}
-    for key, value in schema.items():
-        if key in _DATA:
-            mapped[key] = value
-        elif key in _NAMED and isinstance(value, dict):
-            mapped[key] = {name: _map_nodes(each, change) for name, each in value.items()}
-        else:
-            mapped[key] = _map_nodes(value, change)
-    return change(mapped)
 
 
 def _iter_nodes(schema: Any) -> Iterator[dict[str, Any]]:

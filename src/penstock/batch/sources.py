@@ -13,7 +13,7 @@ import gzip
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -117,27 +117,30 @@ def kind_of_file(path: Path) -> Kind:
     )
 
 
-def _stat_fingerprint(path: Path) -> dict[str, Any]:
-    stat = path.stat()
-    return {"file": path.name, "size": stat.st_size, "modified": stat.st_mtime_ns}
+class _FileSource:
+    """What the inputs that are files have in common."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return name, size and time of the file."""
+        stat = self._path.stat()
+        return {"file": self._path.name, "size": stat.st_size, "modified": stat.st_mtime_ns}
+
+    def is_file(self, path: Path) -> bool:
+        """Return whether *path* is the file that is read."""
+        return path.exists() and path.samefile(self._path)
 
 
-class LinesSource:
+class LinesSource(_FileSource):
     """A file with a JSON object on each line; it may be compressed with gzip."""
 
     kind: Kind = "jsonl"
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        super().__init__(path)
         self.size: int | None = path.stat().st_size
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return name, size and time of the file."""
-        return _stat_fingerprint(self._path)
-
-    def is_file(self, path: Path) -> bool:
-        """Return whether *path* is the file that is read."""
-        return path.exists() and path.samefile(self._path)
 
     def parts(self) -> Iterator[BatchPart]:
         """Yield parts of lines; a part ends after `PART_ROWS` lines or `PART_BYTES` bytes."""
@@ -166,7 +169,7 @@ def _read_lines(stream: Iterable[bytes], path: Path) -> Iterator[bytes]:
         raise UsageError(f"{path} is not a whole gzip file: {exc}") from exc
 
 
-class ParquetSource:
+class ParquetSource(_FileSource):
     """A Parquet file."""
 
     kind: Kind = "parquet"
@@ -174,21 +177,13 @@ class ParquetSource:
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - it is an extra
 
-        self._path = path
+        super().__init__(path)
         try:
             self._file = pq.ParquetFile(path)
         except ValueError as exc:  # pyarrow's `ArrowInvalid` is one
             raise UsageError(f"{path} is not a Parquet file: {exc}") from exc
         self.schema = self._file.schema_arrow
         self.size: int | None = self._file.metadata.num_rows
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return name, size and time of the file."""
-        return _stat_fingerprint(self._path)
-
-    def is_file(self, path: Path) -> bool:
-        """Return whether *path* is the file that is read."""
-        return path.exists() and path.samefile(self._path)
 
     def parts(self) -> Iterator[BatchPart]:
         """Yield parts of `PART_ROWS` rows."""
@@ -260,12 +255,6 @@ class PartSummary(Struct):
         self.repaired += other.repaired
 
 
-def _summarize(rows: list[ParsedRow]) -> PartSummary:
-    outcomes = Counter[str](row.outcome for row in rows)
-    repaired = sum(1 for row in rows if row.repairs)
-    return PartSummary(dict(outcomes), sum(len(row.calls) for row in rows), repaired)
-
-
 class PartWorker:
     """Parses parts of one job; each worker process has one.
 
@@ -283,7 +272,8 @@ class PartWorker:
     def run(self, part: BatchPart, path: Path) -> PartSummary:
         """Parse *part* and write the results to *path*, which exists only when they are whole."""
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        summary = self._pick()(part, draft)
+        is_arrow = self._source == self._target == "parquet"
+        summary = self._parse_arrow(part, draft) if is_arrow else self._parse_rows(part, draft)
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         path.with_suffix(".json").write_bytes(_json.encode(summary))
@@ -304,11 +294,6 @@ class PartWorker:
 
         return TableParser(**structs.asdict(self._options))(source.schema.empty_table())
 
-    def _pick(self) -> Callable[[BatchPart, Path], PartSummary]:
-        if self._source == "parquet" and self._target == "parquet":
-            return self._parse_arrow
-        return self._parse_rows
-
     def _parse_rows(self, part: BatchPart, draft: Path) -> PartSummary:
         readers = {"jsonl": self._read_lines, "parquet": self._read_ipc, "log": self._read_log}
         pairs = readers[self._source](part)
@@ -319,7 +304,9 @@ class PartWorker:
             prefix = self._options.prefix
             lines = [_json.encode_wire(kept | _as_fields(row, prefix)) for kept, row in pairs]
             draft.write_bytes(b"".join(line + b"\n" for line in lines))
-        return _summarize(rows)
+        outcomes = Counter[str](row.outcome for row in rows)
+        repaired = sum(1 for row in rows if row.repairs)
+        return PartSummary(dict(outcomes), sum(len(row.calls) for row in rows), repaired)
 
     def _parse_arrow(self, part: BatchPart, draft: Path) -> PartSummary:
         from penstock.batch.table import TableParser  # noqa: PLC0415 - it needs an extra

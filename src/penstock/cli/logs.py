@@ -501,14 +501,8 @@ def _describe_unread(notes: dict[str, Any]) -> list[str]:
 
 def read_part(detail: RequestDetail, part: str) -> bytes:
     """Return one of the `PARTS` of a request; empty if it is not stored."""
-    parts = {
-        "request": detail.request,
-        "upstream_request": detail.upstream_request,
-        "raw": detail.raw,
-        "events": detail.events,
-        "response": detail.response,
-    }
-    return parts[part]
+    data: bytes = getattr(detail, part)
+    return data
 
 
 def list_fields(detail: RequestDetail) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -164,14 +165,9 @@ def command(  # noqa: PLR0913 - each is an option of the command
     except PenstockError as exc:
         refuse(str(exc), exc)
     chunks = _split(pieces, chunk or (_DEMO_CHUNK if demo else 0))
-    events = _parse(_trace(parser, format_, known), chunks)
-    encoder = _make_encoder(view, known)
     out, builder = Console(), MessageBuilder()
-    for event in events:
-        builder.add(event)
-        for item in encoder.feed(event):
-            _show_item(out, item)
-    for item in encoder.finish():
+    events = _parse(_trace(parser, format_, known), chunks, builder)
+    for item in _convert(events, view, known):
         _show_item(out, item)
     _explain(formats.find_unread(builder.message, format_, known), errors, repair=repair)
 
@@ -245,10 +241,18 @@ def _split(pieces: Iterable[str], size: int) -> Iterator[str]:
             yield piece[at : at + step]
 
 
-def _parse(parser: debug.AnyParser, chunks: Iterable[str]) -> Iterator[Event]:
-    for chunk in chunks:
-        yield from parser.feed(chunk)
-    yield from parser.finish(cut=False)
+def _parse(
+    parser: debug.AnyParser, chunks: Iterable[str], builder: MessageBuilder
+) -> Iterator[Event]:
+    """Yield the events of *chunks*, which *builder* folds into a message."""
+
+    def read() -> Iterator[list[Event]]:
+        yield from map(parser.feed, chunks)
+        yield parser.finish(cut=False)
+
+    for event in chain.from_iterable(read()):
+        builder.add(event)
+        yield event
 
 
 def _trace(parser: Parser, format_: str, tools: list[Tool]) -> debug.AnyParser:
@@ -303,80 +307,46 @@ def _explain(unread: list[formats.UnreadCall], errors: list[str], *, repair: boo
 # --- output ---
 
 
-class EventView(Protocol):
-    """Converts events to the items of a vocabulary."""
-
-    def feed(self, event: Event, /) -> Iterable[Any]:
-        """Return the items of *event*."""
-
-    def finish(self) -> Iterable[Any]:
-        """Return the items of the end."""
-
-
-class PlainEvents:
-    """The events themselves."""
-
-    def feed(self, event: Event) -> list[Event]:
-        """Return *event*."""
-        return [event]
-
-    def finish(self) -> list[Event]:
-        """Return nothing."""
-        return []
-
-
-class SegmentEvents:
-    """The segment events of `penstock.views.segments`, as dicts."""
-
-    def __init__(self, tools: list[Tool]) -> None:
-        from penstock.views import segments  # noqa: PLC0415 - slow to import, rarely used
-
-        self._handler = segments.Handler(strategy="api_tool_call", tools=tools)
-
-    def feed(self, event: Event) -> list[dict[str, Any]]:
-        """Return the segment events of *event*."""
-        return [one.as_dict() for one in self._handler.feed(event)]
-
-    def finish(self) -> list[dict[str, Any]]:
-        """Return the segment events of the end."""
-        return [one.as_dict() for one in self._handler.finish()]
-
-
-class ChatChunks:
-    """The chunks that an OpenAI chat client receives."""
-
-    def __init__(self) -> None:
-        self._encoder = apis.get("openai-chat").encoder(model="penstock")
-        self._frames = sse.Decoder()
-        self._builder = MessageBuilder()
-
-    def feed(self, event: Event) -> Iterator[Any]:
-        """Yield the chunks of *event*."""
-        self._builder.add(event)
-        yield from self._decode(self._encoder.encode(event))
-
-    def finish(self) -> Iterator[Any]:
-        """Yield the last chunks; a parser emits no terminal event, so it is made here."""
-        message = self._builder.message
-        message.stop_reason = stop_reason_for(message, "stop")
-        end = self._encoder.encode(Done(message.stop_reason, message))
-        yield from self._decode(end + self._encoder.finish())
-
-    def _decode(self, data: bytes) -> Iterator[Any]:
-        for frame in self._frames.feed(data):
-            yield frame.data if frame.data == "[DONE]" else _json.decode(frame.data)
-
-
-def _make_encoder(view: View, tools: list[Tool]) -> EventView:
+def _convert(events: Iterable[Event], view: View, tools: list[Tool]) -> Iterator[Any]:
+    """Yield *events* in the vocabulary of *view*, as they arrive."""
     match view:
-        case View.openai:
-            return ChatChunks()
-        case View.ai_sdk:
-            return ai_sdk.Parts()
-        case View.segments:
-            return SegmentEvents(tools)
         case View.events:
-            return PlainEvents()
+            yield from events
+        case View.ai_sdk:
+            yield from ai_sdk.parts(events)
+        case View.segments:
+            yield from _convert_to_segments(events, tools)
+        case View.openai:
+            yield from _convert_to_chunks(events)
+
+
+def _convert_to_segments(events: Iterable[Event], tools: list[Tool]) -> Iterator[dict[str, Any]]:
+    """Yield the segment events of `penstock.views.segments`, as dicts."""
+    from penstock.views import segments  # noqa: PLC0415 - slow to import, rarely used
+
+    handler = segments.Handler(strategy="api_tool_call", tools=tools)
+    for event in events:
+        yield from (one.as_dict() for one in handler.feed(event))
+    yield from (one.as_dict() for one in handler.finish())
+
+
+def _convert_to_chunks(events: Iterable[Event]) -> Iterator[Any]:
+    """Yield the chunks that an OpenAI chat client receives."""
+    encoder = apis.get("openai-chat").encoder(model="penstock")
+    builder, frames = MessageBuilder(), sse.Decoder()
+
+    def encode() -> Iterator[bytes]:
+        for event in events:
+            builder.add(event)
+            yield encoder.encode(event)
+        # A parser emits no terminal event, so it is made here.
+        message = builder.message
+        message.stop_reason = stop_reason_for(message, "stop")
+        yield encoder.encode(Done(message.stop_reason, message)) + encoder.finish()
+
+    for data in encode():
+        for frame in frames.feed(data):
+            yield frame.data if frame.data == "[DONE]" else _json.decode(frame.data)
 
 
 def _show_item(out: Console, item: Any) -> None:

@@ -16,7 +16,7 @@ from zlib import crc32
 from msgspec import Struct, field
 from msgspec.json import Decoder
 
-from penstock.errors import UsageError, describe_exception, suggest
+from penstock.errors import UsageError, describe_exception, shorten, suggest
 from penstock.tools import Tool, read_tools
 
 Suite = Literal["calls", "reasoning", "wild", "streams"]
@@ -208,8 +208,7 @@ _SHOWN: Final = 120
 
 
 def _show(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return shorten(repr(value), _SHOWN)
 
 
 def _fold(text: str) -> str:

@@ -21,7 +21,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Final, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from penstock.errors import JSONParseError
 from penstock.events import Event, ToolCallEnd
@@ -173,7 +173,7 @@ class TokenParser:
         return TokenResponse(
             text=text,
             message=message,
-            attempts=[_in_tokens(one, offsets) for one in attempts],
+            attempts=[_count_attempt_in_tokens(one, offsets) for one in attempts],
             spans=_add_end(count_in_tokens(spans, offsets), size, len(ids)),
             is_cut=is_cut,
             content=_remove_failures(message.text, attempts),
@@ -256,18 +256,6 @@ def _has_replacement(piece: str) -> bool:
     return _REPLACEMENT in piece
 
 
-class _Attempt(Struct, frozen=True):
-    """An attempt, counted in characters."""
-
-    start: int
-    end: int
-    status: CallStatus
-    name: str
-    call: ToolCall | None
-    raw: str
-    error: str = ""
-
-
 def _find_ends(tokenizer: object) -> frozenset[int]:
     found = getattr(tokenizer, "eos_token_id", None)
     if isinstance(found, int):
@@ -282,8 +270,8 @@ def _find_attempts(
     events: list[Event],
     broken: list[BrokenCall],
     known: set[str],
-) -> list[_Attempt]:
-    """Return the calls and the failed attempts, in their order."""
+) -> list[TokenCall]:
+    """Return the calls and the failed attempts in their order, counted in characters."""
     calls = {event.index: event.call for event in events if isinstance(event, ToolCallEnd)}
     attempts = []
     for span in spans:
@@ -293,7 +281,11 @@ def _find_attempts(
             status: CallStatus = "ok" if is_known else "unknown_tool"
             error = "" if is_known else f"there is no tool {call.name!r}"
             raw = text[span.start : span.end]
-            attempts.append(_Attempt(span.start, span.end, status, call.name, call, raw, error))
+            found = TokenCall(
+                status=status, start=span.start, end=span.end, name=call.name, call=call, raw=raw,
+                error=error,
+            )  # fmt: skip
+            attempts.append(found)
     at = 0
     for segment in broken:
         start = _find_in_text(text, segment.text, spans, at)
@@ -313,7 +305,7 @@ def _find_in_text(text: str, wanted: str, spans: list[Span], at: int) -> int:
     return -1
 
 
-def _make_failure(segment: BrokenCall, start: int) -> _Attempt:
+def _make_failure(segment: BrokenCall, start: int) -> TokenCall:
     message = str(segment.error)
     if message == CALL_CUT:
         status: CallStatus = "cut"
@@ -321,22 +313,19 @@ def _make_failure(segment: BrokenCall, start: int) -> _Attempt:
         status = "invalid_json"
     else:
         status = "missing_name" if message.startswith(NO_NAME) else "malformed"
-    end = start + len(segment.text)
-    return _Attempt(start, end, status, segment.tool_name, None, segment.text, message)
-
-
-def _in_tokens(attempt: _Attempt, offsets: list[tuple[int, int]]) -> TokenCall:
-    """Return *attempt* with the tokens that have at least one of its characters."""
+    end, raw = start + len(segment.text), segment.text
     return TokenCall(
-        status=attempt.status,
-        # A token may have characters of two blocks, such as ">\n": it counts for both.
-        start=bisect_right(offsets, attempt.start, key=itemgetter(1)),
-        end=bisect_left(offsets, attempt.end, key=itemgetter(0)),
-        name=attempt.name,
-        call=attempt.call,
-        raw=attempt.raw,
-        error=attempt.error,
-    )
+        status=status, start=start, end=end, name=segment.tool_name, call=None, raw=raw,
+        error=message,
+    )  # fmt: skip
+
+
+def _count_attempt_in_tokens(attempt: TokenCall, offsets: list[tuple[int, int]]) -> TokenCall:
+    """Return *attempt* with the tokens that have at least one of its characters."""
+    # A token may have characters of two blocks, such as ">\n": it counts for both.
+    start = bisect_right(offsets, attempt.start, key=itemgetter(1))
+    end = bisect_left(offsets, attempt.end, key=itemgetter(0))
+    return structs.replace(attempt, start=start, end=end)
 
 
 def _add_end(spans: list[Span], size: int, total: int) -> list[Span]:
@@ -353,7 +342,7 @@ def _add_end(spans: list[Span], size: int, total: int) -> list[Span]:
     return spans
 
 
-def _remove_failures(text: str, attempts: list[_Attempt]) -> str:
+def _remove_failures(text: str, attempts: list[TokenCall]) -> str:
     """Return *text* without the attempts that failed."""
     kept, at = [], 0
     for one in attempts:

@@ -17,7 +17,7 @@ that the upstream made natively pass unchanged.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from inspect import Parameter, signature
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ from penstock.messages import (
 )
 from penstock.models.base import Model, Tap, join_deltas
 from penstock.models.prompts import PromptRenderer, add_feedback
-from penstock.models.tool_choice import ToolDemand
+from penstock.models.tool_choice import ToolDemand, report_broken
 from penstock.models.tracing import Tracer, make_reader
 from penstock.parsing import OnError, Reasoning, Schemas, Untrusted
 from penstock.parsing.state import BrokenCall
@@ -212,11 +212,11 @@ class AttemptRunner:
         return "\n".join([*parts, request])
 
     def _report_missing_call(self) -> None:
-        attempt, on_error = self._merger.attempt, self._options.on_error
-        if self._plan.demand.forced and not attempt.calls and on_error is not None:
+        attempt = self._merger.attempt
+        if self._plan.demand.forced and not attempt.calls:
             why = "the response has no call, although one was demanded"
-            with suppress(Exception):  # A failing handler must not end the stream.
-                on_error(why, BrokenCall(attempt.text, "", ParseError(why)))
+            segment = BrokenCall(attempt.text, "", ParseError(why))
+            report_broken(self._options.on_error, why, segment)
 
 
 def find_problem(call: ToolCall, schemas: Mapping[str, Schema]) -> str:
@@ -443,6 +443,4 @@ class AttemptMerger:
         self._report(why, call.name, "")
 
     def _report(self, why: str, name: str, text: str) -> None:
-        if self._on_error is not None:
-            with suppress(Exception):  # A failing handler must not end the stream.
-                self._on_error(why, BrokenCall(text, name, ParseError(why)))
+        report_broken(self._on_error, why, BrokenCall(text, name, ParseError(why)))

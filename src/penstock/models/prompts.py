@@ -12,7 +12,6 @@ earlier reasoning the model sees what its own chat template would show it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final, Literal
 
@@ -31,6 +30,7 @@ from penstock.messages import (
     ToolCall,
     ToolResult,
 )
+from penstock.models.tool_choice import report_broken
 from penstock.parsing.state import BrokenCall, OnError
 from penstock.request import Image, Message, Request, UserContent, UserMessage
 from penstock.tools import Tool
@@ -190,10 +190,8 @@ class HistoryRenderer(Struct, frozen=True):
         try:
             return self.format.render_call(call)
         except UsageError as exc:
-            if self.on_error is not None:
-                why = f"the format {self.format.name!r} cannot express a call of the history"
-                with suppress(Exception):  # A failing handler must not end the stream.
-                    self.on_error(why, BrokenCall("", call.name, ParseError(str(exc))))
+            why = f"the format {self.format.name!r} cannot express a call of the history"
+            report_broken(self.on_error, why, BrokenCall("", call.name, ParseError(str(exc))))
             return get("hermes").render_call(call)
 
     def render_result(self, result: ToolResult) -> list[UserContent]:

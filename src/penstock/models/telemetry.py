@@ -295,15 +295,12 @@ class _RecordedResponse(ResponseSpan):
         self._role = role
         self._began = time.perf_counter()
 
-    def watch(self, batches: Batches) -> Batches:
-        return self._time_first(batches)
-
     def trace_headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         self._telemetry._propagate.inject(headers)  # noqa: SLF001 - a part of it
         return headers
 
-    async def _time_first(self, batches: Batches) -> Batches:
+    async def watch(self, batches: Batches) -> Batches:
         is_first = True
         async with aclosing(batches):
             async for batch in batches:

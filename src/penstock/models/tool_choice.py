@@ -7,6 +7,7 @@ object with a name and arguments, which `make_call_events` turns into one call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -185,28 +186,38 @@ def _schema_for(tool: Tool, path: str) -> dict[str, Any]:
     }
 
 
+def _move_refs(schema: dict[str, Any], path: str) -> Any:
+    """Return *schema* for its place at *path* of another schema: local ``$ref`` values move."""
+
+    def move(node: dict[str, Any]) -> dict[str, Any]:
+        target = node.get("$ref")
+        if not isinstance(target, str) or not (target + "/").startswith("#/"):
+            return node
+        return {**node, "$ref": path + target[1:]}
+
+    return map_schemas(schema, move)
+
+
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 _NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 
 
-def _move_refs(schema: Any, path: str) -> Any:
-    """Return *schema* for its place at *path* of another schema: local ``$ref`` values move."""
+def map_schemas(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return *schema* with *change* applied to every schema in it."""
     if isinstance(schema, list):
-        return [_move_refs(each, path) for each in schema]
+        return [map_schemas(one, change) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    moved: dict[str, Any] = {}
+    mapped = {}
     for key, value in schema.items():
-        if key == "$ref" and isinstance(value, str) and (value + "/").startswith("#/"):
-            moved[key] = path + value[1:]
         # Under these keys ``$ref`` is data, and under the next ones it is the name of a property.
-        elif key in _DATA:
-            moved[key] = value
+        if key in _DATA:
+            mapped[key] = value
         elif key in _NAMED_SCHEMAS and isinstance(value, dict):
-            moved[key] = {name: _move_refs(each, path) for name, each in value.items()}
+            mapped[key] = {name: map_schemas(each, change) for name, each in value.items()}
         else:
-            moved[key] = _move_refs(value, path)
-    return moved
+            mapped[key] = map_schemas(value, change)
+    return change(mapped)
 
 
 # --- responses that are one JSON object ---
@@ -267,11 +278,11 @@ def _read_call(
         value, repairs, was_open = _read_json(text, strict=message.stop_reason == "length")
         name, arguments = _split_call(value)
     except ParseError as error:
-        _report(on_error, _UNREADABLE, BrokenCall(text, "", error))
+        report_broken(on_error, _UNREADABLE, BrokenCall(text, "", error))
         return ToolCall(call_id, UNKNOWN, {}, complete=False)
     tool = next((tool for tool in demand.tools if tool.name == name), None)
     if tool is None:
-        _report(on_error, _NOT_OFFERED, BrokenCall(text, name, ParseError(_NOT_OFFERED)))
+        report_broken(on_error, _NOT_OFFERED, BrokenCall(text, name, ParseError(_NOT_OFFERED)))
         return ToolCall(call_id, name, arguments, complete=False)
     coerced = values.coerce(arguments, tool.parameters)
     fitting = coerced if isinstance(coerced, dict) else arguments
@@ -316,7 +327,8 @@ def _split_call(value: object) -> tuple[str, dict[str, Any]]:
     return name, arguments or {}
 
 
-def _report(on_error: OnError | None, why: str, segment: BrokenCall) -> None:
+def report_broken(on_error: OnError | None, why: str, segment: BrokenCall) -> None:
+    """Call *on_error*, if there is one, for text that is not accepted as a call."""
     if on_error is not None:
         with suppress(Exception):  # A failing handler must not end the stream.
             on_error(why, segment)

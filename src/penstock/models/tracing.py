@@ -63,6 +63,7 @@ class Tracer:
         """Start the trace of one response; *format_line* is applied to each line."""
         write = self._write or _write_to_stderr
         return ResponseTrace(
+            _NoParser(),
             self._settings,
             lambda line: write(format_line(line)),
             # A function of the application's may write to a file, where escape sequences are noise.
@@ -73,25 +74,7 @@ class Tracer:
 
 
 class ResponseTrace(debug.Traced):
-    """The trace of one response; call `finish` at its end. Arguments are those of `Traced`."""
-
-    def __init__(
-        self,
-        settings: debug.DebugSettings,
-        write: Write,
-        *,
-        colour: bool = False,
-        call_segments: Callable[[str], list[str]] | None = None,
-        on_summary: Callable[[debug.Summary], object] | None = None,
-    ) -> None:
-        super().__init__(
-            _NoParser(),
-            settings,
-            write,
-            colour=colour,
-            call_segments=call_segments,
-            on_summary=on_summary,
-        )
+    """The trace of one response; call `finish` at its end."""
 
     def add_input(self, text: str) -> None:
         """Record text that arrived."""

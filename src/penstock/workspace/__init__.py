@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from penstock.agent.tools.base import AgentTool, ToolOutput
 from penstock.agent.tools.functions import tool
 from penstock.workspace.apply_patch import PatchApplier
-from penstock.workspace.files import DirectoryListing, Files
+from penstock.workspace.files import Files
 from penstock.workspace.grep import Grep
 from penstock.workspace.sandbox import Folder
 from penstock.workspace.shell import SHELL_SECONDS, Shell
@@ -33,7 +33,7 @@ def workspace_tools(
     """
     folder = Folder(root)
     files = Files(folder)
-    looking = (files.read_file, DirectoryListing(folder).list_files, Grep(folder).grep)
+    looking = (files.read_file, files.list_files, Grep(folder).grep)
     tools: list[AgentTool] = [tool(each, needs_approval=False) for each in looking]
     if not read_only:
         changing: list[Callable[..., ToolOutput]] = [files.write_file, files.edit_file]

@@ -50,7 +50,7 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLO
 
 
 class Files:
-    """The tools that read and change the files of *folder*."""
+    """The tools that read, list and change the files of *folder*."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -75,6 +75,27 @@ class Files:
         if image is not None:
             return [image]
         return _show_lines(decode_file(path, data).text, offset, limit)
+
+    def list_files(self, context: ToolContext, path: str = ".", pattern: str = "") -> str:
+        """List what is in a folder, or find files below it by a pattern.
+
+        :param path: The folder, relative to the working folder.
+        :param pattern: Such as *.py or src/**/test_*.py: lists the files below the folder, at any
+            depth, that match. Without it, the folder itself is listed; names of folders in it end
+            in a slash.
+        """
+        real = self._folder.locate(path)
+        is_complete = True
+        with tool_errors(path), self._folder.open_folder(real) as at:
+            if pattern:
+                names, is_complete = _search(at, pattern, context)
+            else:
+                names = sorted(_list_entries(at))
+        # Relative to the working folder, as the other tools take them.
+        lines = [str(real / name) + "/" * name.endswith("/") for name in names[:MAX_LISTED]]
+        if not is_complete or len(names) > MAX_LISTED:
+            lines.append("(… and maybe more: the list was cut.)")
+        return "\n".join(lines) or "(Nothing.)"
 
     def write_file(self, path: str, content: str) -> ToolOutput:
         """Write a file: create a new one, or replace all of its content.
@@ -289,34 +310,6 @@ def _copy_owner_and_mode(file: int, status: os.stat_result) -> None:
 
 
 # --- listing ---
-
-
-class DirectoryListing:
-    """The tool that lists the files of *folder*."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-
-    def list_files(self, context: ToolContext, path: str = ".", pattern: str = "") -> str:
-        """List what is in a folder, or find files below it by a pattern.
-
-        :param path: The folder, relative to the working folder.
-        :param pattern: Such as *.py or src/**/test_*.py: lists the files below the folder, at any
-            depth, that match. Without it, the folder itself is listed; names of folders in it end
-            in a slash.
-        """
-        real = self._folder.locate(path)
-        is_complete = True
-        with tool_errors(path), self._folder.open_folder(real) as at:
-            if pattern:
-                names, is_complete = _search(at, pattern, context)
-            else:
-                names = sorted(_list_entries(at))
-        # Relative to the working folder, as the other tools take them.
-        lines = [str(real / name) + "/" * name.endswith("/") for name in names[:MAX_LISTED]]
-        if not is_complete or len(names) > MAX_LISTED:
-            lines.append("(… and maybe more: the list was cut.)")
-        return "\n".join(lines) or "(Nothing.)"
 
 
 def _list_entries(folder: int) -> Iterator[str]:

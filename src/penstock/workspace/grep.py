@@ -153,14 +153,10 @@ def _render(output: bytes) -> Iterator[str]:
             yield f"(More than {MAX_MATCHES} matches: use a narrower pattern.)"
         elif found:
             path, line = found["path"], found["line"]
-            if last is not None and last[0] == path and line > last[1] + 1 and _is_near(found):
+            if last is not None and last[0] == path and line > last[1] + 1 and not found["match"]:
                 yield "--"
             last = (path, line)
             sign = ":" if found["match"] else "-"
             yield f"{path}{sign}{line}{sign}{found['text']}{'…' * found['cut']}"
     if large:
         yield f"(Not searched, because of its size: {', '.join(large[:5])})"
-
-
-def _is_near(found: dict[str, Any]) -> bool:
-    return not found["match"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from itertools import islice
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, get_args
 
@@ -26,7 +25,7 @@ from penstock.agent.schemas import (
 from penstock.agent.tools.functions import NAME
 from penstock.agent.tools.hint_reader import read_hint
 from penstock.agent.tools.hints import HintError, HintType, convert_value
-from penstock.agent.tools.validate import MAX_FAULTS, drop_nulls, find_faults
+from penstock.agent.tools.validate import drop_nulls, list_faults
 from penstock.errors import UsageError
 from penstock.models.base import OutputMode
 from penstock.request import ResponseFormat
@@ -155,11 +154,7 @@ class Output(Generic[T]):
         given = drop_nulls(value, self._accepted) if isinstance(value, dict) else value
         fitting = coerce(given, self._accepted, typed=True)
         if not self._accepted.accepts(fitting):
-            faults = list(islice(find_faults(fitting, self._accepted), MAX_FAULTS + 1))
-            lines = [f"- {fault}" for fault in faults[:MAX_FAULTS]]
-            if len(faults) > MAX_FAULTS:
-                lines.append("- … and more")
-            raise OutputFaultError("\n".join(lines))
+            raise OutputFaultError(list_faults(fitting, self._accepted))
         return self._convert(fitting[RESULT] if self.is_wrapped else fitting)
 
     def read_bare(self, value: Any) -> T:

@@ -7,6 +7,7 @@ model in words, or ends the run with an error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -218,21 +219,27 @@ class OutputTask:
                 objects.append(value)
             if found.fault:
                 break  # It was repaired up to the end of the text.
-        return self._choose(objects) if objects else self._read_bare(text)
+        return self._choose(objects, self._read_object) if objects else self._read_bare(text)
 
-    def _choose(self, objects: list[dict[str, Any]]) -> Any:
-        """Return the one of *objects* that is the output, or raise `OutputFaultError`."""
+    def _choose(self, values: list[Any], read: Callable[[Any], Any]) -> Any:
+        """Return what *read* makes of the only one of *values* that fits; raise its fault."""
         fitting, faults = [], []
-        for value in objects:
+        for value in values:
             try:
-                fitting.append((value, self._output.read(value)))
+                fitting.append((value, read(value)))
             except OutputFaultError as exc:
-                faults.append(str(exc))
+                faults.append(exc)
         if not fitting:
-            raise OutputFaultError(f"The JSON object does not fit:\n{faults[-1]}")
+            raise faults[-1]
         if any(value != fitting[0][0] for value, _ in fitting):
             raise OutputFaultError(_SEVERAL)
         return fitting[0][1]
+
+    def _read_object(self, value: Any) -> Any:
+        try:
+            return self._output.read(value)
+        except OutputFaultError as exc:
+            raise OutputFaultError(f"The JSON object does not fit:\n{exc}") from exc
 
     def _read_bare(self, text: str) -> Any:
         """Return the output if *text*, or one block of code in it, is nothing but a JSON value."""
@@ -246,17 +253,7 @@ class OutputTask:
         if not values:
             raise OutputFaultError(_NO_RESULT if self._output.is_wrapped else _NOTHING)
         read = self._output.read_bare if self._output.is_wrapped else self._output.read
-        fitting, faults = [], []
-        for value in values:
-            try:
-                fitting.append((value, read(value)))
-            except OutputFaultError as exc:
-                faults.append(exc)
-        if not fitting:
-            raise faults[-1]
-        if any(value != fitting[0][0] for value, _ in fitting):
-            raise OutputFaultError(_SEVERAL)
-        return fitting[0][1]
+        return self._choose(values, read)
 
     def _render_complaint(self, fault: str) -> str:
         if self.mode == "tool":

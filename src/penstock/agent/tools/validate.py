@@ -66,11 +66,8 @@ def prepare(tool: AgentTool, call: ToolCall) -> dict[str, Any]:
         return _copy(arguments)
     if tool.lenient:
         return _copy(call.arguments)
-    faults = list(islice(find_faults(arguments, schema), MAX_FAULTS + 1))
-    lines = [f"- {fault}" for fault in faults[:MAX_FAULTS]]
-    if len(faults) > MAX_FAULTS:
-        lines.append("- … and more")
-    raise ToolError("\n".join([f"The arguments of `{tool.name}` do not fit its schema:", *lines]))
+    faults = list_faults(arguments, schema)
+    raise ToolError(f"The arguments of `{tool.name}` do not fit its schema:\n{faults}")
 
 
 def _copy(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -92,6 +89,13 @@ def drop_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 # --- faults ---
+
+
+def list_faults(value: object, schema: Schema) -> str:
+    """Return the faults of *value* as a list, one on each line, at most `MAX_FAULTS` of them."""
+    faults = list(islice(find_faults(value, schema), MAX_FAULTS + 1))
+    lines = [f"- {fault}" for fault in faults[:MAX_FAULTS]]
+    return "\n".join([*lines, *(["- … and more"] if len(faults) > MAX_FAULTS else [])])
 
 
 def find_faults(value: object, schema: Schema, path: str = "", depth: int = 0) -> Iterator[str]:

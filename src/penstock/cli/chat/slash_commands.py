@@ -6,40 +6,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
 from penstock.agent.rules import RuleGuard
 from penstock.agent.session import SessionInfo, to_html, to_markdown
-from penstock.cli.chat.models import ModelChoice, list_names
-from penstock.cli.chat.render import EventRenderer, LineBuffer
-from penstock.cli.chat.sessions import ChatSessions
+from penstock.cli.chat.models import list_names
 from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.cli.chat.chat import TerminalChat
 
 MAX_LISTED: Final = 15
 """The sessions or models that a list shows."""
-
-
-class ChatControls(Protocol):
-    """The chat, as far as commands use it."""
-
-    lines: LineBuffer
-    renderer: EventRenderer
-    sessions: ChatSessions
-    choice: ModelChoice
-
-    def change_model(self, choice: ModelChoice) -> None:
-        """Use another model; raise `UsageError` for an invalid choice."""
-
-    def show_history(self) -> None:
-        """Print the last messages of the conversation."""
-
-    def clear_screen(self) -> None:
-        """Clear the screen."""
-
-    def quit(self) -> None:
-        """End the chat."""
 
 
 class SlashCommand(Struct, frozen=True):
@@ -47,7 +27,7 @@ class SlashCommand(Struct, frozen=True):
 
     argument: str
     help: str
-    run: Callable[[ChatControls, str], Awaitable[None]]
+    run: Callable[[TerminalChat, str], Awaitable[None]]
     while_busy: bool = False
     can_stop: bool = False
     """Whether Ctrl-C cancels it: it waits for a server."""
@@ -58,7 +38,7 @@ def find_command(line: str) -> SlashCommand | None:
     return COMMANDS.get(line.removeprefix("/").partition(" ")[0])
 
 
-async def run_command(chat: ChatControls, line: str, *, busy: bool) -> None:
+async def run_command(chat: TerminalChat, line: str, *, busy: bool) -> None:
     """Run the command in *line*; raise `UsageError` if that is not possible."""
     name, _, argument = line.removeprefix("/").partition(" ")
     command = find_command(line)
@@ -69,7 +49,7 @@ async def run_command(chat: ChatControls, line: str, *, busy: bool) -> None:
     await command.run(chat, argument.strip())
 
 
-async def _help(chat: ChatControls, _: str) -> None:
+async def _help(chat: TerminalChat, _: str) -> None:
     for name, command in COMMANDS.items():
         usage = f"/{name} {command.argument}".rstrip()
         chat.lines.note(f"{usage:<18} {command.help}", lead="  ")
@@ -82,7 +62,7 @@ async def _help(chat: ChatControls, _: str) -> None:
         chat.lines.note(line, "dim", "  ")
 
 
-async def _model(chat: ChatControls, name: str) -> None:
+async def _model(chat: TerminalChat, name: str) -> None:
     if name:
         chat.change_model(structs.replace(chat.choice, model=name))
         chat.lines.note(f"the model is {name}", "dim", "  ")
@@ -94,19 +74,19 @@ async def _model(chat: ChatControls, name: str) -> None:
         chat.lines.note(f"{mark} {each}", lead="  ")
 
 
-async def _format(chat: ChatControls, name: str) -> None:
+async def _format(chat: TerminalChat, name: str) -> None:
     if name:
         chat.change_model(structs.replace(chat.choice, format=name))
     chat.lines.note(f"the format is {chat.choice.format}", "dim", "  ")
 
 
-async def _effort(chat: ChatControls, level: str) -> None:
+async def _effort(chat: TerminalChat, level: str) -> None:
     if level:
         chat.change_model(structs.replace(chat.choice, effort=level))
     chat.lines.note(f"the effort is {chat.choice.effort or 'the default'}", "dim", "  ")
 
 
-async def _sessions(chat: ChatControls, chosen: str) -> None:
+async def _sessions(chat: TerminalChat, chosen: str) -> None:
     infos = (await chat.sessions.list())[:MAX_LISTED]
     if not infos:
         chat.lines.note("there are no recorded sessions", "dim", "  ")
@@ -132,20 +112,20 @@ def _describe_session(info: SessionInfo) -> str:
     return f"{when}  {info.messages:>4} messages  {title[:60]}"
 
 
-async def _fork(chat: ChatControls, _: str) -> None:
+async def _fork(chat: TerminalChat, _: str) -> None:
     before = chat.sessions.current.id
     await chat.sessions.fork()
     chat.lines.note(f"this is a copy of {before}, which stays unchanged", "dim", "  ")
 
 
-async def _tools(chat: ChatControls, _: str) -> None:
+async def _tools(chat: TerminalChat, _: str) -> None:
     for tool in chat.sessions.agent.tools:
         summary = tool.tool.description.split("\n")[0]
         approval = " (needs approval)" if tool.needs_approval else ""
         chat.lines.note(f"{tool.name:<12} {summary}{approval}", lead="  ")
 
 
-async def _rules(chat: ChatControls, _: str) -> None:
+async def _rules(chat: TerminalChat, _: str) -> None:
     guards = [guard for guard in chat.sessions.agent.guards if isinstance(guard, RuleGuard)]
     if not any(guard.rules for guard in guards):
         chat.lines.note("there are no rules; --rules names a folder with rules", "dim", "  ")
@@ -155,13 +135,13 @@ async def _rules(chat: ChatControls, _: str) -> None:
             chat.lines.note(f"{rule.name}{used}: {', '.join(rule.conditions)}", lead="  ")
 
 
-async def _compact(chat: ChatControls, _: str) -> None:
+async def _compact(chat: TerminalChat, _: str) -> None:
     done = await chat.sessions.current.compact()
     result = "the conversation is summarized" if done else "there is nothing to summarize yet"
     chat.lines.note(result, "dim", "  ")
 
 
-async def _usage(chat: ChatControls, _: str) -> None:
+async def _usage(chat: TerminalChat, _: str) -> None:
     usage = chat.sessions.current.usage
     counts = {
         "input": usage.input,
@@ -174,7 +154,7 @@ async def _usage(chat: ChatControls, _: str) -> None:
     chat.lines.note(f"{tokens or 'no'} tokens; messages in the context: {messages}", lead="  ")
 
 
-async def _export(chat: ChatControls, file: str) -> None:
+async def _export(chat: TerminalChat, file: str) -> None:
     if not file:
         raise UsageError("/export needs a file name that ends in .md or .html.")
     # Relative to the folder of the chat, like the paths that the model uses.
@@ -189,17 +169,17 @@ async def _export(chat: ChatControls, file: str) -> None:
     chat.lines.note(f"wrote {path}", "dim", "  ")
 
 
-async def _reasoning(chat: ChatControls, _: str) -> None:
+async def _reasoning(chat: TerminalChat, _: str) -> None:
     reasoning = chat.renderer.reasoning
     chat.lines.note(reasoning[-1] if reasoning else "no reasoning so far", "dim italic", "┆ ")
 
 
-async def _clear(chat: ChatControls, _: str) -> None:
+async def _clear(chat: TerminalChat, _: str) -> None:
     await chat.sessions.begin()
     chat.clear_screen()
 
 
-async def _quit(chat: ChatControls, _: str) -> None:
+async def _quit(chat: TerminalChat, _: str) -> None:
     chat.quit()
 
 
