@@ -240,7 +240,7 @@ class AgentSettings(Struct):
     deps: Any = None
     telemetry: Telemetry = field(default_factory=Telemetry)
     refused_modes: set[OutputMode] = field(default_factory=set)
-    """How the server of the model cannot be asked for typed output."""
+    """The modes of typed output that the server of the model has refused."""
     hooks: Hooks = field(default_factory=Hooks)
     chance: Callable[[], float] = random.random
 

@@ -2,9 +2,9 @@
 
 A response is requested again if it failed with a transient error, if a guard stopped it, once per
 prompt if the conversation was too long for its model, and if its server does not support the way in
-which a typed output was requested. What was emitted of a failed response
-ends with its `message_end`, and is not part of the conversation. Once a tool has run for a
-response, that response is final.
+which a typed output was requested. What was emitted of a failed response ends with its
+`message_end`, and is not part of the conversation. Once a tool has run for a response, that
+response is final.
 """
 
 from __future__ import annotations

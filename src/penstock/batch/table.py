@@ -82,9 +82,9 @@ class TableParser:
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return *table* with the columns of the results instead of the responses."""
         self.schema_for(table.schema)
-        return pa.concat_tables(
-            [self._parse(table.slice(at, ROWS_AT_ONCE)) for at in _starts(table.num_rows)]
-        )
+        # An empty table is parsed too, so that the result has its columns.
+        starts = range(0, max(table.num_rows, 1), ROWS_AT_ONCE)
+        return pa.concat_tables([self._parse(table.slice(at, ROWS_AT_ONCE)) for at in starts])
 
     def parse_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the results of one record batch as one record batch."""
@@ -156,10 +156,6 @@ def make_arrays(rows: Sequence[ParsedRow]) -> list[pa.Array]:
         pa.array([row.outcome for row in rows], pa.string()),
         _texts([row.error for row in rows]),
     ]
-
-
-def _starts(rows: int) -> range:
-    return range(0, max(rows, 1), ROWS_AT_ONCE)
 
 
 def _make_structs(columns: list[pa.Array], type_: pa.StructType) -> pa.Array:

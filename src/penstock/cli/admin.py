@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from penstock.cli.output import USAGE, refuse, say
+from penstock.cli.output import USAGE, argument, option, refuse, say
 from penstock.config import (
     ConfigError,
     Settings,
@@ -44,19 +44,15 @@ db_app = typer.Typer(
 
 File = Annotated[
     Path | None,
-    typer.Argument(
+    argument(
+        "Configuration file.",
+        shown="the one in PENSTOCK_CONFIG, else ./penstock.toml",
         metavar="[FILE]",
-        help="Configuration file.",
-        show_default="the one in PENSTOCK_CONFIG, else ./penstock.toml",
     ),
 ]
 StoreUrl = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        help="Database: a URL, or a SQLite file.",
-        show_default="the one in the configuration",
-    ),
+    option("Database: a URL, or a SQLite file.", "--store", shown="the one in the configuration"),
 ]
 
 
@@ -106,9 +102,7 @@ def _group() -> None:
 
 @key_app.command()
 def new(
-    name: Annotated[
-        str, typer.Argument(help="Name of the key in penstock.toml and in the log.")
-    ] = "default",
+    name: Annotated[str, argument("Name of the key in penstock.toml and in the log.")] = "default",
 ) -> None:
     """Create a key: it is printed to stdout once, and its entry for penstock.toml to stderr."""
     try:

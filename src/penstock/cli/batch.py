@@ -22,7 +22,9 @@ from penstock.cli.output import (
     ReasoningName,
     ToolsFile,
     Trim,
+    argument,
     complete_values,
+    option,
     parse_time,
     read_tools_file,
     refuse,
@@ -42,61 +44,48 @@ _STYLES: Final = {"calls": "green", "unread": "yellow", "incomplete": "yellow", 
 def command(  # noqa: PLR0913 - each is an option of the command
     input_: Annotated[
         str,
-        typer.Argument(
+        argument(
+            "A .jsonl, .jsonl.gz or .parquet file; `log` is the log of the gateway.",
             metavar="INPUT",
-            help="A .jsonl, .jsonl.gz or .parquet file; `log` is the log of the gateway.",
         ),
     ],
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file to write: .jsonl or .parquet.")
-    ],
+    output: Annotated[Path, option("The file to write: .jsonl or .parquet.", "--output", "-o")],
     format_: Annotated[
         str,
-        typer.Option(
+        option(
+            "Format of the calls; for the log: the one that each request was parsed with.",
             "--format",
-            help="Format of the calls; for the log: the one that each request was parsed with.",
             autocompletion=complete_values("format"),
         ),
     ] = "auto",
     tools: ToolsFile = None,
-    column: Annotated[str, typer.Option(help="Column or field of the responses.")] = "response",
+    column: Annotated[str, option("Column or field of the responses.")] = "response",
     tools_column: Annotated[
-        str | None, typer.Option(help="Column with the tools of each row.", show_default="none")
+        str | None, option("Column with the tools of each row.", shown="none")
     ] = None,
     finish_column: Annotated[
         str | None,
-        typer.Option(
-            help="Column with the finish reason: a call cut by `length` is never repaired.",
-            show_default="none",
+        option(
+            "Column with the finish reason: a call cut by `length` is never repaired.", shown="none"
         ),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Put this before the names of the results.")] = "",
+    prefix: Annotated[str, option("Put this before the names of the results.")] = "",
     reasoning: ReasoningName = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair broken calls.")] = False,
+    repair: Annotated[bool, option("Repair broken calls.", "--repair")] = False,
     trim: Trim = False,
     fenced: Fenced = False,
-    spans: Annotated[
-        bool, typer.Option(help="Write which characters belong to which block.")
-    ] = True,
+    spans: Annotated[bool, option("Write which characters belong to which block.")] = True,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of processes.", show_default="one for each core"),
+        int | None, option("Number of processes.", shown="one for each core", min=1)
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a job that was interrupted.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing output.")
-    ] = False,
-    since: Annotated[str, typer.Option(help="For the log: only requests since then (1h).")] = "",
+    resume: Annotated[bool, option("Continue a job that was interrupted.", "--resume")] = False,
+    overwrite: Annotated[bool, option("Replace an existing output.", "--overwrite")] = False,
+    since: Annotated[str, option("For the log: only requests since then (1h).")] = "",
     store: Annotated[
-        str | None,
-        typer.Option(
-            help="For the log: URL or file of the database.", show_default="as configured"
-        ),
+        str | None, option("For the log: URL or file of the database.", shown="as configured")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the progress.")] = False,
+    quiet: Annotated[bool, option("Do not show the progress.", "--quiet")] = False,
 ) -> None:
     """Parse many responses: a JSONL or Parquet file, or the log of the gateway."""
     options = BatchOptions(
@@ -128,7 +117,10 @@ def command(  # noqa: PLR0913 - each is an option of the command
             refuse("interrupted; nothing was written", code=130)
         refuse(f"interrupted; continue with the same command and --resume ({job.folder})", code=130)
     _show_summary(err, summary, output)
-    typer.echo(_json.encode({"rows": summary.rows, **_counts(summary)}))
+    counts: dict[str, int] = {"rows": summary.rows}
+    counts |= {one: summary.outcomes.get(one, 0) for one in OUTCOMES}
+    counts |= {"tool_calls": summary.calls, "repaired_rows": summary.repaired}
+    typer.echo(_json.encode(counts))
 
 
 def _open(
@@ -184,11 +176,6 @@ def _run(job: BatchJob, source: BatchSource, out: Console) -> PartSummary:
             bar.update(task, completed=progress.position, rows=progress.summary.rows)
 
         return job.run(advance)
-
-
-def _counts(summary: PartSummary) -> dict[str, int]:
-    outcomes = {one: summary.outcomes.get(one, 0) for one in OUTCOMES}
-    return outcomes | {"tool_calls": summary.calls, "repaired_rows": summary.repaired}
 
 
 def _show_summary(out: Console, summary: PartSummary, output: Path) -> None:

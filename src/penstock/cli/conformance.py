@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from penstock.cli.output import refuse, say, show_json
+from penstock.cli.output import option, refuse, say, show_json
 from penstock.conformance.suite import SUITES, WAYS, Row, load_cases, run_suite
 from penstock.errors import PenstockError
 from penstock.testing.drivers import DRIVERS, make_driver
@@ -23,31 +23,25 @@ _SERVER: Final = "server"
 def command(  # noqa: PLR0913 - each is an option of the command
     *,
     driver: Annotated[
-        str, typer.Option(help=f"What is tested: {', '.join(DRIVERS)} or {_SERVER}.")
+        str, option(f"What is tested: {', '.join(DRIVERS)} or {_SERVER}.")
     ] = "penstock",
-    suite: Annotated[
-        list[str] | None, typer.Option(help=f"Suites: {', '.join(SUITES)}.", show_default="all")
-    ] = None,
-    format_: Annotated[
-        list[str] | None, typer.Option("--format", help="Formats.", show_default="all")
-    ] = None,
+    suite: Annotated[list[str] | None, option(f"Suites: {', '.join(SUITES)}.", shown="all")] = None,
+    format_: Annotated[list[str] | None, option("Formats.", "--format", shown="all")] = None,
     limit: Annotated[
-        int,
-        typer.Option(min=0, help="At most this many cases for each format.", show_default="all"),
+        int, option("At most this many cases for each format.", shown="all", min=0)
     ] = 0,
     failures: Annotated[
-        int, typer.Option(min=0, help="How many failed cases are shown for each format.")
+        int, option("How many failed cases are shown for each format.", min=0)
     ] = SHOWN,
-    url: Annotated[str, typer.Option(help=f"Base URL of the server, for --driver {_SERVER}.")] = "",
-    model: Annotated[str, typer.Option(help="Model of the server.", show_default="its first")] = "",
+    url: Annotated[str, option(f"Base URL of the server, for --driver {_SERVER}.")] = "",
+    model: Annotated[str, option("Model of the server.", shown="its first")] = "",
     api: Annotated[
-        list[str] | None,
-        typer.Option(help=f"APIs of the server: {', '.join(CHECKED_APIS)}.", show_default="all"),
+        list[str] | None, option(f"APIs of the server: {', '.join(CHECKED_APIS)}.", shown="all")
     ] = None,
     key_file: Annotated[
-        Path | None, typer.Option(help="File with the key of the server.", show_default="no key")
+        Path | None, option("File with the key of the server.", shown="no key")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
+    json_: Annotated[bool, option("Print one JSON object per row.", "--json")] = False,
 ) -> None:
     """Run the conformance suite: for penstock, for other parsers, or for a server.
 

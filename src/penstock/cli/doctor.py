@@ -14,7 +14,7 @@ from msgspec import structs
 from rich.console import Console
 
 from penstock.cli.admin import load_upstream
-from penstock.cli.output import complete_values, refuse, say, show_json
+from penstock.cli.output import complete_values, option, refuse, say, show_json
 from penstock.errors import UsageError
 from penstock.gateway.advice import LOCAL_SERVERS
 from penstock.gateway.discovery import find_servers
@@ -45,56 +45,44 @@ _TITLES: Final = {
 def command(  # noqa: PLR0913 - each is an option of the command
     *,
     upstream: Annotated[
-        str,
-        typer.Option(
-            metavar="URL", help="Server to examine.", show_default="the one on this machine"
-        ),
+        str, option("Server to examine.", shown="the one on this machine", metavar="URL")
     ] = "",
     api: Annotated[
         str,
-        typer.Option(
+        option(
+            "API of the server.",
+            shown="detected",
             metavar="NAME",
-            help="API of the server.",
-            show_default="detected",
             autocompletion=complete_values("api"),
         ),
     ] = "",
     model: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Model to use.", show_default="the first one listed"),
+        str, option("Model to use.", shown="the first one listed", metavar="NAME")
     ] = "",
     key_env: Annotated[
         str,
-        typer.Option(
+        option(
+            "Environment variable with the API key.",
+            shown="the provider's usual one",
             metavar="VARIABLE",
-            help="Environment variable with the API key.",
-            show_default="the provider's usual one",
         ),
     ] = "",
     proxy: Annotated[
-        str,
-        typer.Option(
-            metavar="URL", help="Proxy for the server.", show_default="by HTTP_PROXY etc."
-        ),
+        str, option("Proxy for the server.", shown="by HTTP_PROXY etc.", metavar="URL")
     ] = "",
     ca: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE", help="CA bundle to verify the server.", show_default="the system's"
-        ),
+        str, option("CA bundle to verify the server.", shown="the system's", metavar="FILE")
     ] = "",
     seconds: Annotated[
         float,
-        typer.Option(
+        option(
+            "Seconds to wait for the next bytes; a whole response gets twice that.",
             min=0.1,
             max=3600,
-            help="Seconds to wait for the next bytes; a whole response gets twice that.",
         ),
     ] = PROBE_SECONDS,
-    name: Annotated[
-        str, typer.Option(help="Name of the upstream in the printed settings.")
-    ] = "mine",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    name: Annotated[str, option("Name of the upstream in the printed settings.")] = "mine",
+    as_json: Annotated[bool, option("Print one JSON object.", "--json")] = False,
 ) -> None:
     """Find out what a server supports, and print the command to use it.
 

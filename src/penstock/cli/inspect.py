@@ -18,7 +18,15 @@ from typing import Annotated, Final
 import typer
 from msgspec import structs
 
-from penstock.cli.output import FormatName, Repair, ToolsFile, read_tools_file, refuse
+from penstock.cli.output import (
+    FormatName,
+    Repair,
+    ToolsFile,
+    argument,
+    option,
+    read_tools_file,
+    refuse,
+)
 from penstock.config import load
 from penstock.config.routes import ModelOptions
 from penstock.errors import PenstockError, UsageError
@@ -38,20 +46,17 @@ SAVE_SECONDS: Final = 20.0
 
 def command(  # noqa: PLR0913 - each is an option of the command
     file: Annotated[
-        Path,
-        typer.Argument(help="A recorded stream of any API, or text of a model; - reads stdin."),
+        Path, argument("A recorded stream of any API, or text of a model; - reads stdin.")
     ],
     *,
     format_: FormatName = "auto",
     tools: ToolsFile = None,
-    api: Annotated[
-        str, typer.Option(help="API of the stream, or text.", show_default="detected")
-    ] = "",
-    arguments: Annotated[str, typer.Option(help="Parse calls live or whole.")] = "live",
+    api: Annotated[str, option("API of the stream, or text.", shown="detected")] = "",
+    arguments: Annotated[str, option("Parse calls live or whole.")] = "live",
     repair: Repair = True,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 means a free one.")] = 0,
+    port: Annotated[int, option("Port; 0 means a free one.", min=0, max=65535)] = 0,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+        bool, option("Open the page in a browser.", "--browser/--no-browser")
     ] = True,
 ) -> None:
     """Show a recorded stream, or text of a model, on a page in the browser."""

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from penstock import _json
 from penstock.cli.admin import StoreUrl
-from penstock.cli.output import TimeFormat, parse_time, refuse, say, show_json
+from penstock.cli.output import TimeFormat, argument, option, parse_time, refuse, say, show_json
 from penstock.config import find_file, load
 from penstock.config.types import parse_store_url
 from penstock.debug import escape_controls
@@ -45,21 +45,20 @@ app = typer.Typer(
 )
 
 Result = TypeVar("Result")
-Number = Annotated[int, typer.Option("-n", min=1, max=MAX_PAGE, help="Number of requests.")]
-Model = Annotated[str, typer.Option(help="Only requests for this model.")]
+Number = Annotated[int, option("Number of requests.", "-n", min=1, max=MAX_PAGE)]
+Model = Annotated[str, option("Only requests for this model.")]
 StateName = Annotated[
-    str, typer.Option("--state", help="Only this state: done, failed, aborted, interrupted, …")
+    str, option("Only this state: done, failed, aborted, interrupted, …", "--state")
 ]
-ApiName = Annotated[str, typer.Option("--api", help="Only requests to this API.")]
-UpstreamName = Annotated[str, typer.Option("--upstream", help="Only requests to this upstream.")]
-Since = Annotated[str, typer.Option(help="Only since then: 15m, 1h, 2d, 2026-05-01, …")]
-SessionId = Annotated[str, typer.Option("--session", help="Only requests of this session.")]
+ApiName = Annotated[str, option("Only requests to this API.", "--api")]
+UpstreamName = Annotated[str, option("Only requests to this upstream.", "--upstream")]
+Since = Annotated[str, option("Only since then: 15m, 1h, 2d, 2026-05-01, …")]
+SessionId = Annotated[str, option("Only requests of this session.", "--session")]
 Unread = Annotated[
-    bool,
-    typer.Option("--unread", help="Only those with text that looks like a call and is not one."),
+    bool, option("Only those with text that looks like a call and is not one.", "--unread")
 ]
-Utc = Annotated[bool, typer.Option("--utc", help="Show times in UTC instead of local time.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Utc = Annotated[bool, option("Show times in UTC instead of local time.", "--utc")]
+AsJson = Annotated[bool, option("Print one JSON object per line.", "--json")]
 
 STATES: Final = get_args(State)
 """The states of a request."""
@@ -121,8 +120,8 @@ def search(  # noqa: PLR0913 - each is an option of the command
 
 @app.command()
 def show(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Id that the client received.")],
-    part: Annotated[str, typer.Option(help=f"Print only this part: {', '.join(PARTS)}.")] = "",
+    id_: Annotated[str, argument("Id that the client received.", metavar="ID")],
+    part: Annotated[str, option(f"Print only this part: {', '.join(PARTS)}.")] = "",
     utc: Utc = False,
     as_json: AsJson = False,
     store: StoreUrl = None,
@@ -150,7 +149,7 @@ def show(
 def follow(  # noqa: PLR0913 - each is an option of the command
     *,
     number: Annotated[
-        int, typer.Option("-n", min=0, max=MAX_PAGE, help="Number of older requests to show first.")
+        int, option("Number of older requests to show first.", "-n", min=0, max=MAX_PAGE)
     ] = 0,
     model: Model = "",
     api: ApiName = "",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -127,29 +127,37 @@ def complete_values(option: str) -> Callable[[str], list[str]] | None:
     return lambda incomplete: [one for one in _VALUES[option]() if one.startswith(incomplete)]
 
 
-# --- options of several commands ---
+# --- options ---
+
+
+def option(about: str, *names: str, shown: str | bool = True, **more: Any) -> Any:
+    """Return an option: *about* is its help text, *shown* its default in words."""
+    return typer.Option(*names, help=about, show_default=shown, **more)
+
+
+def argument(about: str, *, shown: str | bool = True, **more: Any) -> Any:
+    """Return an argument, as `option` does."""
+    return typer.Argument(help=about, show_default=shown, **more)
+
+
+# Options of several commands:
 
 FormatName = Annotated[
     str,
-    typer.Option(
+    option(
+        "Format of the calls; `penstock formats` lists all.",
         "--format",
-        help="Format of the calls; `penstock formats` lists all.",
         autocompletion=complete_values("format"),
     ),
 ]
 ToolsFile = Annotated[
-    Path | None, typer.Option(help="JSON file with the tools, in the format of any provider.")
+    Path | None, option("JSON file with the tools, in the format of any provider.")
 ]
 ReasoningName = Annotated[
-    str | None,
-    typer.Option(
-        help="How the model marks reasoning; none: it is text.", show_default="by the format"
-    ),
+    str | None, option("How the model marks reasoning; none: it is text.", shown="by the format")
 ]
-Repair = Annotated[bool, typer.Option("--repair/--no-repair", help="Repair broken calls.")]
-Trim = Annotated[
-    bool, typer.Option("--trim", help="Drop white space next to a call from the text.")
-]
+Repair = Annotated[bool, option("Repair broken calls.", "--repair/--no-repair")]
+Trim = Annotated[bool, option("Drop white space next to a call from the text.", "--trim")]
 Fenced = Annotated[
-    bool, typer.Option("--fenced", help="Parse calls in code fences, which are text otherwise.")
+    bool, option("Parse calls in code fences, which are text otherwise.", "--fenced")
 ]

@@ -26,6 +26,8 @@ from penstock.cli.output import (
     Repair,
     ToolsFile,
     Trim,
+    argument,
+    option,
     read_tools_file,
     refuse,
     say,
@@ -100,47 +102,39 @@ class Mode(StrEnum):
 
 def command(  # noqa: PLR0913 - each is an option of the command
     file: Annotated[
-        Path | None, typer.Argument(help="File with the text of a model; - or nothing reads stdin.")
+        Path | None, argument("File with the text of a model; - or nothing reads stdin.")
     ] = None,
     *,
     format_: FormatName = "auto",
     tools: ToolsFile = None,
-    chunk: Annotated[
-        int, typer.Option(min=0, help="Split the text into chunks of this many characters.")
-    ] = 0,
-    view: Annotated[View, typer.Option(help="Vocabulary of the output.")] = View.events,
+    chunk: Annotated[int, option("Split the text into chunks of this many characters.", min=0)] = 0,
+    view: Annotated[View, option("Vocabulary of the output.")] = View.events,
     arguments: Annotated[
         Mode | None,
-        typer.Option(
-            help="Emit a call when it is complete (whole), or as it arrives (live).",
-            show_default="whole",
-        ),
+        option("Emit a call when it is complete (whole), or as it arrives (live).", shown="whole"),
     ] = None,
     reasoning: ReasoningName = None,
     repair: Repair = True,
     trim: Trim = False,
     fenced: Fenced = False,
     prompt_suffix: Annotated[
-        str,
-        typer.Option(help="The end of the prompt, if it opens the reasoning.", show_default="none"),
+        str, option("The end of the prompt, if it opens the reasoning.", shown="none")
     ] = "",
     reasoning_only: Annotated[
         OnlyReasoning | None,
-        typer.Option(
-            help="What a response is that ended inside reasoning which the prompt had opened.",
-            show_default="text; with --no-repair, reasoning",
+        option(
+            "What a response is that ended inside reasoning which the prompt had opened.",
+            shown="text; with --no-repair, reasoning",
         ),
     ] = None,
     stray_reasoning: Annotated[
         StrayEnd | None,
-        typer.Option(
-            help="What an end marker of reasoning without a beginning is.",
-            show_default="split; with --no-repair, text",
+        option(
+            "What an end marker of reasoning without a beginning is.",
+            shown="split; with --no-repair, text",
         ),
     ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Parse a sample with a call, in small chunks.")
-    ] = False,
+    demo: Annotated[bool, option("Parse a sample with a call, in small chunks.", "--demo")] = False,
 ) -> None:
     """Parse the text of a model and print its events, one JSON object per line."""
     if file is None and not demo and sys.stdin.isatty():
@@ -173,9 +167,7 @@ def command(  # noqa: PLR0913 - each is an option of the command
 
 
 def list_formats(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Formats to show.", show_default="all")
-    ] = None,
+    names: Annotated[list[str] | None, argument("Formats to show.", shown="all")] = None,
 ) -> None:
     """List the formats: the name, the models that are known to use it, and a call in it."""
     try:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from penstock import _json
-from penstock.cli.output import refuse, say
+from penstock.cli.output import argument, option, refuse, say
 from penstock.errors import JSONParseError, PenstockError
 from penstock.values import coerce, rjson, rxml
 from penstock.values.rjson import Repaired
@@ -43,15 +43,13 @@ class InputKind(StrEnum):
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(help="File with the text to repair; - or nothing reads stdin.")
+        Path | None, argument("File with the text to repair; - or nothing reads stdin.")
     ] = None,
-    schema: Annotated[Path | None, typer.Option(help="JSON Schema to coerce the value to.")] = None,
+    schema: Annotated[Path | None, option("JSON Schema to coerce the value to.")] = None,
     kind: Annotated[
-        InputKind, typer.Option("--as", help="Syntax of the text; auto: a leading < means XML.")
+        InputKind, option("Syntax of the text; auto: a leading < means XML.", "--as")
     ] = InputKind.auto,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Show the repairs of a few broken outputs.")
-    ] = False,
+    demo: Annotated[bool, option("Show the repairs of a few broken outputs.", "--demo")] = False,
 ) -> None:
     """Repair broken JSON or XML: print the value to stdout and the repairs to stderr."""
     if demo:

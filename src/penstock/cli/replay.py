@@ -17,7 +17,7 @@ from rich.console import Console
 from penstock import _json
 from penstock.cli.admin import StoreUrl
 from penstock.cli.logs import bare_id, run_with_store
-from penstock.cli.output import complete_values, parse_time, refuse, say
+from penstock.cli.output import argument, complete_values, option, parse_time, refuse, say
 from penstock.config.routes import ModelOptions
 from penstock.errors import UsageError
 from penstock.gateway.replay import Replay, change_options, replay
@@ -31,34 +31,27 @@ _SIGNS: Final = {"-": "red", "+": "green"}
 
 def command(  # noqa: PLR0913 - each is an option of the command
     ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]…", help="Requests, by the ids that clients received."),
+        list[str] | None, argument("Requests, by the ids that clients received.", metavar="[ID]…")
     ] = None,
     *,
     format_: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Parse calls in this format instead.",
             "--format",
-            help="Parse calls in this format instead.",
             autocompletion=complete_values("format"),
         ),
     ] = None,
-    arguments: Annotated[
-        str | None, typer.Option(help="Parse calls live or whole instead.")
-    ] = None,
+    arguments: Annotated[str | None, option("Parse calls live or whole instead.")] = None,
     tools: Annotated[
-        str | None, typer.Option(help="Parse as if tools were native or in the prompt instead.")
+        str | None, option("Parse as if tools were native or in the prompt instead.")
     ] = None,
-    parse: Annotated[
-        bool | None, typer.Option("--parse/--no-parse", help="Whether text is parsed.")
-    ] = None,
-    reasoning: Annotated[
-        str | None, typer.Option(help="How the model marks reasoning instead.")
-    ] = None,
-    events: Annotated[bool, typer.Option("--events", help="Print all events.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Replay the whole log.")] = False,
-    since: Annotated[str, typer.Option(help="With --all: only requests since then (1h).")] = "",
-    model: Annotated[str, typer.Option(help="With --all: only requests for this model.")] = "",
+    parse: Annotated[bool | None, option("Whether text is parsed.", "--parse/--no-parse")] = None,
+    reasoning: Annotated[str | None, option("How the model marks reasoning instead.")] = None,
+    events: Annotated[bool, option("Print all events.", "--events")] = False,
+    all_: Annotated[bool, option("Replay the whole log.", "--all")] = False,
+    since: Annotated[str, option("With --all: only requests since then (1h).")] = "",
+    model: Annotated[str, option("With --all: only requests for this model.")] = "",
     store: StoreUrl = None,
 ) -> None:
     """Parse logged streams again, and print what is different now (exit code 1)."""

@@ -4,9 +4,8 @@ Supported: types, `enum`, `const`, `required`, properties in the order of the sc
 `prefixItems`, `minItems` and `maxItems`, `minLength` and `maxLength`, small ranges of integers,
 `anyOf` and `oneOf`, `allOf`, `$ref` with any recursion. An object has the declared properties and
 no others, unless `additionalProperties` allows them or none is declared; a tool with empty
-`properties` takes no arguments.
-Other keywords are ignored: the rules may match values that violate them, but they match every value
-that the schema accepts.
+`properties` takes no arguments. Other keywords are ignored: the rules may match values that violate
+them, but they match every value that the schema accepts.
 """
 
 from __future__ import annotations

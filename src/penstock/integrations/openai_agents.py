@@ -54,9 +54,9 @@ class PenstockModel(Model):  # type: ignore[misc]
         **options: Any,
     ) -> ModelResponse:
         """Return a whole response."""
-        exchange = self._prepare(system_instructions, input, model_settings, tools, handoffs)
-        request = (system_instructions, input, model_settings, tools, output_schema, handoffs)
-        sent = self._change(exchange, request)
+        exchange, sent = self._prepare(
+            system_instructions, input, model_settings, tools, output_schema, handoffs
+        )
         found = await self.model.get_response(*sent, tracing, **options)
         if exchange is None:
             return found
@@ -79,9 +79,9 @@ class PenstockModel(Model):  # type: ignore[misc]
         **options: Any,
     ) -> AsyncIterator[Any]:
         """Yield the events of a response."""
-        exchange = self._prepare(system_instructions, input, model_settings, tools, handoffs)
-        request = (system_instructions, input, model_settings, tools, output_schema, handoffs)
-        sent = self._change(exchange, request)
+        exchange, sent = self._prepare(
+            system_instructions, input, model_settings, tools, output_schema, handoffs
+        )
         frames = sse.Decoder()
         async with aclosing(self.model.stream_response(*sent, tracing, **options)) as events:
             async for event in events:
@@ -101,12 +101,25 @@ class PenstockModel(Model):  # type: ignore[misc]
         items: Any,
         settings: Any,
         tools: list[Any],
+        output_schema: Any,
         handoffs: list[Any],
-    ) -> Exchange | None:
-        written = [_write_tool(tool) for tool in tools if isinstance(tool, FunctionTool)]
-        written += [_write_handoff(handoff) for handoff in handoffs]
+    ) -> tuple[Exchange | None, tuple[Any, ...]]:
+        """Return the exchange, and the arguments to send: with the tools in the prompt or as given.
+
+        There is no exchange for a request without tools.
+        """
+        given = (instructions, items, settings, tools, output_schema, handoffs)
+        written = [
+            _write_function(one.name, one.description, one.params_json_schema)
+            for one in tools
+            if isinstance(one, FunctionTool)
+        ]
+        written += [
+            _write_function(one.tool_name, one.tool_description, one.input_json_schema)
+            for one in handoffs
+        ]
         if not written:
-            return None
+            return None, given
         body: dict[str, Any] = {"model": "model", "input": items, "tools": written}
         if instructions:
             body["instructions"] = instructions
@@ -114,37 +127,25 @@ class PenstockModel(Model):  # type: ignore[misc]
             body["tool_choice"] = settings.tool_choice
         if settings.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = settings.parallel_tool_calls
-        return prepare("openai-responses", _json.encode_wire(body), self._options)
-
-    def _change(self, exchange: Exchange | None, request: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments of *request*, with the tools in the prompt if that is the mode."""
+        exchange = prepare("openai-responses", _json.encode_wire(body), self._options)
         if exchange is None or self._options.tools != "prompt":
-            return request
-        body: Any = _json.decode(exchange.body)
-        settings = replace(request[2], tool_choice=None, parallel_tool_calls=None)
-        items = body["input"]
+            return exchange, given
+        changed: Any = _json.decode(exchange.body)
+        settings = replace(settings, tool_choice=None, parallel_tool_calls=None)
+        items = changed["input"]
         for item in items if isinstance(items, list) else ():
             # The Chat model of openai-agents takes parts of an assistant's message only with an id.
             if item.get("role") == "assistant" and isinstance(item["content"], list):
                 item["content"] = "".join(part.get("text", "") for part in item["content"])
-        return (body.get("instructions"), items, settings, [], request[4], [])
+        return exchange, (changed.get("instructions"), items, settings, [], output_schema, [])
 
 
-def _write_tool(tool: FunctionTool) -> dict[str, Any]:
+def _write_function(name: str, description: str, parameters: Any) -> dict[str, Any]:
     return {
         "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.params_json_schema,
-    }
-
-
-def _write_handoff(handoff: Any) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": handoff.tool_name,
-        "description": handoff.tool_description,
-        "parameters": handoff.input_json_schema,
+        "name": name,
+        "description": description,
+        "parameters": parameters,
     }
 
 

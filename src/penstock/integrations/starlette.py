@@ -39,7 +39,7 @@ from penstock.agent.approval import Decision
 from penstock.agent.session import Session
 from penstock.errors import JSONParseError, PenstockError, UsageError
 from penstock.messages import Text
-from penstock.request import UserContent, UserMessage
+from penstock.request import UserMessage
 
 MAX_BODY: Final = 20_000_000
 """The bytes of a request: `useChat` sends the whole conversation, with its images."""
@@ -197,7 +197,7 @@ class AgentEndpoint:
             return conversation.resume(
                 {id_: one for id_, one in decisions.items() if id_ in waiting}
             )
-        if not any(_has_content(block) for block in prompt.content):
+        if not any(not isinstance(one, Text) or one.text.strip() for one in prompt.content):
             raise RequestError(400, "the message is empty")
         sent = self._sent.setdefault(agent, {})
         if message_id and message_id in sent:
@@ -217,10 +217,6 @@ def _agent_of(conversation: Conversation) -> Agent:
 def _read_id(message: object) -> str:
     id_ = message.get("id") if isinstance(message, Mapping) else None
     return id_ if isinstance(id_, str) else ""
-
-
-def _has_content(block: UserContent) -> bool:
-    return not isinstance(block, Text) or bool(block.text.strip())
 
 
 def _write_json(value: object) -> Response:

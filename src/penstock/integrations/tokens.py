@@ -36,7 +36,7 @@ from penstock.parsing.call_shape import NO_NAME
 __all__ = ["CallStatus", "Span", "TokenCall", "TokenParser", "TokenResponse", "Tokenizer"]
 
 PROMPT_TOKENS: Final = 32
-"""How many tokens at the end of a prompt are searched for an open thought."""
+"""How many tokens at the end of a prompt are searched for a marker that opens reasoning."""
 
 MAX_WINDOW: Final = 16
 """How many tokens may make up one character before their text is taken as it is."""

@@ -51,7 +51,7 @@ from penstock.tools import Tool
 
 PREFIX: Final = "penstock"
 PROMPT_TOKENS: Final = 32
-"""How many tokens at the end of a prompt are searched for an open thought."""
+"""How many tokens at the end of a prompt are searched for a marker that opens reasoning."""
 
 
 # vLLM starts its engine and its API servers as processes of their own, and loads plugins in each.

@@ -67,8 +67,8 @@ class ToolMiddleware(Model):
       position in the system prompt; *results* renders a tool result; *shown_reasoning* selects the
       earlier reasoning that the model sees; *stops* replaces the format's stop strings.
     * Responses: *arguments*, *repair*, *trim*, *reasoning*, *prompt_suffix*, *fenced*,
-      *reasoning_only* and *stray_reasoning* are
-      options of `penstock.Parser`; *repair* and *trim* are on by default.
+      *reasoning_only* and *stray_reasoning* are options of `penstock.Parser`; *repair* and *trim*
+      are on by default.
     * *quoted* decides what happens to a call that occurs literally in a tool result, a document or
       an earlier user message of the conversation: ``text`` (the default) keeps it as text and
       notifies *on_error*, ``calls`` accepts it. *quoted_tools* overrides this for single tools, by

@@ -94,10 +94,10 @@ class Telemetry:
         return nullcontext(RunSpan())
 
     def start_response(
-        self, request: Request, model: Model, role: Role = "client"
+        self, request: Request, model: Model
     ) -> AbstractContextManager[ResponseSpan]:
         """Start to record the response of *model* to *request*."""
-        del request, model, role
+        del request, model
         return nullcontext(ResponseSpan())
 
     def start_tool(self, call: ToolCall, description: str = "") -> AbstractContextManager[ToolSpan]:
@@ -160,9 +160,7 @@ class OpenTelemetry(Telemetry):
             yield _RecordedRun(self, span)
 
     @contextmanager
-    def start_response(
-        self, request: Request, model: Model, role: Role = "client"
-    ) -> Iterator[ResponseSpan]:
+    def start_response(self, request: Request, model: Model) -> Iterator[ResponseSpan]:
         """Start to record the response of *model* to *request*."""
         name = request.model or model.name
         common = {
@@ -178,9 +176,8 @@ class OpenTelemetry(Telemetry):
             if request.system:
                 parts = [{"type": "text", "content": request.system}]
                 attributes["gen_ai.system_instructions"] = _json.encode(parts).decode()
-        kind = "CLIENT" if role == "client" else "SERVER"
-        with self._start(f"chat {name}".rstrip(), kind, attributes) as span:
-            recorded = _RecordedResponse(self, span, common, role)
+        with self._start(f"chat {name}".rstrip(), "CLIENT", attributes) as span:
+            recorded = _RecordedResponse(self, span, common, "client")
             try:
                 yield recorded
             finally:

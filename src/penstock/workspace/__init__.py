@@ -28,8 +28,8 @@ def workspace_tools(
     `read_file`, `list_files` and `grep` need no approval. `write_file`, `edit_file` and `run_bash`
     need it, and run alone. With *read_only* there are only the first three, without *shell* no
     `run_bash`, and with *apply_patch* there is a tool for the patches of OpenAI's models. The file
-    tools cannot leave *root*; a shell can access everything that its user can. Commands run
-    for at most *shell_seconds*, with the variables *env*, by default those of this process.
+    tools cannot leave *root*; a shell can access everything that its user can. Commands run for at
+    most *shell_seconds*, with the variables *env*, by default those of this process.
     """
     folder = Folder(root)
     files = Files(folder)

@@ -71,8 +71,7 @@ class Output(Generic[T]):
 
     A faulty output is sent back with its faults in words, up to *retries* times. *check* is called
     with each output that fits its type; it may raise `ValueError`, or fail an `assert`, to send
-    that back, too.
-    *description* describes the output to the model.
+    that back, too. *description* describes the output to the model.
 
     Raises `UsageError` for a type without a JSON form and for invalid options.
     """

@@ -468,11 +468,9 @@ def _is_delimited(body: Sequence[_Piece], flags: int) -> bool:
 
 def _has_overlap(body: Sequence[_Piece], flags: int) -> bool:
     """Return whether two alternatives of one character in *body* can match the same one."""
-    alternatives = [[*group] for is_bar, group in groupby(body, _is_bar) if not is_bar]
+    alternatives = [
+        [*group] for is_bar, group in groupby(body, lambda piece: piece.kind == "bar") if not is_bar
+    ]
     singles = [each[0] for each in alternatives if len(each) == 1 and each[0].kind == "char"]
     sets = [_list_characters(each.text, flags) for each in singles]
     return sum(map(len, sets)) > len(frozenset[str]().union(*sets))
-
-
-def _is_bar(piece: _Piece) -> bool:
-    return piece.kind == "bar"

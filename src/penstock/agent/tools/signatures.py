@@ -239,14 +239,10 @@ def _allow_none(hint: Any) -> Any:
     return Optional[hint]  # noqa: UP045 - a hint is a value here, and may not be a type
 
 
-def _is_union(hint: Any) -> bool:
-    return get_origin(hint) in {Union, types.UnionType}
-
-
 def _is_context(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         return _is_context(get_args(hint)[0])
-    if _is_union(hint):
+    if get_origin(hint) in {Union, types.UnionType}:
         return any(map(_is_context, get_args(hint)))
     hint = get_origin(hint) or hint  # `ToolContext[Dependencies]`
     return isinstance(hint, type) and issubclass(hint, ToolContext)

@@ -23,7 +23,7 @@ from msgspec import structs
 from rich.console import Console
 
 from penstock.cli import describe_install
-from penstock.cli.output import complete_values, refuse, say
+from penstock.cli.output import argument, complete_values, option, refuse, say
 from penstock.errors import PenstockError, UsageError
 
 __all__ = ["command"]
@@ -65,117 +65,89 @@ MAX_INPUT: Final = 50_000_000
 
 
 def command(  # noqa: PLR0913 - each is an option of the command
-    prompt: Annotated[
-        str, typer.Argument(help="The first prompt; - reads it from stdin.", show_default=False)
-    ] = "",
+    prompt: Annotated[str, argument("The first prompt; - reads it from stdin.", shown=False)] = "",
     *,
     upstream: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="The server of the model.",
-            show_default="the scripted demo model",
-        ),
+        str, option("The server of the model.", shown="the scripted demo model", metavar="URL")
     ] = "",
-    api: Annotated[
-        str, typer.Option(help="The API of the server.", show_default="by its URL")
-    ] = "",
+    api: Annotated[str, option("The API of the server.", shown="by its URL")] = "",
     model: Annotated[
-        str,
-        typer.Option(
-            help="The name of the model.", show_default="the first one that the server lists"
-        ),
+        str, option("The name of the model.", shown="the first one that the server lists")
     ] = "",
     key_env: Annotated[
-        str,
-        typer.Option(
-            help="The environment variable with the API key.",
-            show_default="the provider's usual one",
-        ),
+        str, option("The environment variable with the API key.", shown="the provider's usual one")
     ] = "",
     format_: Annotated[
         str,
-        typer.Option(
+        option(
+            "How calls are parsed: auto, native, or a format's name.",
             "--format",
-            help="How calls are parsed: auto, native, or a format's name.",
             autocompletion=complete_values("format"),
         ),
     ] = "auto",
     system: Annotated[
         str,
-        typer.Option(
+        option(
+            "The system prompt; @FILE reads it from a file.",
+            shown="a short one for work in a folder",
             metavar="TEXT",
-            help="The system prompt; @FILE reads it from a file.",
-            show_default="a short one for work in a folder",
         ),
     ] = "",
     effort: Annotated[
         str,
-        typer.Option(
-            help="How much the model reasons: none, minimal, low, medium, high, xhigh or max.",
-            show_default="the model's own",
+        option(
+            "How much the model reasons: none, minimal, low, medium, high, xhigh or max.",
+            shown="the model's own",
         ),
     ] = "",
     no_agents_md: Annotated[
-        bool,
-        typer.Option("--no-agents-md", help="Do not read the AGENTS.md files of the project."),
+        bool, option("Do not read the AGENTS.md files of the project.", "--no-agents-md")
     ] = False,
     mcp: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SERVER",
-            help="An MCP server: a .json file with mcpServers, a URL, or a command line."
+        option(
+            "An MCP server: a .json file with mcpServers, a URL, or a command line."
             " Can be repeated.",
-            show_default="none",
+            shown="none",
+            metavar="SERVER",
         ),
     ] = None,
     pace: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=60, help="Seconds between tokens of the scripted model.", show_default="0.02"
-        ),
+        option("Seconds between tokens of the scripted model.", shown="0.02", min=0, max=60),
     ] = None,
-    folder: Annotated[Path, typer.Option(help="The folder that the agent works in.")] = Path(),
+    folder: Annotated[Path, option("The folder that the agent works in.")] = Path(),
     session: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Continue or begin the session in FILE.",
+            shown="a new file in the folder for sessions",
             metavar="FILE",
-            help="Continue or begin the session in FILE.",
-            show_default="a new file in the folder for sessions",
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the last session of the folder.")
-    ] = False,
-    no_session: Annotated[
-        bool, typer.Option("--no-session", help="Do not record the conversation.")
-    ] = False,
+    resume: Annotated[bool, option("Continue the last session of the folder.", "--resume")] = False,
+    no_session: Annotated[bool, option("Do not record the conversation.", "--no-session")] = False,
     sessions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The folder for sessions.",
-            show_default="$XDG_STATE_HOME/penstock/sessions",
+        option(
+            "The folder for sessions.", shown="$XDG_STATE_HOME/penstock/sessions", metavar="DIR"
         ),
     ] = None,
     rules: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The folder of rules.", show_default=f"{RULES} in the folder"
-        ),
+        Path | None, option("The folder of rules.", shown=f"{RULES} in the folder", metavar="DIR")
     ] = None,
     approve: Annotated[
-        str, typer.Option(help="What runs without approval: ask (only reading), edits, or all.")
+        str, option("What runs without approval: ask (only reading), edits, or all.")
     ] = "ask",
     eager: Annotated[
-        bool, typer.Option("--eager", help="Start tools before the response is complete.")
+        bool, option("Start tools before the response is complete.", "--eager")
     ] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="Do not use colours.")] = False,
+    no_color: Annotated[bool, option("Do not use colours.", "--no-color")] = False,
     print_: Annotated[
-        bool, typer.Option("--print", "-p", help="Print the response to one prompt, and exit.")
+        bool, option("Print the response to one prompt, and exit.", "--print", "-p")
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="With --print: print the result as one JSON object.")
+        bool, option("With --print: print the result as one JSON object.", "--json")
     ] = False,
 ) -> None:
     """Chat with an agent that works in a folder."""

@@ -6,11 +6,12 @@ commands do not spend.
 
 Finished lines are printed above the prompt and scroll away; they are never drawn again. The open
 line, the draft, the preview, the activity and the question are drawn together with the prompt, and
-the status line below it. All drawing happens in
-prompt_toolkit's own redraw (`Terminal._print_finished` runs before each), not in its
-`run_in_terminal` or `patch_stdout`: those switch the terminal to its line mode for a moment, in
-which keys are echoed and Ctrl-C kills the process, and a model that streams would cause that fifty
-times a second.
+the status line below it.
+
+All drawing happens in prompt_toolkit's own redraw (`Terminal._print_finished` runs before each),
+not in its `run_in_terminal` or `patch_stdout`: those switch the terminal to its line mode for a
+moment, in which keys are echoed and Ctrl-C kills the process, and a model that streams would cause
+that fifty times a second.
 """
 
 from __future__ import annotations

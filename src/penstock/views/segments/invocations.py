@@ -1,7 +1,8 @@
 """Convert segments to invocations of tools.
 
 The adapter follows the segments of a response. When a segment with calls ends, it returns one
-invocation per call, with the segment's id. It uses the calls that were parsed, if they are given;
+invocation per call, with the segment's id. It uses the calls that were parsed in the segment; for a
+segment that was not parsed here, such as a stored one, it parses the content.
 from segments alone, such as stored ones, it parses them.
 """
 

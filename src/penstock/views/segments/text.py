@@ -345,7 +345,8 @@ class ParsedText:
             self._parser = self._make()
         for event in self._parser.feed(text):
             self._show(event)
-        self._end_whole_block()
+        if self._block is not None and self._block.is_whole:
+            self._leave_block("")
 
     def finish(self) -> None:
         """End the text: emit what was held, end what is open."""
@@ -440,11 +441,6 @@ class ParsedText:
             raw = self._block.leave(raw)
             self._block = None
         return raw
-
-    def _end_whole_block(self) -> None:
-        """End the open block if it is whole."""
-        if self._block is not None and self._block.is_whole:
-            self._leave_block("")
 
     # --- the end of the text ---
 
