@@ -39,7 +39,10 @@ MAX_TOOL_SETS: Final = 256
 _CUT_REASONS: Final = frozenset(
     {"length", "max_tokens", "model_length", "max_output_tokens", "incomplete", "aborted", "error"}
 )
-"""Finish reasons, in lower case, that say that the model was stopped before its end."""
+"""Finish reasons, in lower case, that say that the model was stopped before its end.
+
+`length` is OpenAI's, `max_tokens` that of Anthropic and Gemini, `model_length` Mistral's, and
+`max_output_tokens` that of the Responses API."""
 
 
 class ParsedRow(Struct):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from penstock.conformance import CheckReport, is_count, is_one_of, is_text, read_objects
 
+# The values of `FinishReason` in Google's API.
 _FINISH: Final = frozenset(
     {
         "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "LANGUAGE", "OTHER", "BLOCKLIST",

@@ -37,6 +37,7 @@ from penstock.integrations import (
 
 __all__ = ["PenstockChatModel", "PenstockOutputParser"]
 
+# The finish reasons of OpenAI, Anthropic and Gemini for a response that the token limit cut.
 _LIMITS = ("length", "max_tokens", "MAX_TOKENS")
 
 

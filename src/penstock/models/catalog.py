@@ -34,6 +34,8 @@ from penstock.messages import Usage
 MILLION: Final = 1_000_000
 """How many tokens a price is for."""
 
+# OpenAI writes `gpt-4o-2024-08-06`, Anthropic `claude-sonnet-4-20250514`, and
+# Vertex puts an @ before the date.
 _DATE: Final = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
 _NUMBERS: Final = ("window", "max_output", "input", "output", "cache_read", "cache_write")
 

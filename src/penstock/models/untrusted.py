@@ -93,6 +93,7 @@ def _is_result(block: object) -> bool:
     """Return whether *block* is the result of a tool that the provider ran."""
     if not isinstance(block, Opaque) or not isinstance(block.data, Mapping):
         return False
+    # Anthropic: the results of its own tools are blocks such as `web_search_tool_result`.
     return str(block.data.get("type", "")).endswith("_result") or "output" in block.data
 
 

@@ -84,6 +84,8 @@ class ReadingPieces:
         return Reading(self.content, self.reasoning, tuple(calls))
 
 
+# Special tokens as models write them: in bars (those of DeepSeek are full-width), or in brackets as
+# Mistral's `[TOOL_CALLS]`.
 SPECIAL: Final = re.compile(r"<[|｜][^\s<>]{1,40}[|｜]>|\[[A-Z_]{4,20}\]")  # noqa: RUF001
 
 
