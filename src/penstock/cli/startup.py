@@ -243,10 +243,10 @@ class Banner(Struct, frozen=True):
         if upstream is None:
             return maps or ["those in penstock.toml"]
         chat = status.chat_models
+        shown = ", ".join([*chat[:MAX_SHOWN], *(["…"] if len(chat) > MAX_SHOWN else [])])
         if upstream.model:
             served = f"{upstream.model}, whatever name a client requests"
             if status.lacks(upstream.model):
-                shown = ", ".join([*chat[:MAX_SHOWN], *(["…"] if len(chat) > MAX_SHOWN else [])])
                 near = suggest(upstream.model, chat)
                 return [f"{served}; the upstream does not list it, it has: {shown}{near}", *maps]
             return [served, *maps]
@@ -260,7 +260,6 @@ class Banner(Struct, frozen=True):
         first = "the one that a client requests"
         if not chat:
             return [first, *maps]
-        shown = ", ".join([*chat[:MAX_SHOWN], *(["…"] if len(chat) > MAX_SHOWN else [])])
         choose = f"for other names: --model {quote(chat[0])}, or --map 'claude-*={chat[0]}'"
         return [f"{first}: {shown}", *(maps or [choose])]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from penstock.agent.rules import RuleGuard
-from penstock.agent.session import SessionInfo, to_html, to_markdown
+from penstock.agent.session import SessionInfo
 from penstock.cli.chat.models import list_names
 from penstock.errors import UsageError
 
@@ -159,9 +159,9 @@ async def _export(chat: TerminalChat, file: str) -> None:
         raise UsageError("/export needs a file name that ends in .md or .html.")
     # Relative to the folder of the chat, like the paths that the model uses.
     path = Path(chat.sessions.cwd, file)
-    export = to_html if path.suffix in (".html", ".htm") else to_markdown
     session = chat.sessions.current
-    text = export(session.header, session.tree, leaf=session.leaf)
+    is_html = path.suffix in (".html", ".htm")
+    text = session.to_html() if is_html else session.to_markdown()
     try:
         await asyncio.to_thread(path.write_text, text, encoding="utf-8")
     except OSError as exc:
