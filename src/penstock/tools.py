@@ -63,7 +63,9 @@ class Tool(Struct, frozen=True):
             if isinstance(inner, Mapping):
                 return cls._from_fields(inner, free_text=key == "custom")
         if isinstance(kind, str) and kind not in _FUNCTION_TYPES and _find_schema(data) is None:
-            raise UsageError(f"a tool of type {kind!r} is run by its provider")
+            raise UsageError(
+                f"a tool of type {kind!r} is run by its provider, not by this program: remove it"
+            )
         return cls._from_fields(data, free_text=kind == "custom")
 
     @classmethod
@@ -108,7 +110,8 @@ def read_tools(data: object) -> list[Tool]:
     if len({tool.name for tool in tools}) < len(tools):
         uses = Counter(tool.name for tool in tools)
         doubled = [name for name, count in uses.items() if count > 1]
-        raise UsageError(f"several tools are called {', '.join(doubled)}")
+        names = ", ".join(doubled)
+        raise UsageError(f"several tools are called {names}: give each a name of its own")
     return tools
 
 

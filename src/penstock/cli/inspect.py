@@ -106,7 +106,9 @@ def _serve(recording: Recording, port: int, *, opens_browser: bool) -> None:
             store.begin(records[0])
             store.end(records[1])
             if not await store.save(within=SAVE_SECONDS):
-                raise UsageError("the recording could not be written to a temporary file")
+                raise UsageError(
+                    "the recording could not be written to a temporary file: is the disk full?"
+                )
             await GatewayServer(gateway, settings, announce=announce).serve(sockets)
 
         asyncio.run(serve())

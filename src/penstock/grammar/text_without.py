@@ -106,7 +106,7 @@ def text(
     if found and high is not None:
         steps = _automaton(left)
         if len(steps) * high <= MAX_COUNTED:
-            return _Counted(rules, letters, barred, steps).text(low, high)
+            return _count_text(rules, letters, barred, steps, low, high)
     unit, rest = _units(rules, letters, barred, left)
     if not rest:
         return repeated(unit, low, high)
@@ -115,36 +115,33 @@ def text(
     return either(whole, rest) if low else whole
 
 
-class _Counted:
-    """Bounds the length exactly, with a rule for each state and each number of characters."""
-
-    def __init__(
-        self, rules: Rules, letters: Letters, barred: str, steps: list[dict[str, int]]
-    ) -> None:
-        self._rules = rules
-        self._letters = letters
-        self._barred = barred
-        self._steps = steps
-
-    def text(self, low: int, high: int) -> str:
-        """Match a text of *low* to *high* characters."""
-        names = {(0, 0): self._rules.name(self._letters.name, "text")}
-        waiting = [(0, 0)]
-        while waiting:
-            state, count = waiting.pop()
-            moves = self._steps[state]
-            after = {0} | {to for to in moves.values() if to != _DEAD}
-            for to in sorted(after if count < high else ()):
-                if (to, count + 1) not in names:
-                    names[to, count + 1] = self._rules.name(names[0, 0], f"{count + 1}", f"{to}")
-                    waiting.append((to, count + 1))
-            choices = [] if count < low else [NOTHING]
-            if count < high:
-                plain = self._letters.but(self._barred + "".join(moves), self._rules)
-                choices.append(sequence(f"({plain})", names[0, count + 1]))
-                choices += _onward(moves, {to: names[to, count + 1] for to in after})
-            self._rules.add(names[state, count], *choices)
-        return names[0, 0]
+def _count_text(
+    rules: Rules,
+    letters: Letters,
+    barred: str,
+    steps: list[dict[str, int]],
+    low: int,
+    high: int,
+) -> str:
+    """Match a text of *low* to *high* characters, with a rule for each state and each count."""
+    first = rules.name(letters.name, "text")
+    names = {(0, 0): first}
+    waiting = [(0, 0)]
+    while waiting:
+        state, count = waiting.pop()
+        moves = steps[state]
+        after = {0} | {to for to in moves.values() if to != _DEAD}
+        for to in sorted(after if count < high else ()):
+            if (to, count + 1) not in names:
+                names[to, count + 1] = rules.name(first, f"{count + 1}", f"{to}")
+                waiting.append((to, count + 1))
+        choices = [] if count < low else [NOTHING]
+        if count < high:
+            plain = letters.but(barred + "".join(moves), rules)
+            choices.append(sequence(f"({plain})", names[0, count + 1]))
+            choices += _onward(moves, {to: names[to, count + 1] for to in after})
+        rules.add(names[state, count], *choices)
+    return first
 
 
 def other_text(rules: Rules, letters: Letters, marks: Marks, words: Sequence[str]) -> str:

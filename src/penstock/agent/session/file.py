@@ -161,7 +161,7 @@ class FileSessionWriter:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise UsageError("the session's file is closed")
+            raise UsageError("the session's file is closed: make a new session for it")
 
     def _check_same(self) -> None:
         """Raise `SessionGoneError` if the path no longer leads to the open file."""
@@ -180,7 +180,8 @@ class FileSessionWriter:
         try:
             self._descriptor = os.open(self.path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise SessionError(f"another file was created at {self.path.name}") from None
+            name = self.path.name
+            raise SessionError(f"another file was created at {name}: choose another path") from None
         self._lock_file()
         self._size = 0
         self._is_dirty = False
@@ -193,7 +194,8 @@ class FileSessionWriter:
             raise SessionError("the session's file is not a regular file")
         if not _lock(self._number):
             self._release()
-            raise SessionError(f"the file is open in another session: {self.path.name}")
+            name = self.path.name
+            raise SessionError(f"{name} is open in another session: close that session first")
 
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, None

@@ -76,7 +76,7 @@ class SessionLog:
         """Create a record; raise `SessionError` if it exists already."""
         await self.open()
         if not self.is_new:
-            raise SessionError("the session exists already")
+            raise SessionError("the session exists already: choose another id or path")
 
     @property
     def title(self) -> str:

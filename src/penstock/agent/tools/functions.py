@@ -138,7 +138,8 @@ def read_agent_tools(items: Iterable[ToolLike | Iterable[ToolLike]]) -> list[Age
     uses = Counter(each.name for each in tools)
     doubled = [name for name, count in uses.items() if count > 1]
     if doubled:
-        raise UsageError(f"several tools have the name {', '.join(doubled)}")
+        same = ", ".join(doubled)
+        raise UsageError(f"several tools have the name {same}: give each a name of its own")
     return tools
 
 
