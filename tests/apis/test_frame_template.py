@@ -239,3 +239,48 @@ def test_a_call_without_a_name_loses_nothing_beside_another() -> None:
         ("g", {}),
         ("f", {"a": 100}),
     ]
+
+
+# --- several frames in a read ---
+
+
+def frames_of(texts: list[str], **more: Any) -> bytes:
+    return b"".join(chunk(text, **more) for text in texts)
+
+
+@pytest.mark.parametrize("start", ["", "event: message\n"], ids=["data only", "with a name"])
+def test_frames_of_a_read_that_differ_in_their_text_are_not_decoded(
+    start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = API.decoder()
+    named = [start.encode() + chunk(text) for text in ("one", " two", " é\n", ' "q"')]
+    decoder.feed(b"".join(named[:2]))
+    monkeypatch.setattr(decoder, "_read_object", lambda *_: pytest.fail("a frame was decoded"))
+    events = decoder.feed(b"".join(named[2:] * 3))
+    assert [event.text for event in events if type(event) is TextDelta] == [" é\n", ' "q"'] * 3
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        chunk("thought", key="reasoning_content"),
+        b'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n',
+        b"data: [DONE]\n\n",
+        b": a comment\n\n",
+        b"\n\n",
+        chunk("x")[:20],
+        chunk(""),
+        chunk("x").replace(b'"x"', b'"x'),
+        chunk("x").replace(b'"x"', b'"\\"'),
+        chunk("x").replace(b"x", b"\xe2\x82"),
+        chunk("x").replace(b"\n\n", b"\r\n\r\n"),
+    ],
+    ids=range(11),
+)
+def test_what_follows_frames_that_are_alike_counts(last: bytes) -> None:
+    first, more = frames_of(["a", " b"]), frames_of([" c", " d", " e"])
+    for middle in (more + last, last + more, more + last + more):
+        whole, parts = API.decoder(), API.decoder()
+        expected = merged(read(whole, [first + middle]))
+        assert merged(read(parts, [first, middle])) == expected
+        assert parts.skipped == whole.skipped

@@ -37,11 +37,16 @@ from penstock.values import IncrementalJSON
 # was read in full, its text is located in it and what surrounds the text is kept: a frame that
 # differs only in that string has the same meaning for another text, and its JSON need not be
 # parsed. Two more fields may differ because they are not used: OpenAI's `sequence_number`, and
-# `obfuscation`, the padding by which OpenAI hides the length of a text. The same holds for a read
-# of an event stream that is exactly one frame, as most reads are.
+# `obfuscation`, the padding by which OpenAI hides the length of a text. In an event stream, the
+# bytes of a frame are compared with the template, before they are split into lines.
 
 # Text without characters that a server may escape: other text may be spelled differently.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,:;!?()\[\]{}_*#@^~|$%-]+")
+
+# What is before the data of a frame in an event stream.
+_FRAME_START: Final = re.compile(r"(?:event: [^\r\n]+\n)?data: ")
+
+_FRAME_END: Final = "\n\n"
 
 _FILLER: Final = re.compile(r'(?<="sequence_number":)[0-9]++|(?<="obfuscation":")[A-Za-z0-9]++')
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*+")
@@ -97,6 +102,27 @@ class FrameTemplate:
         """Match nothing until `learn` is called again."""
         self._block = None
 
+    def learn_sent(self, frame: FrameTemplate, data: str, sent: str) -> None:
+        """Remember *sent*, all that was sent of a frame with *data*, which matches *frame*."""
+        start, _, end = sent.rpartition(data)
+        if end != _FRAME_END or not _FRAME_START.fullmatch(start):
+            self._block = None
+            return
+        self._block = frame._block
+        self._head, self._inner, self._tail = start + frame._head, frame._inner, frame._tail + end
+        self._start, self._rest = len(self._head), len(self._tail)
+        self._place, self._ends_in_number = frame._place, frame._ends_in_number
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered."""
+        return self._block is None
+
+    @property
+    def size_of_two(self) -> int:
+        """The characters of two frames without text."""
+        return 2 * (self._start + self._rest)
+
     def match(self, data: str) -> tuple[TextBlock | CallBlock | None, str]:
         """Return the block and the text of *data*, if it matches this template."""
         block = self._block
@@ -120,6 +146,26 @@ class FrameTemplate:
         if '"' in text or "\\" in text or not text.isprintable():
             text = _unescape(text)
         return (block, text) if text else (None, "")
+
+    def match_all(self, data: str) -> tuple[TextBlock | CallBlock | None, list[str]]:
+        """Return the block and the texts of the frames at the start of *data* that match.
+
+        A template with several gaps matches single frames only.
+        """
+        block, start, end = self._block, self._start, data.rfind(self._tail)
+        if (
+            block is None
+            or not block.is_open
+            or self._inner
+            or end < start
+            or not data.startswith(self._head)
+        ):
+            return None, []
+        texts = data[start:end].split(self._tail + self._head)
+        whole = "".join(texts)
+        if '"' in whole or "\\" in whole or not whole.isprintable():
+            texts = [_unescape(text) for text in texts]
+        return (block, texts) if all(texts) else (None, [])
 
     def _text_in(self, gaps: str) -> str:
         """Return the text from *gaps* and the pieces between them, if the other gaps are valid."""
@@ -272,7 +318,7 @@ class StreamDecoder(ABC):
         self._frames = frames or LenientDecoder()
         self._transcript = Transcript(ids)
         self._frame_template = FrameTemplate()
-        self._read_template = FrameTemplate()
+        self._bytes_template = FrameTemplate()
         self._is_sse = isinstance(self._frames, sse.Decoder)
         self._is_aligned = False  # the last read ended with a blank line: no frame is pending
         self._body: bytearray | None = bytearray()  # until the first frame
@@ -288,10 +334,20 @@ class StreamDecoder(ABC):
     def feed(self, data: bytes) -> list[Event]:
         """Add bytes; return the events that they make certain."""
         if self._is_aligned and len(data) <= MAX_MATCHED:
-            block, text = self._read_template.match(str(data, "utf-8", "replace"))
-            if block is not None:
-                block.add(text)
-                return self._transcript.take()
+            template, sent = self._bytes_template, str(data, "utf-8", "replace")
+            if len(sent) < template.size_of_two:  # nearly all reads
+                block, text = template.match(sent)
+                if block is not None:
+                    block.add(text)
+                    return self._transcript.take()
+            else:
+                block, texts = template.match_all(sent)
+                if block is not None:
+                    for text in texts:
+                        block.add(text)
+                    data = data.split(b"\n\n", len(texts))[-1]
+                    if not data:
+                        return self._transcript.take()
         return self._feed(data)
 
     def _feed(self, data: bytes) -> list[Event]:
@@ -324,7 +380,7 @@ class StreamDecoder(ABC):
         if self._finished:
             raise UsageError("the decoder is finished: use a new one for each response")
         self._finished = True
-        self._read_template.forget()
+        self._is_aligned = False
         if self._transcript.ended:
             return self._transcript.take()
         try:
@@ -383,6 +439,9 @@ class StreamDecoder(ABC):
         self._frame_template.forget()  # Another frame may change the meaning of the template.
         if self._transcript.ended:
             return
+        if data == _DONE:
+            self._read_lines(frame)
+            return
         if _json.may_hold_more(data, MAX_VALUES):
             self._refuse_frame()
             return
@@ -401,13 +460,15 @@ class StreamDecoder(ABC):
             self._frame_template.learn(data, grown.last, grown)
 
     def _learn(self, data: bytes, frames: list[Frame]) -> None:
-        """Learn the template of a read that was one frame, with nothing pending before or after."""
+        """Learn how the last frame of a read was sent, if nothing is pending after it."""
         was_aligned, self._is_aligned = self._is_aligned, self._is_sse and data[-2:] == b"\n\n"
-        grown = self._transcript.grown_since()
-        if grown is not None and was_aligned and self._is_aligned and len(frames) == 1:
-            self._read_template.learn(str(data, "utf-8", "replace"), grown.last, grown)
+        start = data.rfind(b"\n\n", 0, -2)
+        is_known = self._is_aligned and frames and not self._frame_template.is_empty
+        if is_known and (start >= 0 or was_aligned):
+            sent = str(data[start + 2 if start >= 0 else 0 :], "utf-8", "replace")
+            self._bytes_template.learn_sent(self._frame_template, frames[-1].data, sent)
         else:
-            self._read_template.forget()
+            self._bytes_template.forget()
 
     def _read_value(self, value: object, frame: Frame) -> None:
         if self._transcript.ended:
