@@ -72,6 +72,17 @@ def test_a_chunk_is_framed_if_the_client_reads_chunks(sent: bytes, *, is_chunked
     assert wire.written == [sent]
 
 
+def test_the_head_of_a_response_is_written_with_what_follows_it() -> None:
+    wire = Wire()
+    writer = DirectWriter(wire, LightFlowControl(wire), DisconnectSignal(), is_chunked=True)
+    writer.join_head()
+    writer.write_framed(b"head ")
+    assert wire.written == []
+    assert writer.write(b"one")
+    assert writer.write(b"two")
+    assert wire.written == [b"head 3\r\none\r\n", b"3\r\ntwo\r\n"]
+
+
 def test_no_chunk_is_written_while_the_client_is_slow_or_gone() -> None:
     wire, signal = Wire(), DisconnectSignal()
     flow = LightFlowControl(wire)

@@ -85,6 +85,9 @@ class DisconnectSignal:
 class ChunkWriter(Protocol):
     """Writes a chunk of a response that has started, without ASGI's message and coroutine."""
 
+    def join_head(self) -> None:
+        """Let the head of the response, which comes next, wait for the chunk after it."""
+
     def write(self, data: bytes) -> bool:
         """Write *data* as a chunk; return False, and write nothing, if there is no room."""
 
@@ -237,8 +240,16 @@ class HTTPExchange:
         await self._start(status, [*content_type, *headers, length])
         await self.end_stream(data)
 
-    async def start_stream(self) -> None:
-        """Start a response that is sent in chunks."""
+    async def start_stream(self, data: bytes = b"") -> None:
+        """Start a response that is sent in chunks; *data* is the first of them, if there is one."""
+        await self._start_stream(joins=bool(data))
+        if data and not self.send_now(data):
+            await self.send(data)
+
+    async def _start_stream(self, *, joins: bool) -> None:
+        """Start a response in chunks; its head waits for the first chunk if that *joins* it."""
+        if joins and self._chunks is not None:
+            self._chunks.join_head()
         await self._start(200, [(b"content-type", self.stream_type), *_STREAM])
 
     def send_now(self, data: bytes) -> bool:
@@ -259,7 +270,9 @@ class HTTPExchange:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end_stream(self, data: bytes = b"") -> None:
-        """Send the last chunk, after one whose sending was cancelled."""
+        """Send the last chunk, after one whose sending was cancelled, or as the whole stream."""
+        if not self.has_started:
+            await self._start_stream(joins=True)
         self.has_ended = True
         self._unsent = data = self._unsent + data
         await self._send({"type": "http.response.body", "body": data})

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar
 
 import httptools
@@ -306,11 +307,10 @@ class HardenedProtocol(HttpToolsProtocol):
         signal = DisconnectSignal()
         is_chunked = self.parser.get_http_version() != "1.0"
         self.scope[DISCONNECT] = signal  # type: ignore[typeddict-unknown-key]
-        self.scope[CHUNK_WRITER] = DirectWriter(  # type: ignore[typeddict-unknown-key]
-            self.transport, self.flow, signal, is_chunked=is_chunked
-        )
+        writer = DirectWriter(self.transport, self.flow, signal, is_chunked=is_chunked)
+        self.scope[CHUNK_WRITER] = writer  # type: ignore[typeddict-unknown-key]
         self.cycle.message_event = LightEvent()  # type: ignore[assignment]
-        self.cycle.transport = _ClosingTransport(self)  # type: ignore[assignment]
+        self.cycle.transport = _ClosingTransport(self, writer)  # type: ignore[assignment]
         if not is_chunked:
             disable_chunks(self.cycle)
         if is_first:
@@ -425,9 +425,12 @@ class DirectWriter:
 
     That takes a message and a coroutine for each chunk. The caller has started the response, with
     neither a length nor an end yet.
+
+    uvloop makes a system call for each write, which takes longer than all else that the gateway
+    does with a chunk. So the head of a response can be written together with its first chunk.
     """
 
-    __slots__ = ("_flow", "_is_chunked", "_signal", "_write")
+    __slots__ = ("_flow", "_held", "_is_chunked", "_signal", "_transport", "write_framed")
 
     def __init__(
         self,
@@ -437,27 +440,47 @@ class DirectWriter:
         *,
         is_chunked: bool,
     ) -> None:
-        self._write = transport.write
+        self._transport = transport
         self._flow = flow
         self._signal = signal
         self._is_chunked = is_chunked
+        self._held = b""
+        self.write_framed: Callable[[bytes], None] = transport.write
+        """Writes bytes as they are."""
+
+    def join_head(self) -> None:
+        """Let the head of the response, which comes next, wait for what is written after it."""
+        self.write_framed = self._hold
 
     def write(self, data: bytes) -> bool:
         """Write *data* as a chunk; return False, and write nothing, if the client is too slow."""
         if self._flow.write_paused or self._signal.is_set:
             return False
-        self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+        self.write_framed(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
         return True
+
+    def _hold(self, data: bytes) -> None:
+        self._held = data
+        self.write_framed = self._write_both
+
+    def _write_both(self, data: bytes) -> None:
+        held, self._held = self._held, b""
+        self.write_framed = self._transport.write
+        self.write_framed(held + data)
 
 
 class _ClosingTransport:
     """The transport that a response uses: it is closed by `HardenedProtocol.close`."""
 
-    __slots__ = ("_connection", "write")
+    __slots__ = ("_connection", "_writer")
 
-    def __init__(self, connection: HardenedProtocol) -> None:
+    def __init__(self, connection: HardenedProtocol, writer: DirectWriter) -> None:
         self._connection = connection
-        self.write = connection.transport.write
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        """Write *data*."""
+        self._writer.write_framed(data)
 
     def is_closing(self) -> bool:
         """Return whether the connection is about to be closed."""

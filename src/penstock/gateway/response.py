@@ -288,14 +288,12 @@ class ResponseWriter:
                 if not exchange.has_started and has_only_failure(batch):
                     await self._respond_error(end)
                     return
-            # Until here the status could still be an error: SDKs retry on 429 and 5xx, but not on
-            # an error within a stream of status 200.
-            if not exchange.has_started:
-                await exchange.start_stream()
             if len(batch) == 1:
                 data = encode(batch[0])
             else:
                 data = b"".join([encode(event) for event in batch])
+            # Until here the status could still be an error: SDKs retry on 429 and 5xx, but not on
+            # an error within a stream of status 200.
             if isinstance(end, ENDS):
                 # Clients disconnect once they have `[DONE]`, and the upstream may end much later.
                 keepalive.stop()
@@ -303,8 +301,10 @@ class ResponseWriter:
                 return
             if data:
                 keepalive.touch()
-                if not exchange.send_now(data):
-                    await exchange.send(data)
+            if not exchange.has_started:
+                await exchange.start_stream(data)
+            elif data and not exchange.send_now(data):
+                await exchange.send(data)
         await exchange.end_stream(self._finish_encoder())
 
     async def _write_whole(self, *sources: Batches) -> None:
