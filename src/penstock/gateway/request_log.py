@@ -319,15 +319,14 @@ class RequestLog(Tap):
 
     def received(self, data: bytes) -> None:
         """Record a chunk from the upstream."""
-        elapsed = self.elapsed()
+        elapsed = monotonic() - self._began
         if self.first_byte is None:
             self.first_byte = elapsed
         self.chunks += 1
         if self._keeps:
             self._raw.add(data)
             if self.chunks <= MAX_TIMES:
-                self._timeline.append(int(elapsed * 1000))
-                self._timeline.append(len(data))
+                self._timeline.extend((int(elapsed * 1000), len(data)))
 
     def reported(self, report: Report) -> None:
         """Keep the report of the model, which is filled in while the response streams."""
@@ -336,18 +335,22 @@ class RequestLog(Tap):
 
     def add_events(self, batch: list[Event]) -> None:
         """Record the events that are sent to the client."""
-        if len(batch) == 1 and self.first_token is not None and _is_plain_delta(batch[0]):
-            # Nearly all batches: there is nothing to count, and a delta is never too large.
-            if self._keeps:
-                self._events.add(_encode_events(batch))
-            return
         if self.first_token is None and any(isinstance(event, _CONTENT) for event in batch):
             self.first_token = self.elapsed()
-        self.call_stats.add(batch)
-        if self._keeps and _measure_ends(batch) <= MAX_PIECE:
+        # Nearly all events are plain deltas: nothing is counted, and they are never too large.
+        others: list[Event] = []
+        for event in batch:
+            kind = type(event)
+            is_text = kind is TextDelta or kind is ThinkingDelta
+            if not is_text and (kind is not ToolCallDelta or event.raw):
+                others.append(event)
+        if others:
+            self.call_stats.add(others)
+            if _measure_ends(others) > MAX_PIECE:
+                self._events.is_cut = self._keeps
+                return
+        if self._keeps:
             self._events.add(_encode_events(batch))
-        elif self._keeps:
-            self._events.is_cut = True
 
     def may_retry(self, error: ErrorInfo) -> bool:
         """Return whether the same request may be sent again: not if there is another way."""
@@ -535,11 +538,6 @@ class RequestLog(Tap):
             )
 
         return add_unread
-
-
-def _is_plain_delta(event: Event) -> bool:
-    """Return whether *event* is a delta of text or of a native call."""
-    return isinstance(event, _TEXTS) or (isinstance(event, ToolCallDelta) and not event.raw)
 
 
 def _measure_ends(batch: list[Event]) -> int:

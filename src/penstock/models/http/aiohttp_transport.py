@@ -433,14 +433,32 @@ class _BodyReader(aiohttp.StreamReader):
                     self._waiter = None
         except (aiohttp.ClientError, OSError) as exc:
             raise _translate(exc) from exc
-        if self._size > READ_AHEAD or self._buffer_offset:
-            return self._read_nowait(READ_AHEAD)
-        data = buffer.popleft() if len(buffer) == 1 else b"".join(buffer)
-        buffer.clear()
-        self._size = 0
-        if self._protocol._reading_paused:  # noqa: SLF001 - aiohttp does not say it otherwise
+        if self._size > READ_AHEAD:
+            data = self._take_pieces(READ_AHEAD)
+        else:
+            data = buffer.popleft() if len(buffer) == 1 else b"".join(buffer)
+            buffer.clear()
+        self._size -= len(data)
+        is_paused = self._protocol._reading_paused  # noqa: SLF001 - there is no other way to know
+        if is_paused and self._size < self._low_water:
             self._protocol.resume_reading()
         return data
+
+    def _take_pieces(self, limit: int) -> bytes:
+        """Return as many pieces as *limit* bytes have room for, or a part of a longer one.
+
+        Most servers send each frame as a piece: a read that ends with a frame is decoded faster.
+        """
+        buffer = self._buffer
+        if len(buffer[0]) > limit:
+            data = buffer[0]
+            buffer[0] = data[limit:]
+            return data[:limit]
+        taken: list[bytes] = []
+        while buffer and len(buffer[0]) <= limit:
+            taken.append(buffer.popleft())
+            limit -= len(taken[-1])
+        return b"".join(taken)
 
 
 class _Response(aiohttp.ClientResponse):
@@ -498,8 +516,9 @@ class _Connector(aiohttp.TCPConnector):
         if sockets is not None and transport is not None:
             sockets.append(transport)
             sockets.is_reused = connection.protocol in self._used
-            if connection.protocol is not None:
-                self._used.add(connection.protocol)
+            if sockets.is_reused or connection.protocol is None:
+                return connection
+            self._used.add(connection.protocol)
             sock = transport.get_extra_info("socket")
             if sock is not None:
                 # TCP's flow control is the only way to slow a server down: what is not read stays

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
@@ -87,6 +88,9 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
     "qwen": Endpoint("/api/v2/chat/completions", "https://chat.qwen.ai", ("QWEN_API_KEY",)),
 }
 
+MAX_CACHED: Final = 64
+"""How many URLs of requests are cached: those of all upstreams of most gateways."""
+
 QWEN_NEW_CHAT: Final = "/api/v2/chats/new"
 """The path at which chat.qwen.ai starts a conversation."""
 
@@ -127,6 +131,7 @@ def join(base_url: str, path: str, query: Mapping[str, str] | None = None) -> st
     return urlunsplit((parts.scheme, parts.netloc, joined, joined_query, ""))
 
 
+@lru_cache(maxsize=MAX_CACHED)
 def url_for(api: str, base_url: str, model: str, *, stream: bool) -> str:
     """Return the URL for a request to *model*.
 
@@ -143,6 +148,7 @@ def url_for(api: str, base_url: str, model: str, *, stream: bool) -> str:
     return join(base_url, path, {"alt": "sse"} if stream else None)
 
 
+@lru_cache(maxsize=MAX_CACHED)
 def is_loopback(host: str) -> bool:
     """Return whether *host* is this machine."""
     try:
