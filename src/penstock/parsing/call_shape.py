@@ -188,8 +188,6 @@ def unwrap_arguments(value: Any, name: str, declared: Collection[str]) -> list[d
     and none that the tool has *declared*; any other object holds the arguments themselves. Raises
     `NoCallError` for a list of something else than objects.
     """
-    if not isinstance(value, (dict, list)):
-        raise NoCallError(NOT_AN_OBJECT)
     items = list_calls(value, ANY_CALL)
     if not all(isinstance(item, dict) for item in items):
         raise NoCallError("the list holds something else than calls")

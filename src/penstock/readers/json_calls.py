@@ -606,12 +606,6 @@ class UnclosedJSONReader(JSONCallReader):
             self._begin(scanner, calls)
         return super().read(scanner, calls)
 
-    def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
-        """Process the end of the text: a marker alone is not a call."""
-        if self._start < 0:
-            return Verdict.NOT_A_CALL
-        return super().finish(scanner, calls)
-
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text*, which follows the bracket of the marker."""
         return super().repair(text if self._closed else self._bracket + text, ended=ended)

@@ -205,7 +205,7 @@ def _compile(template: str, spelling: Spelling, lead: tuple[str, ...] = ()) -> l
     pieces = list(filter(None, _PIECES.split(template)))
     for at, piece in enumerate(pieces):
         if piece == "…" or (piece.startswith(" ") and "=" in piece):
-            parts.append(_attributes(piece, spelling))
+            parts.append(_attributes(spelling))
         elif piece == "NAME":
             parts += _name(pieces, at, spelling)
         elif piece == "KEY":
@@ -280,7 +280,7 @@ def _key(pieces: list[str], at: int, spelling: Spelling) -> _Part:
     )
 
 
-def _attributes(piece: str, spelling: Spelling) -> _Part:
+def _attributes(spelling: Spelling) -> _Part:
     if spelling.loose:
         begun = rf"""{_QUOTED}(?:{_WORD}{_SPACE}(?:={_SPACE}(?:"[^"]*|'[^']*)?)?)?"""
         return _Part(
@@ -289,8 +289,6 @@ def _attributes(piece: str, spelling: Spelling) -> _Part:
     inside = r"""(?:[^"'<>]++|"[^"]*+"|'[^']*+')*"""
     first = "" if spelling.glued else r"\s"  # `<functionname=` (MiniCPM5) or `<function name=`
     whole = f"{first}{inside}"
-    if piece == "…":
-        whole = f"(?:{whole})?"
     begun = rf"""(?:{first}{inside}(?:"[^"]*+|'[^']*+)?)?"""
     return _Part(f"(?P<attributes>{whole})", begun)
 
