@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from msgspec import Struct, structs
@@ -123,18 +124,23 @@ def _reads(template: ResponseTemplate, field: TemplateField, fmt: Format) -> boo
     content = template.field("content")
     closers = None if content is None else content.close
     ends = ["", *(_literals(closers) or ())]  # Some closers have the end of the turn in them.
+    try:
+        written = [(fmt.render_call(call), call) for call in SAMPLE_CALLS]
+    except UsageError:
+        return False
     return any(
-        all(_read_back(template, field, fmt, call, end) for call in SAMPLE_CALLS) for end in ends
+        all(_reads_back(template, field, text + end, call) for text, call in written)
+        for end in ends
     )
 
 
-def _read_back(
-    template: ResponseTemplate, field: TemplateField, fmt: Format, call: ToolCall, end: str
+def _reads_back(
+    template: ResponseTemplate, field: TemplateField, text: str, call: ToolCall
 ) -> bool:
+    """Return whether *template* reads *text* as *call* and nothing else."""
     try:
-        text = fmt.render_call(call) + end
         return read_whole(template, field, text, SAMPLE_TOOLS) == [(call.name, call.arguments)]
-    except (UsageError, TemplateBodyError):
+    except TemplateBodyError:
         return False
 
 
@@ -270,15 +276,7 @@ def _make_tagged(
     """Return the calls as a dialect of tags, if they are one."""
     if not opener.is_named or _find_paths(field.transform) != ("name", "content"):
         return None
-
-    def reads_back(text: str, call: ToolCall) -> bool:
-        try:
-            said = [(call.name, call.arguments)]
-            return read_whole(template, field, text, SAMPLE_TOOLS) == said
-        except TemplateBodyError:
-            return False
-
-    return make_tagged_calls(field, opener, ends, reads_back)
+    return make_tagged_calls(field, opener, ends, partial(_reads_back, template, field))
 
 
 def _find_paths(transform: Any) -> tuple[str, str] | None:
