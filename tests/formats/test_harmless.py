@@ -2,9 +2,10 @@
 
 The texts stand in `harmless/`, one file for each kind, each text under a line ``=== what it is``.
 Many of them talk about calls, name the tools below, or end in half a marker. For `auto` all of them
-are text, whatever the options and the cut. Two kinds hold whole calls that only `auto` has to
-leave alone: those in fences and of tools that nobody has (`quoted_calls`), and JSON with the name
-of a tool in it (`tool_objects`), which some formats take as a call wherever it stands. All texts
+are text, whatever the options and the cut. Some kinds hold whole calls that only `auto` has to
+leave alone: those in fences and of tools that nobody has (`quoted_calls`), those that diffs, code
+and sentences show (`shown_calls`), and JSON with the name of a tool in it (`tool_objects`), which
+some formats take as a call wherever it stands. All texts
 are read with tools whose names are common words, too (`run`, `read`, `list`), in every format.
 """
 
@@ -40,7 +41,7 @@ def read_corpus(kind: str) -> dict[str, str]:
 
 
 KINDS = {path.stem: read_corpus(path.stem) for path in sorted(CORPUS.glob("*.txt"))}
-WITH_CALLS = ("quoted_calls", "tool_objects", "common_names_in_calls")
+WITH_CALLS = ("quoted_calls", "shown_calls", "tool_objects", "common_names_in_calls")
 EVERY_TEXT = [
     pytest.param(text, id=f"{kind}: {name}")
     for kind, texts in KINDS.items()

@@ -15,6 +15,15 @@ from typing import Final, NamedTuple
 from penstock.formats.auto_table import AutoRow, FormatChoice, prefix_pattern
 from penstock.formats.base import Format
 from penstock.formats.json_models import LeadingJSON
+from penstock.formats.marker_context import (
+    find_quotation,
+    gap_before,
+    is_in_element,
+    line_before,
+    may_span,
+    text_before,
+)
+from penstock.formats.pythonic import PythonCalls
 from penstock.formats.reasoning import STYLES
 from penstock.parsing import BodyReader, Channel, OpenString, Syntax, Verdict
 from penstock.parsing.body import StreamingPart
@@ -27,16 +36,8 @@ TILDES: Final = "~~~"
 """The other fence of Markdown."""
 
 _GRANITE: Final = LeadingJSON(("<|tool_call|>",))  # a special token, which is unambiguous anywhere
+_PYTHONIC: Final = PythonCalls(bare=True, alone=True)
 _BRACKETS: Final = ("{", "[")
-_TICKS: Final = re.compile("`+")
-_TICKS_OR_BLANK_LINE: Final = re.compile(r"`+|\n[ \t\r]*+\n")
-_QUOTATION: Final = re.compile(r"[ \t]{0,3}>[ \t]")
-# The beginning of a string in code, such as ``text = '``.
-_STRING: Final = re.compile(r"(?:[=(,\[{:+]|\breturn)[ \t]{0,4}[A-Za-z]{0,2}[\"']\Z")
-
-_TAG_BEFORE: Final = re.compile(r"<(/?)[A-Za-z][^<>]{0,200}>(\s{0,256})\Z")
-# How much text before an element is looked at: a tag, and white space.
-_MAX_BEFORE: Final = 512
 
 
 class DetectionState:
@@ -51,11 +52,15 @@ class DetectionState:
         self.family = ""  # the format whose header opened the last channel
         self._formats = formats
         self._tools = tools
-        self._code = ""  # the backticks that opened the code which markers are in
+        self._code: re.Pattern[str] | None = None  # the end of the code which markers are in
         self._code_seen: Shown = (None, 0)  # what was shown up to the last of these
         bare = BareCalls(listed=True)
         self.fences: Fences = bare.fences
-        self._syntaxes: dict[str, Syntax] = {"bare_json": bare, "granite": _GRANITE}
+        self._syntaxes: dict[str, Syntax] = {
+            "bare_json": bare,
+            "granite": _GRANITE,
+            "pythonic": _PYTHONIC,
+        }
 
     def syntax_for(self, name: str) -> Syntax:
         """Return the syntax of the format *name*, the same one throughout the response."""
@@ -79,11 +84,7 @@ class DetectionState:
 
     def is_quoted(self, line: str) -> bool:
         """Return whether a marker after *line* is in code: in a fence, a string or backticks."""
-        if self.fences.ticks or self.in_tildes:
-            return True
-        if line[-1:] in ("'", '"') and _STRING.search(line) is not None:
-            return True
-        return _QUOTATION.match(line) is not None or _find_open_ticks(line) != ""
+        return bool(self.fences.ticks) or self.in_tildes or find_quotation(line) is not None
 
     def note_tildes(self, line: str) -> None:
         """Handle three tildes after *line*: at its beginning they open or close a fence."""
@@ -101,60 +102,21 @@ class DetectionState:
         """
         if self.reads_code:
             return False
-        continues = self._continues_code(gap, shown)
-        if not continues:
-            self._code = "" if marker in _BRACKETS else _find_open_ticks(line)
+        is_code = self._continues_code(gap, shown)
+        if not is_code:
+            code = find_quotation(line, text_before(gap, shown) if may_span(line, shown) else "")
+            is_code = code is not None or bool(self.fences.ticks) or self.in_tildes
+            self._code = None if marker in _BRACKETS else code
         self._code_seen = shown
-        is_code = continues or self.is_quoted(line)
         self.has_calls_in_code = self.has_calls_in_code or (is_code and marker not in _BRACKETS)
         return is_code
 
     def _continues_code(self, gap: str, shown: Shown) -> bool:
         """Return whether the code of the last marker is still open."""
         (pieces, size), (before, seen) = shown, self._code_seen
-        if not self._code or pieces is None or pieces is not before:
+        if self._code is None or pieces is None or pieces is not before:
             return False
-        ends = _TICKS_OR_BLANK_LINE.findall("".join(pieces[seen:size]) + gap)
-        return not any(end == self._code or end.startswith("\n") for end in ends)
-
-
-def _find_open_ticks(line: str) -> str:
-    """Return the backticks that opened inline code which is still open at the end of *line*."""
-    begun = ""
-    for ticks in _TICKS.findall(line):
-        begun = ticks if not begun else "" if ticks == begun else begun
-    return begun
-
-
-def is_in_element(gap: str, shown: Shown) -> bool:
-    """Return whether what follows the *gap* after the text *shown* is inside another element.
-
-    That is so right after an opening tag, and on an indented line after any tag. The tag of a tool
-    there is part of a document: models write calls on lines that are not indented.
-    """
-    pieces, size = shown
-    before = gap
-    for piece in reversed((pieces or ())[:size]):
-        if len(before) >= _MAX_BEFORE:
-            break
-        before = piece[-_MAX_BEFORE:] + before
-    tag = _TAG_BEFORE.search(before[-_MAX_BEFORE:])
-    if tag is None or tag[0].rstrip().endswith("/>"):
-        return False
-    newline, indent = "\n" in tag[2], tag[2].rpartition("\n")[2]
-    return bool(indent) if newline else not tag[1]
-
-
-def gap_before(marker: str, scanner: Scanner) -> str:
-    """Return the white space that `trim` included before *marker*, which was just passed."""
-    before = scanner.read_since_call()
-    return before[: len(before) - len(marker)]
-
-
-def line_before(gap: str, calls: CallSink) -> str:
-    """Return the text before a marker on its line, with the *gap* that is not shown yet."""
-    _, newline, rest = gap.rpartition("\n")
-    return rest if newline else calls.line() + rest
+        return self._code.search("".join(pieces[seen:size]) + gap) is None
 
 
 REFUSALS: Final = (Verdict.BROKEN, Verdict.GIVE_UP, Verdict.NOT_A_CALL)
@@ -412,6 +374,16 @@ def _may_begin(header: AutoHeader, scanner: Scanner, calls: CallSink) -> bool | 
 
 
 _ELEMENTS: Final = ("morph_xml", "yaml_xml")
+_JSON_BEGINS: Final = re.compile(r"[\[{]\s{0,16}[\"'{\[\]}]")
+_OPENING_TAG: Final = re.compile(r"<[^<>/|]{0,200}>\Z")
+
+
+def _ends_like_call(text: str) -> bool:
+    """Return whether *text* begins like JSON, or ends with a bracket or a tag that closes."""
+    bare = text.strip()
+    if _JSON_BEGINS.match(bare) is not None:
+        return True
+    return bare[-1:] in (">", "}", "]", ")") and _OPENING_TAG.search(bare) is None
 
 
 class Recognition(Delegate):
@@ -423,6 +395,7 @@ class Recognition(Delegate):
         self._row = row
         self._rest = ""  # the rest of the format's marker after ours
         self._surplus = ""  # the rest of ours after the format's
+        self._line = ""  # the text before the marker on its line
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Handle the end of the text: a marker that is still undecided is text.
@@ -437,7 +410,12 @@ class Recognition(Delegate):
         return Verdict.NOT_A_CALL
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
-        """Make calls of *text*, which begins after the format's marker."""
+        """Make calls of *text*, which begins after the format's marker.
+
+        Where the marker is inside a line and text follows the last tag, a sentence shows it.
+        """
+        if ended and self._line.strip() and not _ends_like_call(text):
+            return []
         return super().repair(self._surplus + text.removeprefix(self._rest), ended=ended)
 
     def _choose(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
@@ -493,7 +471,7 @@ class Recognition(Delegate):
         if self._marker == FENCE:
             return self._response.in_tildes
         gap = gap_before(self._marker, scanner)
-        line = line_before(gap, calls)
+        self._line = line = line_before(gap, calls)
         if self._marker == TILDES:
             if calls.kind == "text":
                 self._response.note_tildes(line)

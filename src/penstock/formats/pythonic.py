@@ -64,8 +64,9 @@ class PythonCalls(Syntax, Struct, frozen=True):
     """A list of calls from *start* to *end*.
 
     With *bare* the list may also begin the response without markers. With *lines* each call is a
-    line, without brackets. With *json* the list may also contain JSON objects. *notation* is how
-    values are written.
+    line, without brackets. With *json* the list may also contain JSON objects. With *alone*, text
+    on the line of its end shows that a bare list was not meant. *notation* is how values are
+    written.
     """
 
     start: str = ""
@@ -73,6 +74,7 @@ class PythonCalls(Syntax, Struct, frozen=True):
     bare: bool = False
     lines: bool = False
     json: bool = False
+    alone: bool = False
     notation: Notation = PYTHON
     result_start: str = ""
     result_end: str = ""
@@ -88,7 +90,7 @@ class PythonCalls(Syntax, Struct, frozen=True):
         # A bare list counts only if an identifier and "(" follow the bracket, and the name is
         # known: anything else that begins with a bracket is text.
         if marker == _BRACKET:
-            return BracketReader(self.end)
+            return BracketReader(self.end, alone=self.alone)
         if self.json:
             return PythonOrJSONReader(self.end)
         return PythonCallReader(self.end, lines=self.lines)

@@ -28,8 +28,9 @@ from penstock.tools import clean_name
 class BracketReader(ChoosingReader):
     """Reads what follows a bracket: a list of calls, first or last in a response, or a log line."""
 
-    def __init__(self, end: str = "") -> None:
+    def __init__(self, end: str = "", *, alone: bool = False) -> None:
         self.end = end
+        self._alone = alone
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Choose the reader by the place and the first word, then continue with it."""
@@ -37,7 +38,8 @@ class BracketReader(ChoosingReader):
             if calls.is_first and scanner.match(_LABEL):
                 self._chosen = LabelledCallReader()
             else:
-                self._chosen = LeadingCallReader(self.end) if calls.is_first else LastListReader()
+                leading = LeadingCallReader(self.end, alone=self._alone)
+                self._chosen = leading if calls.is_first else LastListReader()
         return Verdict.MORE if self._chosen is None else super().read(scanner, calls)
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:

@@ -345,12 +345,16 @@ class PythonCallReader(BodyReader):
 class LeadingCallReader(PythonCallReader):
     """Reads a list of calls that only its bracket opens.
 
-    It has to be at the beginning of the response, and its first name has to be a known tool.
+    It has to be at the beginning of the response, and its first name has to be a known tool. A call
+    is complete only once it is known that no code follows it. If the list is *alone*, nothing else
+    may be on the line of its end.
     """
 
-    def __init__(self, end: str = "") -> None:
+    def __init__(self, end: str = "", *, alone: bool = False) -> None:
         super().__init__(end)
         self._step = self._judge
+        self._alone = alone
+        self._is_code = False
 
     def _judge(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         if not self._is_possible(calls):
@@ -368,10 +372,53 @@ class LeadingCallReader(PythonCallReader):
         """Return whether a list may begin here."""
         return calls.is_first
 
+    def _close(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        del calls
+        scanner.skip(1)
+        self._step = self._confirm
+        return None
+
+    def _confirm(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Close the call if a comma follows it, or the end of the list."""
+        if not self._skip(scanner):
+            return Verdict.MORE
+        text, at = scanner.text, scanner.at
+        if self._alone and text[at] == "]" and _LIST_END_BEGUN.fullmatch(text, at):
+            return Verdict.MORE
+        if _KEYWORD_BEGUN.fullmatch(text, at):
+            return Verdict.MORE
+        after_list = self._alone and _AFTER_LIST.match(text, at)
+        if after_list or _OPERATION.match(text, at):
+            self._is_code = True
+            raise NoCallError("code follows a call")
+        self._end_call(calls)
+        return None
+
+    def _end_call(self, calls: CallSink) -> None:
+        calls.close()
+        self._closed += 1
+        self._writer = None
+        self._step = self._read_between
+
+    def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
+        """Close the open call, unless it turned out to be code."""
+        return [] if self._is_code else super().repair(text, ended=ended)
+
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: a list without its first name was not meant as calls."""
+        if self._step == self._confirm:
+            self._end_call(calls)
+            self._is_complete = scanner.take_match(_CLOSING_BRACKET) is not None
         verdict = super().finish(scanner, calls)
         return Verdict.NOT_A_CALL if self._step == self._judge else verdict
+
+
+# What follows a call in code: ``[run(step) for step in steps]``, ``[run(1).out]``, ``[run(1)][0]``.
+_OPERATION: Final = re.compile(r"(?:for|async|if|or|and|in|is|not)\b|[.\[+*/%=!&|^-]")
+_KEYWORD_BEGUN: Final = re.compile(r"[a-z]{1,5}")
+_LIST_END_BEGUN: Final = re.compile(r"\][ \t]{0,64}")
+_AFTER_LIST: Final = re.compile(r"\](?:[ \t]{1,64}[^\s<\])}]|[.\[(])")
+_CLOSING_BRACKET: Final = re.compile(r"\s{0,256}\]")
 
 
 _UNDECIDED: Final = re.compile(rf"{_BLANK}(?:\[{_BLANK})?")
