@@ -144,3 +144,20 @@ def test_gemini_types_are_spelled_as_the_standard_does_at_every_depth() -> None:
 def test_what_is_no_tool_is_refused(data: Any) -> None:
     with pytest.raises(UsageError):
         read_tools(data)
+
+
+def test_types_of_databases_and_of_c_are_those_of_json_schema() -> None:
+    kinds = {
+        "int32": "integer",
+        "unsigned": "integer",
+        "uint8": "integer",
+        "float64": "number",
+        "numeric": "number",
+        "varchar": "string",
+        "text": "string",
+        "enum": "string",
+        "binary": "boolean",
+    }
+    properties = {kind: {"type": kind} for kind in kinds}
+    (tool,) = read_tools([{"name": "set", "parameters": {"properties": properties}}])
+    assert {kind: tool.parameters["properties"][kind]["type"] for kind in kinds} == kinds

@@ -183,14 +183,15 @@ _STANDARD_TYPES: Final = frozenset(
 # Names of types in any case: those of JSON Schema (Gemini has capitals) and of Python.
 _TYPES: Final = {
     **{name: name for name in _STANDARD_TYPES},
-    **dict.fromkeys(("int", "long"), "integer"),
-    **dict.fromkeys(("float", "double"), "number"),
     **dict.fromkeys(("dict", "map"), "object"),
     **dict.fromkeys(("list", "tuple", "set"), "array"),
-    "bool": "boolean",
-    "str": "string",
+    **dict.fromkeys(("bool", "binary"), "boolean"),
+    **dict.fromkeys(("str", "text", "char", "varchar", "enum"), "string"),
     "none": "null",
 }
+# Types of databases and of C, as vLLM and SGLang read them: ``int32``, ``unsigned``, ``float64``.
+_INTEGERS: Final = ("int", "uint", "long", "short", "unsigned")
+_NUMBERS: Final = ("num", "float", "double")
 
 _SCHEMA, _SCHEMAS, _NAMED_SCHEMAS = range(3)
 # The keywords that have schemas inside, and how.
@@ -226,7 +227,12 @@ def _with_standard_types(schema: object) -> Any:
 
 def _standard_type(kind: str) -> str:
     """Return the name of *kind* in JSON Schema: ``List[str]`` is an array."""
-    return _TYPES.get(kind.partition("[")[0].strip().lower(), kind)
+    name = kind.partition("[")[0].strip().lower()
+    if name.startswith(_INTEGERS):
+        return "integer"
+    if name.startswith(_NUMBERS):
+        return "number"
+    return _TYPES.get(name, kind)
 
 
 def clean_name(name: str, tools: Iterable[str], *, folds: bool = False) -> str:
@@ -259,6 +265,6 @@ def clean_name(name: str, tools: Iterable[str], *, folds: bool = False) -> str:
 
 # Prefixes that models add to the name: `functions.` is gpt-oss's and Kimi's, `default_api` is
 # Gemini's.
-_NAMESPACE: Final = re.compile(r"\A(?i:functions?|tools?|default_api)[._:/-]")
+_NAMESPACE: Final = re.compile(r"\A(?i:(?:functions?|tools?|default_api)[._:/-]){1,2}")
 _CALL_NUMBER: Final = re.compile(r":\d{1,4}\Z")
 _CALL_SUFFIX: Final = re.compile(r"[_-]\d{1,4}\Z")

@@ -135,7 +135,7 @@ _TABLE: Final = (
     _Row("granite-3.3", "granite", "ernie45"),  # reasoning and answers between the same tags
     _Row("granite-3 granite", "granite"),
     # Cohere
-    _Row("command-5", "cohere_command5", None, "<|START_THINKING|>"),
+    _Row("command-5 cmd-5", "cohere_command5", None, "<|START_THINKING|>"),
     _Row("command-r7b", "command_r7b"),
     _Row("command-r", "command_r_plus"),
     _Row("command-a-reasoning command-a-plus", "cohere_command", None, "<|START_THINKING|>"),
@@ -252,7 +252,8 @@ def _regex(name: str) -> re.Pattern[str]:
 
 _PART: Final = re.compile(r"[a-z]+|\d\+|\d+|\*")
 _BETWEEN: Final = "[^a-z0-9]*"
-# The end of a number: no more digits, and not a number of parameters (``5b``).
-_NUMBER_END: Final = r"(?!\d|b(?![a-z]))"
+# The end of a number: no more digits, and not a number of parameters (``5b``), of tokens (``32k``)
+# or of bits (``4bit``, ``6bpw``).
+_NUMBER_END: Final = r"(?!\d|[bk](?![a-z])|bit|bpw)"
 # A decimal point as Fireworks spells it: ``v3p1``.
 _FRACTION: Final = re.compile(r"(?<=\d)p(?=\d)")

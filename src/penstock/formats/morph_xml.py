@@ -26,6 +26,8 @@ from penstock.grammar import PLACE, Outline, ParameterOutline, Slot, check_names
 from penstock.grammar.outline import JSON_IN_XML, out_of_markup
 from penstock.grammar.text_without import XML_LETTERS
 from penstock.messages import ToolCall, ToolResult
+from penstock.parsing.body import BodyReader
+from penstock.readers.bare_json import JSON_START, JSONInsteadReader
 from penstock.readers.elements import Duplicates, ElementCalls
 from penstock.readers.yaml_calls import YAMLCalls
 from penstock.tools import Tool
@@ -170,12 +172,25 @@ _BLOCK: Final = re.compile(r"[^\s\x00-\x1f\x7f-\x9f].*(?:\n.*)+", re.DOTALL)
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
+class YAMLOrJSONCalls(YAMLCalls, frozen=True):
+    """Calls with YAML inside; models that were trained on hermes also write its JSON calls."""
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The start tags, and the marker of a JSON call."""
+        return (*super().starts, JSON_START)
+
+    def body(self, marker: str) -> BodyReader:  # type: ignore[override]
+        """Return a new reader for the text after *marker*."""
+        return JSONInsteadReader() if marker == JSON_START else super().body(marker)
+
+
 class YAMLStyle(Struct, frozen=True):
     """An element per call, with one line or one literal block per argument."""
 
-    def syntax(self, tools: Iterable[Tool]) -> YAMLCalls:
+    def syntax(self, tools: Iterable[Tool]) -> YAMLOrJSONCalls:
         """Return the syntax of calls of *tools*: no other name is ever called."""
-        return YAMLCalls(tuple(tool.name for tool in tools if is_name(tool.name)))
+        return YAMLOrJSONCalls(tuple(tool.name for tool in tools if is_name(tool.name)))
 
     def render_call(self, call: ToolCall) -> str:
         """Write *call*; raise `UsageError` for names that a tag or a YAML key cannot have."""

@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
-from penstock.parsing.body import Syntax, Verdict
+from penstock.parsing.body import BodyReader, ChoosingReader, Syntax, Verdict
 from penstock.parsing.call_shape import ANY_CALL
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, skip_match
 from penstock.readers.envelope import Envelope, NameRule, NotMeantError, is_definition
-from penstock.readers.json_calls import BLANK, SURPLUS
+from penstock.readers.json_calls import BLANK, SURPLUS, JSONCallReader
 from penstock.readers.signed_json import NO_CALL, CallSignature, SignedJSONReader
 from penstock.values.incremental_state import Change
 
@@ -389,3 +389,34 @@ class BareCallReader(SignedJSONReader):
             scanner.advance_to(end if self._is_inline else end + 1)
             self._fences.close()
         return Verdict.DONE
+
+
+JSON_START: Final = "<tool_call>"
+"""The marker of a JSON call where another format was prompted."""
+
+_JSON_END: Final = "</tool_call>"
+
+
+class JSONInsteadReader(ChoosingReader):
+    """Reads what follows ``<tool_call>``: JSON is a call, anything else was not meant as one."""
+
+    def __init__(self) -> None:
+        self.end = _JSON_END
+
+    def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
+        """Choose by the first character, then continue with the reader."""
+        if self._chosen is None:
+            at = skip_match(BLANK, scanner.text, scanner.at)
+            if at == len(scanner.text):
+                return Verdict.MORE
+            if scanner.text[at] not in "{[":
+                return Verdict.NOT_A_CALL
+        return super().read(scanner, calls)
+
+    def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
+        """Handle the end of the text: a marker alone is text."""
+        return Verdict.NOT_A_CALL if self._chosen is None else super().finish(scanner, calls)
+
+    def _choose(self, scanner: Scanner) -> BodyReader | None:
+        del scanner
+        return JSONCallReader(_JSON_END)

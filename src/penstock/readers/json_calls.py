@@ -28,6 +28,7 @@ from penstock.readers.envelope import (
     repair_json_calls,
 )
 from penstock.readers.loose_bodies import read_loose
+from penstock.values.control_tokens import without_turn_end
 from penstock.values.incremental_state import Change
 from penstock.values.json_grammar import CLOSING_QUOTES
 from penstock.values.schema import Schema
@@ -376,8 +377,12 @@ class JSONCallReader(JSONValueReader):
         """Make calls of *text*: broken JSON, or a body in another form between the markers."""
         calls = super().repair(text, ended=ended)
         bare = text.strip().removesuffix(self.end)
-        if calls or ended or self._closed or not self.end or bare[:1] == '"':
+        if calls or (ended and self.end) or self._closed or bare[:1] == '"':
             return calls
+        if not self.end:  # Only whole JSON shows where the call ends.
+            bare = without_turn_end(bare).strip()
+            if bare[:1] not in ("{", "[") or bare[-1:] not in ("}", "]"):
+                return []
         return read_loose(bare, self._schemas)
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:

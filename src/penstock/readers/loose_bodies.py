@@ -97,6 +97,8 @@ def read_loose(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
         return []
     if text.lstrip().startswith("["):
         return _read_list(text.strip(), schemas)
+    if text.lstrip().startswith("{"):
+        return _read_object_calls(text, schemas)
     if not _HEAD.match(text):
         call = _read_bare(text, schemas)
         return [] if call is None else [call]
@@ -120,6 +122,11 @@ def _read_list(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
         found = rjson.loads(text)
     except PenstockError:
         return read_slips(text, schemas, fewest=0)[:MAX_CALLS]
+    return _read_items(found, schemas)
+
+
+def _read_items(found: Any, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
+    """Return the calls of a list of objects; none if one of them is not a call."""
     if not isinstance(found, list) or len(found) > MAX_CALLS:
         return []
     calls = [_read_members(item, schemas) for item in found if isinstance(item, dict)]
@@ -131,8 +138,6 @@ def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     """Return the call of *text*, which has no tag with a name."""
     if _YAML_HEAD.match(text):
         return _read_mapping(text, schemas)
-    if text.lstrip().startswith("{"):
-        return _read_object_call(text, schemas)
     head = _ELEMENTS.fullmatch(text)
     if head is not None:
         name, body = clean_name(head["name"], schemas), (head["body"] or "{}").strip()
@@ -146,13 +151,21 @@ def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     return None if arguments is None else RepairedCall(name, arguments, [NOTE])
 
 
-def _read_object_call(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
-    """Return the call of *text*, an object, perhaps with surplus end tags after it."""
+def _read_object_calls(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
+    """Return the calls of *text*, an object, perhaps with surplus end tags after it.
+
+    It may hold the list of calls that OpenAI's messages have.
+    """
     try:
         found = rjson.loads(_without_closing_tags(text))
     except PenstockError:
-        return None
-    return _read_members(found, schemas) if isinstance(found, dict) else None
+        return []
+    if not isinstance(found, dict):
+        return []
+    if found.keys() == {"tool_calls"}:
+        return _read_items(found["tool_calls"], schemas)
+    call = _read_members(found, schemas)
+    return [] if call is None else [call]
 
 
 def _read_members(found: dict[str, Any], schemas: Mapping[str, Schema]) -> RepairedCall | None:

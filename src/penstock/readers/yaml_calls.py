@@ -32,6 +32,7 @@ from penstock.parsing.scanner import Markers, Scanner, markers, skip_match
 from penstock.readers.elements import ElementCallReader, ElementCalls, EmptyCallReader
 from penstock.readers.plausible import is_misspelled
 from penstock.readers.tagged.strings import find_blank, make_open_string
+from penstock.readers.yaml_drift import read_child_lines
 from penstock.values import yaml
 from penstock.values.control_tokens import (
     LAST_TURN_END,
@@ -349,7 +350,12 @@ class YAMLCallReader(BodyReader):
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Close a call whose end tag is missing at the end of the response."""
         if self._elements is not None:
-            return self._elements.repair(text, ended=ended)
+            calls = self._elements.repair(text, ended=ended)
+            lines = without_turn_end(text).rstrip().removesuffix(f"</{self._name}>")
+            children = None if calls else read_child_lines(lines, self._schema)
+            if children is not None:
+                return [RepairedCall(self._name, children, ["read one element a line"])]
+            return calls
         text = without_begun(without_turn_end(text), self.end)
         try:
             value = yaml.loads(text) if ended else None
