@@ -86,7 +86,7 @@ class ChunkWriter(Protocol):
     """Writes a chunk of a response that has started, without ASGI's message and coroutine."""
 
     def join_head(self) -> None:
-        """Let the head of the response, which comes next, wait for the chunk after it."""
+        """Hold the head of the response, which comes next, until the chunk after it."""
 
     def write(self, data: bytes) -> bool:
         """Write *data* as a chunk; return False, and write nothing, if there is no room."""

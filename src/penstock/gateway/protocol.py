@@ -449,7 +449,7 @@ class DirectWriter:
         """Writes bytes as they are."""
 
     def join_head(self) -> None:
-        """Let the head of the response, which comes next, wait for what is written after it."""
+        """Hold the head of the response, which comes next, until more is written."""
         self.write_framed = self._hold
 
     def write(self, data: bytes) -> bool:
