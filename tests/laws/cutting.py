@@ -1,4 +1,9 @@
-"""Ways to cut an input: whole, into single units, at every single place, anywhere."""
+"""Ways to cut an input: whole, into single units, at every single place, anywhere.
+
+One reading for each place costs the square of the length. A text longer than `LONG` is therefore
+read in pieces of `GAP` units: each place is still a cut, far from the next one, and `SINGLES`
+places have a reading of their own. With ``EVERY_CUT=1`` each place has one.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,15 @@ from typing import TypeVar
 from laws import effort
 
 Data = TypeVar("Data", str, bytes)
+
+GAP = 32
+"""Units between two cuts of a long text in one reading: more than a marker has."""
+
+SINGLES = 16
+"""Places of a long text, spread over it, that are the only cut of a reading."""
+
+LONG = GAP + SINGLES
+"""Units that a text has at most to be read once for each place."""
 
 
 def cut_at(data: Data, places: Iterable[int]) -> list[Data]:
@@ -27,8 +41,19 @@ def single_cuts(data: Data) -> Iterator[list[Data]]:
         yield [data[:place], data[place:]]
 
 
+def spaced_cuts(data: Data) -> Iterator[list[Data]]:
+    """Yield *data* in pieces of `GAP` units; every place is a cut of one of these ways."""
+    for first in range(1, GAP + 1):
+        yield cut_at(data, range(first, len(data), GAP))
+
+
 def chunkings(data: Data) -> Iterator[list[Data]]:
-    """Yield every chunking that each vector has to pass: whole, one by one, every single cut."""
+    """Yield every chunking that each vector has to pass: whole, one by one, cut at every place."""
     yield [data]
     yield one_by_one(data)
-    yield from single_cuts(data)
+    if len(data) <= LONG or effort.quick or effort.every_cut:
+        yield from single_cuts(data)
+        return
+    yield from spaced_cuts(data)
+    step = len(data) // SINGLES
+    yield from (cut_at(data, [place]) for place in range(1 + len(data) % step, len(data), step))

@@ -1,5 +1,6 @@
-"""How hard the checks try: `quick` is set by the option ``--quick`` of pytest."""
+"""How hard the checks try: the option ``--quick`` of pytest sets `quick`."""
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
@@ -8,9 +9,11 @@ T = TypeVar("T")
 
 quick = False
 
+every_cut = "EVERY_CUT" in os.environ
+"""Whether a long text is read once for each place where it can be cut, as a short one always is."""
+
 QUICK_CUTS = 6
 """Single cuts of each text that a quick run tries, spread over the text."""
-
 
 QUICK_STEP = 10
 """Every how many of many similar cases a quick run tries."""
