@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +57,31 @@ async def over_stdio(**options: Any) -> AsyncIterator[MCPServer]:
 
 
 @asynccontextmanager
-async def over_http(**options: Any) -> AsyncIterator[MCPServer]:
+async def over_http(url: str, **options: Any) -> AsyncIterator[MCPServer]:
+    async with MCPServer.http(url, needs_approval=False, **options) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def http_server() -> Iterator[str]:
+    """Run the server once for all tests, since it keeps nothing; the value is its URL."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     # A process of its own: the package leaves a task behind in the loop of a server.
-    script = str(HERE / "mcp_asking.py")
-    process = await asyncio.create_subprocess_exec(sys.executable, script, str(port))
+    process = subprocess.Popen([sys.executable, str(HERE / "mcp_asking.py"), str(port)])  # noqa: S603
     try:
-        await until(lambda: is_listening(port))
-        url = f"http://127.0.0.1:{port}/mcp"
-        async with MCPServer.http(url, needs_approval=False, **options) as client:
-            yield client
+        asyncio.run(until(lambda: is_listening(port)))
+        yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
-        await process.wait()
+        process.wait()
+
+
+@pytest.fixture(params=["over_stdio", "over_http"])
+def connect(request: pytest.FixtureRequest) -> Any:
+    if request.param == "over_stdio":
+        return over_stdio
+    return partial(over_http, request.getfixturevalue("http_server"))
 
 
 def is_listening(port: int) -> bool:
@@ -83,10 +96,6 @@ async def called(server: MCPServer, name: str, **arguments: Any) -> ToolOutput:
     return result
 
 
-CONNECTIONS = pytest.mark.parametrize("connect", [over_stdio, over_http])
-
-
-@CONNECTIONS
 async def test_resources_and_prompts_are_listed_and_read(connect: Any) -> None:
     async with connect(prefix="x_") as server:
         listed = {one.uri: one for one in await server.list_resources()}
@@ -120,7 +129,6 @@ async def test_resources_and_prompts_are_listed_and_read(connect: Any) -> None:
         await server.list_prompts()
 
 
-@CONNECTIONS
 async def test_a_model_responds_to_the_server_within_the_limits(connect: Any) -> None:
     model = OneAnswer(answer(stop_reason="stop", usage=Usage(input=5, output=3)))
     async with connect(sampling=model, legacy=True) as server:
@@ -145,7 +153,6 @@ async def test_without_a_model_and_a_user_the_server_is_refused() -> None:
         assert server.sampling_usage == Usage()
 
 
-@CONNECTIONS
 async def test_the_user_answers_the_server(connect: Any) -> None:
     asked: list[Elicitation] = []
     answers: list[Any] = [
@@ -179,12 +186,11 @@ async def test_the_user_answers_the_server(connect: Any) -> None:
         assert (await called(server, "pay")).content == "payment: decline"
 
 
-@CONNECTIONS
 async def test_newer_servers_ask_in_the_result_of_a_call(connect: Any) -> None:
     model = OneAnswer(answer(stop_reason="stop"))
-    async with connect(sampling=model, elicit=lambda _: {"place": "north", "metres": 3}) as server:
+    answers = [{"place": "north", "metres": 3}, {"place": "north"}]
+    async with connect(sampling=model, elicit=lambda _: answers.pop(0)) as server:
         assert (await called(server, "moor")).content == "moored north with high at six"
-    async with connect(sampling=model, elicit=lambda _: {"place": "north"}) as server:
         with pytest.raises(ToolError, match="metres"):
             await called(server, "moor")
 
