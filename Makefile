@@ -72,6 +72,7 @@ e2e: $(E2E)/.e2e $(VENV)/.dev ## test with a real model, npm clients and a brows
 	$(BIN)/python tests/e2e/fleet.py
 	$(BIN)/python -m penstock conformance
 	NEEDS_REDIS=1 $(PYTEST) -q tests/gateway/test_quotas.py
+	EXHAUSTIVE=1 $(PYTEST) -q -n $(CORES) --merge-cases tests/formats tests/parsing tests/views
 	INTERLEAVINGS=1000 $(PYTEST) -q tests/agent/test_interleavings.py
 	EVERY_CRASH=1 $(PYTEST) -q tests/agent/session/test_process_kill.py
 

@@ -31,7 +31,8 @@ QUICK_CASES = 10
 OUTSIDE = re.compile(
     r"^(?:from|import) (?:subprocess|pexpect|mcp|sqlalchemy|uvicorn|apis\.loopback|cli\."
     r"|(?:openai|anthropic|google|litellm|fastapi|starlette|pyarrow)\b"
-    r"|agent\.(?:scenes|workspace)|gateway\.|models\.(?:\w*server\w*|fake_upstream)|store\.)",
+    r"|agent\.(?:scenes|workspace)|gateway\.|models\.(?:\w*server\w*|fake_upstream)|store\.)"
+    r"|pytest\.importorskip\(\"(?:openai|anthropic|google)\b",
     re.MULTILINE,
 )
 """Imports of a test module that starts servers, databases or processes, or of large packages."""

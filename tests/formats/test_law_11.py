@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from laws import effort
 from laws.damage import (
     SETTINGS,
     Damaged,
@@ -182,8 +183,10 @@ def test_a_damaged_call_is_what_was_meant_or_no_complete_call(name: str) -> None
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_object_that_is_closed_early_is_not_a_complete_call(name: str) -> None:
     fmt = FORMATS[name]
-    for damaged in closed_early(fmt):
-        for setting in SETTINGS:
+    for at, damaged in enumerate(closed_early(fmt)):
+        # The four ways to close at a comma are each read in two settings, at the next in others.
+        turn = (at + at // 4) % 4
+        for setting in SETTINGS if effort.exhaustive else SETTINGS[turn::4]:
             calls = read_damaged(fmt, damaged.text, setting)
             assert outcome(calls, damaged.calls) not in ("corrupted", "altered"), (
                 damaged.text,

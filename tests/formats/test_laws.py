@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import pytest
@@ -18,6 +18,7 @@ from laws import (
     check_readings,
     check_round_trip,
     cut_at,
+    effort,
     one_by_one,
 )
 from laws.checks import read
@@ -77,6 +78,7 @@ WITH_CALLS = pytest.mark.parametrize(
 )
 
 
+@cache
 def rendered(fmt: Format) -> list[str]:
     """Give the calls that the format can express, as it writes them."""
     texts = []
@@ -125,7 +127,7 @@ STYLE_NAMES = st.sampled_from([None, "none", *STYLES])
 
 
 @FORMATS
-@settings(max_examples=16)
+@settings(max_examples=effort.examples(16))
 @given(
     data=st.data(),
     cuts=CUTS,
@@ -352,7 +354,7 @@ ARGUMENTS = st.fixed_dictionaries(
 
 
 @WITH_CALLS
-@settings(max_examples=8)
+@settings(max_examples=effort.examples(8))
 @given(arguments=ARGUMENTS, name=st.sampled_from(["write_file", "run_bash", "log", "f.g-h:i"]))
 def test_a_rendered_call_reads_back_equal_or_is_refused(
     fmt: Format, arguments: dict[str, Any], name: str
@@ -464,12 +466,15 @@ def test_a_cut_call_keeps_what_went_out_of_it(fmt: Format) -> None:
                     assert event.call.arguments == (said.value or {})
 
 
+MANY_CALLS = 300
+
+
 @WITH_CALLS
 def test_many_calls_are_many_calls(fmt: Format) -> None:
     if fmt.name in LEADING:
         pytest.skip("one list is all that such an answer has")
-    text = "\n".join([min(rendered(fmt), key=len)] * 1_000)
-    assert len(calls_of(fmt, text)) == 1_000
+    text = "\n".join([min(rendered(fmt), key=len)] * MANY_CALLS)
+    assert len(calls_of(fmt, text)) == MANY_CALLS
 
 
 @WITH_CALLS

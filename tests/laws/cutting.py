@@ -2,7 +2,7 @@
 
 One reading for each place costs the square of the length. A text longer than `LONG` is therefore
 read in pieces of `GAP` units: each place is still a cut, far from the next one, and `SINGLES`
-places have a reading of their own. With ``EVERY_CUT=1`` each place has one.
+places have a reading of their own. With ``EXHAUSTIVE=1`` each place has one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def chunkings(data: Data) -> Iterator[list[Data]]:
     """Yield every chunking that each vector has to pass: whole, one by one, cut at every place."""
     yield [data]
     yield one_by_one(data)
-    if len(data) <= LONG or effort.quick or effort.every_cut:
+    if len(data) <= LONG or effort.quick or effort.exhaustive:
         yield from single_cuts(data)
         return
     yield from spaced_cuts(data)

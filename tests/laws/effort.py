@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 quick = False
 
-every_cut = "EVERY_CUT" in os.environ
-"""Whether a long text is read once for each place where it can be cut, as a short one always is."""
+exhaustive = "EXHAUSTIVE" in os.environ
+"""Whether to try all that `make e2e` tries: every cut of a text alone, a text in every setting."""
 
 QUICK_CUTS = 6
 """Single cuts of each text that a quick run tries, spread over the text."""
@@ -22,6 +22,14 @@ QUICK_STEP = 10
 def some(cases: Iterable[T]) -> Iterator[T]:
     """Yield all of *cases*, or a few if the run is quick."""
     return islice(cases, 0, None, QUICK_STEP if quick else 1)
+
+
+def examples(number: int) -> int:
+    """Return how many examples to try of each of many formats; *number* if the run is exhaustive.
+
+    The formats share their readers, so half of them for each find the same.
+    """
+    return number if exhaustive else number // 2
 
 
 def sample(count: int) -> int:

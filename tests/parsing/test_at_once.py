@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws import check_chunk_free, check_linear, check_lossless, one_by_one
+from laws import check_chunk_free, check_linear, check_lossless, effort, one_by_one
 from penstock import Parser
 from penstock.tools import Tool
 
@@ -50,8 +50,9 @@ ODD = (
     '{"name": "write", "arguments": {"path": "a"}}\n{"name": "list", "arguments": {}}',
     "[]",
     "{}",
-    '{"name": "write", "arguments": ' + '{"a":' * 600 + "1" + "}" * 600 + "}",
+    '{"name": "write", "arguments": {"path": ' + "[" * 600 + "1" + "]" * 600 + "}}",
 )
+TOO_DEEP = '{"name": "write", "arguments": ' + '{"a":' * 600 + "1" + "}" * 600 + "}"
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -85,9 +86,14 @@ def test_odd_bodies_are_read_alike_as_one_piece_and_by_characters(name: str, bod
     check(name, body, repair=True)
 
 
+@pytest.mark.parametrize("name", ["hermes", "mistral_array", "deepseek_v31"])
+def test_objects_that_are_too_deep_are_read_alike_in_every_way(name: str) -> None:
+    check(name, TOO_DEEP)
+
+
 @pytest.mark.parametrize("name", FRAMES)
 @given(body=bodies, indent=st.sampled_from([None, 1]))
-@settings(max_examples=40)
+@settings(max_examples=effort.examples(40))
 def test_any_body_is_read_alike_as_one_piece_and_by_characters(
     name: str, body: object, indent: int | None
 ) -> None:

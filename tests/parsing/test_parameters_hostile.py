@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from laws import check_linear, check_readings, cut_at, one_by_one
+from laws import check_linear, check_readings, cut_at, effort, one_by_one
 from laws.checks import read
 from laws.strategies import CUTS, soup
 from parsing.parameter_samples import (
@@ -53,7 +53,7 @@ def texts(name: str) -> SearchStrategy[str]:
 
 
 @EVERY
-@settings(max_examples=60)
+@settings(max_examples=effort.examples(60))
 @given(
     data=st.data(), cuts=CUTS, mode=st.sampled_from(MODES), trim=st.booleans(), repair=st.booleans()
 )
@@ -71,7 +71,7 @@ def test_the_laws_hold_on_any_text_at_any_cut(
 
 
 @EVERY
-@settings(max_examples=30)
+@settings(max_examples=effort.examples(30))
 @given(data=st.data())
 def test_a_complete_call_is_the_same_in_both_modes(name: str, data: st.DataObject) -> None:
     text = data.draw(texts(name))
