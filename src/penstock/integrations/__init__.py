@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
@@ -26,7 +27,7 @@ from penstock.apis.encoder import StreamEncoder
 from penstock.builder import message_events
 from penstock.errors import JSONParseError, UsageError
 from penstock.events import ENDS, Event, MessageStart, TextDelta, TextEnd, ToolCallStart
-from penstock.formats import EventReader, FormatLike, Placement, get, make_event_parser
+from penstock.formats import EventReader, FormatLike, Placement, get, make_event_parser, names
 from penstock.framing import sse
 from penstock.messages import AssistantMessage, Text
 from penstock.models.base import join_deltas, new_call_id
@@ -34,6 +35,7 @@ from penstock.models.middleware import RequestPlanner, without_calls
 from penstock.models.untrusted import untrusted_in
 from penstock.parsing import Arguments, FencedCalls, OnError, QuotedCalls, Reasoning
 from penstock.request import Request
+from penstock.tools import Tool
 
 __all__ = ["Exchange", "RewriteOptions", "find_api", "prepare"]
 
@@ -364,6 +366,28 @@ def _find_created(data: bytes) -> int:
     """Return the time in the first bytes of a stream, or now if they have none."""
     found = _CREATED.search(data)
     return int(found[1]) if found else int(time.time())
+
+
+# --- plugins of engines and trainers ---
+
+PLUGIN: Final = "penstock"
+"""The name of the parser that recognises the format, and the beginning of all other names."""
+
+
+def list_plugin_formats() -> dict[str, str]:
+    """Return the names under which a plugin registers tool parsers, each with its format."""
+    formats = (name for name in names() if name != "none")
+    return {PLUGIN if name == "auto" else f"{PLUGIN}_{name}": name for name in formats}
+
+
+def read_offered_tools(tools: Iterable[Any]) -> Iterator[Tool]:
+    """Yield the *tools* of an engine's request, models of pydantic, as ours.
+
+    Tools that the server runs itself are skipped.
+    """
+    for tool in tools:
+        with suppress(UsageError):
+            yield Tool.read(tool.model_dump(exclude_none=True))
 
 
 # --- integrations without HTTP ---

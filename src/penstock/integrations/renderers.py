@@ -17,12 +17,10 @@ from renderers.configs import DefaultRendererConfig
 from renderers.default import DefaultRenderer
 from renderers.parsers import TOOL_PARSERS
 
-from penstock.formats import names
+from penstock.integrations import list_plugin_formats
 from penstock.integrations.tokens import TokenCall, TokenParser
 
 __all__ = ["PenstockRenderer", "PenstockRendererConfig", "RendererToolParser", "register"]
-
-PREFIX: Final = "penstock"
 
 _STATUSES: Final = {
     "ok": ToolCallParseStatus.OK,
@@ -110,8 +108,6 @@ def make_call(attempt: TokenCall) -> ParsedToolCall:
 
 def register() -> None:
     """Add a tool parser for each format to those of renderers."""
-    for name in names():
-        if name != "none":
-            known = PREFIX if name == "auto" else f"{PREFIX}_{name}"
-            made = type(f"{known}_parser", (RendererToolParser,), {"format_name": name})
-            TOOL_PARSERS[known] = made
+    for known, name in list_plugin_formats().items():
+        made = type(f"{known}_parser", (RendererToolParser,), {"format_name": name})
+        TOOL_PARSERS[known] = made

@@ -11,9 +11,9 @@ not offered are reported like any other call: SGLang's own parsers drop them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from sglang.srt.function_call.base_format_detector import BaseFormatDetector
 from sglang.srt.function_call.core_types import StreamingParseResult, StructureInfo, ToolCallItem
@@ -31,25 +31,21 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats import Format, names
+from penstock.formats import Format
 from penstock.formats.detect import find_enforceable
 from penstock.formats.parser import Parser
 from penstock.formats.reasoning import STYLES
+from penstock.integrations import PLUGIN, list_plugin_formats, read_offered_tools
 from penstock.parsing import Arguments
-from penstock.tools import Tool
-
-PREFIX: Final = "penstock"
 
 
 def register() -> None:
     """Register the parsers; SGLang calls this in each of its processes."""
-    for name in names():
-        if name != "none":
-            known = PREFIX if name == "auto" else f"{PREFIX}_{name}"
-            made = type(f"{known}_detector", (PenstockDetector,), {"format_name": name})
-            FunctionCallParser.ToolCallParserEnum[known] = made
+    for known, name in list_plugin_formats().items():
+        made = type(f"{known}_detector", (PenstockDetector,), {"format_name": name})
+        FunctionCallParser.ToolCallParserEnum[known] = made
     for style in STYLES:
-        known = PREFIX if style == "think" else f"{PREFIX}_{style}"
+        known = PLUGIN if style == "think" else f"{PLUGIN}_{style}"
         made = type(f"{known}_reasoning", (PenstockReasoningDetector,), {"style": style})
         reasoning_parser.ReasoningParser.DetectorMap[known] = made
 
@@ -114,7 +110,7 @@ class PenstockDetector(BaseFormatDetector):  # type: ignore[misc]
         """Return the structural tag of the calls that *tool_choice* allows, or None."""
         del thinking_mode  # SGLang's reasoning grammar comes before it.
         format_ = self._find_enforced()
-        known = list(read_tools(tools or ()))
+        known = list(read_offered_tools(tools or ()))
         if format_ is None or not known:
             return None
         is_demanded = tool_choice != "auto"
@@ -136,7 +132,7 @@ class PenstockDetector(BaseFormatDetector):  # type: ignore[misc]
         return find_enforceable(self.format_name, self._model)
 
     def _make_parser(self, tools: list[Any], arguments: Arguments) -> Parser:
-        known = list(read_tools(tools))
+        known = list(read_offered_tools(tools))
         return Parser(self.format_name, known, arguments=arguments, reasoning="none", repair=True)
 
     def _make_result(self, events: list[Event]) -> StreamingParseResult:
@@ -216,10 +212,3 @@ class PenstockReasoningDetector(reasoning_parser.BaseReasoningFormatDetector):  
             "".join(one.text for one in events if isinstance(one, TextDelta)),
             "".join(one.text for one in events if isinstance(one, ThinkingDelta)),
         )
-
-
-def read_tools(tools: Iterable[Any]) -> Iterator[Tool]:
-    """Yield SGLang's *tools* as ours; those that the server runs itself are skipped."""
-    for tool in tools:
-        with suppress(UsageError):
-            yield Tool.read(tool.model_dump(exclude_none=True))

@@ -9,17 +9,15 @@ each response; ``penstock_FORMAT``, such as ``penstock_hermes``, expects one.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.utils.rollout_trace import rollout_trace_op
 
 from penstock import _json
-from penstock.formats import names
+from penstock.integrations import list_plugin_formats
 from penstock.integrations.tokens import TokenParser
 from penstock.tools import Tool
-
-PREFIX: Final = "penstock"
 
 
 class VerlToolParser(ToolParser):  # type: ignore[misc]
@@ -51,11 +49,9 @@ class VerlToolParser(ToolParser):  # type: ignore[misc]
 
 def register() -> None:
     """Register a parser for each format."""
-    for name in names():
-        if name != "none":
-            known = PREFIX if name == "auto" else f"{PREFIX}_{name}"
-            made = type(f"{known}_parser", (VerlToolParser,), {"format_name": name})
-            ToolParser.register(known)(made)
+    for known, name in list_plugin_formats().items():
+        made = type(f"{known}_parser", (VerlToolParser,), {"format_name": name})
+        ToolParser.register(known)(made)
 
 
 register()

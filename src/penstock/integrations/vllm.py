@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -42,14 +41,14 @@ from penstock.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from penstock.formats import Format, names
+from penstock.formats import Format
 from penstock.formats.detect import find_enforceable
 from penstock.formats.parser import Parser
 from penstock.formats.reasoning import STYLES
+from penstock.integrations import PLUGIN, list_plugin_formats, read_offered_tools
 from penstock.models.base import new_call_id
 from penstock.tools import Tool
 
-PREFIX: Final = "penstock"
 PROMPT_TOKENS: Final = 32
 """How many tokens at the end of a prompt are searched for a marker that opens reasoning."""
 
@@ -58,31 +57,25 @@ PROMPT_TOKENS: Final = 32
 def register() -> None:
     """Register the parsers; vLLM calls this in each of its processes."""
     module = __name__
-    for name in tool_parser_names():
+    for name in list_plugin_formats():
         ToolParserManager.register_lazy_module(name, module, name)
     for name in reasoning_parser_names():
         ReasoningParserManager.register_lazy_module(name, module, f"{name}_reasoning")
 
 
-def tool_parser_names() -> list[str]:
-    """Return the names of the tool parsers."""
-    return [PREFIX, *(f"{PREFIX}_{name}" for name in names() if name not in ("auto", "none"))]
-
-
 def reasoning_parser_names() -> list[str]:
     """Return the names of the reasoning parsers."""
-    return [PREFIX, *(f"{PREFIX}_{name}" for name in STYLES)]
+    return [PLUGIN, *(f"{PLUGIN}_{name}" for name in STYLES)]
 
 
 def __getattr__(name: str) -> type:
     """Return the parser class that vLLM asks for by *name*, and keep it."""
     style = name.removesuffix("_reasoning")
     if style != name and style in reasoning_parser_names():
-        options: dict[str, Any] = {"style": style.removeprefix(PREFIX).removeprefix("_") or "think"}
+        options: dict[str, Any] = {"style": style.removeprefix(PLUGIN).removeprefix("_") or "think"}
         found: type = type(name, (PenstockReasoningParser,), options)
-    elif name in tool_parser_names():
-        options = {"format_name": name.removeprefix(PREFIX).removeprefix("_") or "auto"}
-        found = type(name, (PenstockToolParser,), options)
+    elif name in (formats := list_plugin_formats()):
+        found = type(name, (PenstockToolParser,), {"format_name": formats[name]})
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
@@ -97,7 +90,7 @@ class PenstockToolParser(ToolParser):  # type: ignore[misc]
 
     def __init__(self, tokenizer: Any, tools: Any = None, **_options: Any) -> None:
         super().__init__(tokenizer, tools)
-        self._known = list(read_tools(self.tools))
+        self._known = list(read_offered_tools(self.tools))
         self._deltas: _DeltaMaker | None = None
         # A format that can be enforced is read for demanded calls too. In any other, vLLM
         # constrains the response to JSON and reads that itself.
@@ -105,7 +98,7 @@ class PenstockToolParser(ToolParser):  # type: ignore[misc]
 
     def adjust_request(self, request: Any) -> Any:
         """Keep the tokens that mark calls, and enforce a call that the request demands."""
-        tools = list(read_tools(request.tools or ()))
+        tools = list(read_offered_tools(request.tools or ()))
         if not tools or request.tool_choice == "none":
             return request
         request.skip_special_tokens = False
@@ -176,7 +169,7 @@ class PenstockToolParser(ToolParser):  # type: ignore[misc]
     def _make_parser(self, request: Any, arguments: Any) -> Parser:
         is_forbidden = request.tool_choice == "none"
         name = "none" if is_forbidden else self.format_name
-        tools = self._known or list(read_tools(request.tools or ()))
+        tools = self._known or list(read_offered_tools(request.tools or ()))
         single = request.parallel_tool_calls is False
         return Parser(
             name,
@@ -375,16 +368,6 @@ class _DeltaMaker:
             owner.prev_tool_call_arr[number]["arguments"] += piece
             function = protocol.DeltaFunctionCall(arguments=piece)
             yield protocol.DeltaToolCall(index=number, function=function)
-
-
-def read_tools(tools: Iterable[Any]) -> Iterator[Tool]:
-    """Yield vLLM's *tools*, of the Chat or the Responses API, as ours.
-
-    Tools that the server runs itself are skipped.
-    """
-    for tool in tools:
-        with suppress(UsageError):
-            yield Tool.read(tool.model_dump(exclude_none=True))
 
 
 def _find_demanded(choice: Any, tools: list[Tool]) -> list[Tool] | None:
