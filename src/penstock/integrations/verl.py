@@ -34,6 +34,7 @@ class VerlToolParser(ToolParser):  # type: ignore[misc]
         self, responses_ids: list[int], tools: list[Any] | None = None
     ) -> tuple[str, list[Any]]:
         """Return the text without calls, and the complete calls."""
+        # verl's schemas of tools are models of pydantic in the shape of OpenAI's API.
         known = [Tool.read(tool.model_dump(exclude_none=True)) for tool in tools or ()]
         found = self._parser.parse(responses_ids, tools=known)
         calls = [
@@ -54,4 +55,6 @@ def register() -> None:
         ToolParser.register(known)(made)
 
 
+# verl imports what the entry points of `verl.plugins` name, and calls nothing in it: the import
+# registers the parsers.
 register()
