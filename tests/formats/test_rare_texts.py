@@ -184,6 +184,13 @@ CASES: Final[tuple[tuple[str, str, dict[str, Any], str, list[dict[str, Any]] | N
         [{"a": CALL}],
     ),
     (
+        "a damaged closing tag without its first sign",
+        "cohere_command5",
+        TEXT,
+        COFL.format('<cofl:value name="a" type="raw">x/cofl:value></cofl:value>'),
+        None,
+    ),
+    (
         "arguments that are a JSON Schema define a tool",
         "hermes",
         TEXT,

@@ -240,6 +240,12 @@ class _Frame(Struct, frozen=True):
         return opening + _loose(self.head.lstrip()) + f"(?P<name>{name})" + _loose(tail.rstrip())
 
 
+def _find_overlap(before: str, between: str) -> int:
+    """Return how many characters *before* and *between* end with alike."""
+    sizes = range(len(between), -1, -1)
+    return next(n for n in sizes if before.endswith(between[len(between) - n :]))
+
+
 def _find_frame(fmt: Format, arguments: str) -> _Frame:
     """Find the markers of *fmt* around calls that have *arguments* as their text."""
     one = fmt.render_call(ToolCall("", _NAME, _ARGUMENTS))
@@ -249,9 +255,7 @@ def _find_frame(fmt: Format, arguments: str) -> _Frame:
         two = one + one.replace(_NAME, _OTHER)
     before, rest = one[: one.find(_NAME)], one[one.rfind(arguments) + len(arguments) :]
     between = two[two.find(arguments) + len(arguments) : two.rfind(_OTHER)]
-    head = next(
-        n for n in range(len(between), -1, -1) if before.endswith(between[len(between) - n :])
-    )
+    head = _find_overlap(before, between)
     end = next(n for n in range(len(between) - head, -1, -1) if rest.startswith(between[:n]))
     if not head:
         raise TemplateBodyError("the calls of one message have no markers of their own")
@@ -327,9 +331,7 @@ def _write_parameters(fmt: Format, text: str, before: str) -> dict[str, Any]:
     middle = text[text.find(_KEY) + len(_KEY) : text.find(_VALUE)]
     # Between two values is the closer of one tag and the opener of the next.
     between = two[two.find(_VALUE) + len(_VALUE) : two.find("rrkeyrr")]
-    size = next(
-        n for n in range(len(between), -1, -1) if before.endswith(between[len(between) - n :])
-    )
+    size = _find_overlap(before, between)
     opener, closer = between[len(between) - size :], between[: len(between) - size]
     if not opener.strip() or not closer.strip():
         raise TemplateBodyError("arguments have no markers around them")

@@ -264,10 +264,7 @@ class GrammarWriter:
         """Add the rule of a call of *tool*; return its name."""
         name = self._rules.name(tool.name)
         schema = Schema(arguments_schema(tool))
-        parts = [
-            literal(piece) if isinstance(piece, str) else self.piece(piece, schema, name)
-            for piece in outline.call
-        ]
+        parts = (self.piece(piece, schema, name) for piece in outline.call)
         return self._rules.add(name, sequence(*parts))
 
     def piece(self, piece: Piece, schema: Schema, name: str) -> str:

@@ -106,8 +106,7 @@ class TrailingMarker(_TokenReader):
         """Skip white space and other such markers; anything else makes the marker text."""
         del calls
         while True:
-            found = scanner.match(_GAP)
-            at = scanner.at if found is None else found.end()
+            at = skip_match(_GAP, scanner.text, scanner.at)
             if at == len(scanner.text):
                 scanner.skip_all()
                 return Verdict.MORE
@@ -150,8 +149,7 @@ class FrameReader(_TokenReader):
         """Read tokens; the start marker of a call opens its body."""
         del calls
         while True:
-            gap = scanner.match(_GAP)
-            at = scanner.at if gap is None else gap.end()
+            at = skip_match(_GAP, scanner.text, scanner.at)
             if at == len(scanner.text):
                 return Verdict.MORE
             token = self._find_next(scanner, at)

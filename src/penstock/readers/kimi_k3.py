@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.parsing.body import Channel, Verdict
 from penstock.parsing.call_sink import CallSink, RepairedCall
+from penstock.parsing.scanner import skip_match
 from penstock.readers.channels import (
     OUTSIDE,
     ClosingMark,
@@ -91,8 +92,7 @@ class OpeningMark(Message):
         return self._call.repair(text[mark.end :] if mark is not None else text, ended=ended)
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
-        lead = _LEAD.match(header)
-        at = lead.end() if lead else 0
+        at = skip_match(_LEAD, header, 0)
         for word, tag in _TAGS.items():
             found = tag.match(header, at)
             if found is None or found.is_damaged:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.parsing.call_sink import RepairedCall
+from penstock.parsing.scanner import skip_match
 from penstock.tools import clean_name
 from penstock.values.python_literals import Atom
 from penstock.values.schema import Schema
@@ -219,8 +220,7 @@ class _Slips:
     # --- tokens ---
 
     def _skip(self) -> None:
-        found = _BLANKS.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+        self._at = skip_match(_BLANKS, self._text, self._at)
 
     def _take(self, token: str) -> bool:
         """Read *token* and the white space after it, if it is here."""
