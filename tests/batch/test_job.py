@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from batch.samples import RESPONSES, TOOLS, read_lines, write_lines
-from penstock.batch import BatchJob, BatchOptions, Progress, open_source
+from penstock.batch import BatchError, BatchJob, BatchOptions, Progress, open_source
 from penstock.batch import sources as source_module
 from penstock.batch.sources import BatchPart, LogSource, PartSummary, PartWorker
 from penstock.errors import UsageError
@@ -359,3 +362,90 @@ def test_errors_of_a_worker_reach_the_caller(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"response": "x", "text": "mine"}\n')
     with pytest.raises(UsageError, match="'text' of line 1"):
         run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", workers=2)
+
+
+def test_the_workers_of_a_killed_job_end(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"response": "Plain text."}\n' * 15_000)
+    script = tmp_path / "job.py"
+    script.write_text(PRINTS_WORKERS)
+    process = subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    workers = [int(one) for one in process.stdout.readline().split()]
+    assert len(workers) == 2
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + DEADLINE
+    while any(is_running(one) for one in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+PRINTS_WORKERS = """
+import multiprocessing
+import sys
+import time
+from pathlib import Path
+
+from penstock.batch import BatchJob, BatchOptions, open_source
+
+
+def wait_to_be_killed(progress):
+    print(*(one.pid for one in multiprocessing.active_children()), flush=True)
+    time.sleep(1000)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    source = open_source(folder / "in.jsonl")
+    job = BatchJob(source, folder / "out.jsonl", BatchOptions(format="hermes"), workers=2)
+    job.run(wait_to_be_killed)
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    # A container without an init process keeps the entry of a process that ended.
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_on_a_full_disk_says_how_to_continue(
+    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(tmp_path / "in.jsonl", 40)
+    output = tmp_path / "out.jsonl"
+    job = BatchJob(open_source(tmp_path / "in.jsonl"), output, OPTIONS, workers=workers)
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "copyfileobj", fail_as_a_full_disk)
+        with pytest.raises(
+            BatchError, match=r"No space left on device: .*out.jsonl.parts.*--resume"
+        ):
+            job.run()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl.parts"]
+    assert run(tmp_path / "in.jsonl", output, resume=True).rows == 40
+
+
+def fail_as_a_full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("name", ["column", "tools_column", "finish_column"])
+def test_a_field_that_no_row_has_is_an_error_at_once(tmp_path: Path, name: str) -> None:
+    (tmp_path / "in.jsonl").write_text('no JSON\n{"id": 1, "response": "x"}\n{"more": 1}\n')
+    options = msgspec.structs.replace(OPTIONS, **{name: "other"})
+    with pytest.raises(UsageError, match=r"field 'other'; .* are: id, response, more\."):
+        run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", options)
+    assert not (tmp_path / "out.jsonl.parts").exists()
+
+
+def test_one_row_with_the_field_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": 1}\n{"response": "x", "tools": []}\n')
+    options = BatchOptions(tools_column="tools")
+    summary = run(tmp_path / "in.jsonl", tmp_path / "out.jsonl", options)
+    assert summary.outcomes == {"invalid": 1, "text": 1}

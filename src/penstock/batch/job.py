@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,12 +88,18 @@ class BatchJob:
         """Do the work, and return the counts; *on_progress* is called after each part."""
         total = PartSummary()
         number = 0
-        for part, summary in self._parse_parts():
-            total.add(summary)
-            number += 1
-            if on_progress is not None:
-                on_progress(Progress(part.position, self._source.size, total))
-        self._join(number)
+        try:
+            for part, summary in self._parse_parts():
+                total.add(summary)
+                number += 1
+                if on_progress is not None:
+                    on_progress(Progress(part.position, self._source.size, total))
+            self._join(number)
+        except OSError as exc:  # A full disk, for example.
+            raise BatchError(
+                f"{exc.strerror or exc}: finished parts are kept in {self.folder}, "
+                "continue with --resume."
+            ) from exc
         return total
 
     # --- the folder of parts ---
@@ -105,6 +112,8 @@ class BatchJob:
         worker = self._make_worker()  # An invalid option is an error before anything is written.
         if isinstance(self._source, ParquetSource):
             worker.check_schema(self._source.schema)
+        elif isinstance(self._source, LinesSource):
+            self._source.check_fields(self._options)
         if self.folder.exists() and not resume:
             self._remove_parts(overwrite=overwrite)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -185,16 +194,15 @@ class BatchJob:
         """Join all parts to the output, and remove them."""
         draft = self._output.with_name(f".{self._output.name}.draft")
         paths = [self._path(one) for one in range(number)]
-        if self._target == "parquet":
-            _join_parquet(paths, draft, self._make_worker().make_empty_table(self._source))
-        else:
-            with draft.open("wb") as out:
-                for path in paths:
-                    with path.open("rb") as file:
-                        shutil.copyfileobj(file, out, 1 << 20)
-                out.flush()
-                os.fsync(out.fileno())
-        draft.replace(self._output)
+        try:
+            if self._target == "parquet":
+                _join_parquet(paths, draft, self._make_worker().make_empty_table(self._source))
+            else:
+                _join_lines(paths, draft)
+            draft.replace(self._output)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
         shutil.rmtree(self.folder)
 
 
@@ -213,6 +221,16 @@ def open_source(input_: Path) -> BatchSource:
     if not input_.is_file():
         raise UsageError(f"There is no file {input_}.")
     return ParquetSource(input_) if kind == "parquet" else LinesSource(input_)
+
+
+def _join_lines(paths: list[Path], draft: Path) -> None:
+    """Write the lines in *paths* to *draft*."""
+    with draft.open("wb") as out:
+        for path in paths:
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, out, 1 << 20)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def _join_parquet(paths: list[Path], draft: Path, empty: Any) -> None:
@@ -322,7 +340,19 @@ _worker: PartWorker | None = None
 
 def _start_worker(setup: tuple[BatchOptions, Kind, Kind, str]) -> None:
     global _worker  # noqa: PLW0603 - the one place to keep what a process of a pool has prepared
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker = PartWorker(*setup)
+
+
+def _end_with_parent() -> None:
+    """End this process when the job is killed: it would wait for parts forever.
+
+    It would also finish its part, perhaps into the folder of the next run.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run_part(part: BatchPart, path: Path) -> PartSummary:

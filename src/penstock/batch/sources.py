@@ -14,6 +14,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -33,6 +34,9 @@ PART_BYTES: Final = 16 << 20
 
 PART_REQUESTS: Final = 200
 """How many requests of the log a part has: each is a stream of many chunks."""
+
+MAX_NAMES: Final = 20
+"""How many fields an error names."""
 
 _SUFFIXES: Final[dict[str, Kind]] = {
     ".jsonl": "jsonl",
@@ -141,6 +145,26 @@ class LinesSource(_FileSource):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.size: int | None = path.stat().st_size
+
+    def check_fields(self, options: BatchOptions) -> None:
+        """Raise `UsageError` if no row of the first part has a field that *options* name."""
+        missing = {options.column, options.tools_column, options.finish_column} - {None}
+        found: dict[str, None] = {}  # in the order of the file
+        part = next(self.parts(), None)
+        for line in part.content.split(b"\n") if part is not None else ():
+            with suppress(JSONParseError):
+                fields = _json.decode(line)
+                if isinstance(fields, dict):
+                    found |= dict.fromkeys(fields)
+                    missing -= fields.keys()
+            if not missing:
+                return
+        for name in (options.column, options.tools_column, options.finish_column):
+            if name in missing and found:
+                raise UsageError(
+                    f"No row has the field {name!r}; the fields of the first rows are: "
+                    f"{', '.join(list(found)[:MAX_NAMES])}."
+                )
 
     def parts(self) -> Iterator[BatchPart]:
         """Yield parts of lines; a part ends after `PART_ROWS` lines or `PART_BYTES` bytes."""
