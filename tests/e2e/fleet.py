@@ -133,8 +133,9 @@ class Fleet:
         )
         # A request that a gateway refuses because it is shutting down is sent to another one.
         return (
-            "defaults\n  mode http\n  timeout connect 5s\n  timeout client 120s\n"
-            "  timeout server 120s\n  option redispatch\n  retries 3\n"
+            # Without `timeout check` a gateway is down if it takes longer than `inter` once.
+            "defaults\n  mode http\n  timeout connect 5s\n  timeout check 5s\n"
+            "  timeout client 120s\n  timeout server 120s\n  option redispatch\n  retries 3\n"
             "  retry-on conn-failure empty-response 503\n"
             f"frontend in\n  bind 127.0.0.1:{self.proxy_port}\n  default_backend gateways\n"
             "backend gateways\n  balance roundrobin\n  option httpchk GET /health/ready\n"
