@@ -324,6 +324,48 @@ async def test_without_the_database_each_process_limits_and_recovers(
         one.release(held)
 
 
+class HangingDatabase(SlowDatabase):
+    """A database that never responds, and whose driver waits for it to cancel a query."""
+
+    async def take(self, lease: Lease, quota: Quota, *, counts: bool) -> QuotaVerdict:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.respond.wait()
+        return await super().take(lease, quota, counts=counts)
+
+
+async def test_a_burst_of_requests_opens_few_connections(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    before = client.info("stats")["total_connections_received"]
+    async with fleet(redis_server.url, 1) as (gateway,):
+        (one,) = make_clients(Quota(rate=1000.0), 1)
+        results = await asyncio.gather(*(take(gateway, one) for _ in range(60)))
+        assert all(isinstance(each, ConcurrencySlot) for each in results)
+    opened = client.info("stats")["total_connections_received"] - before
+    client.close()
+    assert opened <= module.MAX_CONNECTIONS
+
+
+async def test_a_database_that_hangs_delays_no_request_and_no_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
+    database = HangingDatabase("redis://127.0.0.1:1/0")
+    gateway = Quotas(database)
+    (client,) = make_clients(Quota(concurrency=1), 1)
+    async with asyncio.timeout(PATIENCE):
+        slot = await gateway.take(client, 0.0)
+        assert "does not respond" in gateway.state
+        gateway.release(slot)
+        await gateway.close()
+    assert "does not respond" in gateway.state
+    assert [one.message for one in caplog.records] == [
+        "quotas: no response in time; each process applies the limits alone"
+    ]
+    database.respond.set()
+
+
 async def test_a_key_without_limits_asks_no_database() -> None:
     gateway = Quotas(open_database("redis://127.0.0.1:1/0"))
     (client,) = make_clients(Quota(), 1)
