@@ -23,10 +23,19 @@ from msgspec import Struct, structs
 
 from penstock import _json, apis
 from penstock.apis.decoder import StreamDecoder
-from penstock.apis.encoder import StreamEncoder
+from penstock.apis.encoder import GuardedArguments, StreamEncoder
 from penstock.builder import message_events
 from penstock.errors import JSONParseError, UsageError
-from penstock.events import ENDS, Event, MessageStart, TextDelta, TextEnd, ToolCallStart
+from penstock.events import (
+    ENDS,
+    Event,
+    MessageStart,
+    TextDelta,
+    TextEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from penstock.formats import EventReader, FormatLike, Placement, get, make_event_parser, names
 from penstock.framing import sse
 from penstock.messages import AssistantMessage, Text
@@ -388,6 +397,43 @@ def read_offered_tools(tools: Iterable[Any]) -> Iterator[Tool]:
     for tool in tools:
         with suppress(UsageError):
             yield Tool.read(tool.model_dump(exclude_none=True))
+
+
+class EngineCalls:
+    """Follows the calls of a stream, in the fields that vLLM and SGLang read of a tool *parser*."""
+
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+        self._arguments: dict[int, GuardedArguments] = {}
+        self._numbers: dict[int, int] = {}  # of calls, by the number of their block
+
+    def add(self, event: Event) -> tuple[int, str] | None:
+        """Return the number of a call and the piece of its arguments; None if nothing is sent.
+
+        The piece of a start is empty.
+        """
+        parser = self._parser
+        if isinstance(event, ToolCallStart):
+            number = self._numbers[event.index] = len(self._numbers)
+            self._arguments[event.index] = GuardedArguments()
+            parser.current_tool_id = number
+            parser.current_tool_name_sent = True
+            # `arguments` has what was sent, so that the engine finds nothing left to send.
+            parser.prev_tool_call_arr.append({"name": event.name, "arguments": ""})
+            parser.streamed_args_for_tool.append("")
+            return number, ""
+        if isinstance(event, ToolCallDelta):
+            piece = self._arguments[event.index].add(event.arguments)
+        elif isinstance(event, ToolCallEnd):
+            piece = self._arguments.pop(event.index).end(event.call)
+        else:
+            return None
+        if not piece:
+            return None
+        number = self._numbers[event.index]
+        parser.streamed_args_for_tool[number] += piece
+        parser.prev_tool_call_arr[number]["arguments"] += piece
+        return number, piece
 
 
 # --- integrations without HTTP ---

@@ -21,21 +21,18 @@ from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser import reasoning_parser
 from xgrammar import StructuralTag
 
-from penstock.apis.encoder import GuardedArguments
 from penstock.errors import UsageError
 from penstock.events import (
     Event,
     TextDelta,
     ThinkingDelta,
-    ToolCallDelta,
-    ToolCallEnd,
     ToolCallStart,
 )
 from penstock.formats import Format
 from penstock.formats.detect import find_enforceable
 from penstock.formats.parser import Parser
 from penstock.formats.reasoning import STYLES
-from penstock.integrations import PLUGIN, list_plugin_formats, read_offered_tools
+from penstock.integrations import PLUGIN, EngineCalls, list_plugin_formats, read_offered_tools
 from penstock.parsing import Arguments
 
 
@@ -59,8 +56,7 @@ class PenstockDetector(BaseFormatDetector):  # type: ignore[misc]
         super().__init__()
         self._model = str(getattr(tokenizer, "name_or_path", ""))
         self._parser: Parser | None = None
-        self._arguments: dict[int, GuardedArguments] = {}
-        self._numbers: dict[int, int] = {}  # of calls, by the number of their block
+        self._calls = EngineCalls(self)
 
     def has_tool_call(self, text: str) -> bool:
         """Return whether *text* has a call that may be complete.
@@ -141,27 +137,10 @@ class PenstockDetector(BaseFormatDetector):  # type: ignore[misc]
         return StreamingParseResult(normal_text=text, calls=calls)
 
     def _make_items(self, event: Event) -> Iterator[ToolCallItem]:
-        if isinstance(event, ToolCallStart):
-            number = self._numbers[event.index] = len(self._numbers)
-            self._arguments[event.index] = GuardedArguments()
-            self.current_tool_id = number
-            self.current_tool_name_sent = True
-            self.streamed_args_for_tool.append("")
-            # `arguments` has what was sent, so that SGLang finds nothing left to send.
-            self.prev_tool_call_arr.append({"name": event.name, "arguments": ""})
-            yield ToolCallItem(tool_index=number, name=event.name, parameters="")
-            return
-        if isinstance(event, ToolCallDelta):
-            piece = self._arguments[event.index].add(event.arguments)
-        elif isinstance(event, ToolCallEnd):
-            piece = self._arguments.pop(event.index).end(event.call)
-        else:
-            return
-        if piece:
-            number = self._numbers[event.index]
-            self.streamed_args_for_tool[number] += piece
-            self.prev_tool_call_arr[number]["arguments"] += piece
-            yield ToolCallItem(tool_index=number, parameters=piece)
+        found = self._calls.add(event)
+        if found is not None:
+            name = event.name if isinstance(event, ToolCallStart) else None
+            yield ToolCallItem(tool_index=found[0], name=name, parameters=found[1])
 
 
 class PenstockReasoningDetector(reasoning_parser.BaseReasoningFormatDetector):  # type: ignore[misc]

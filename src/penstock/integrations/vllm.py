@@ -29,7 +29,6 @@ except ImportError:
     from vllm.entrypoints.openai.engine import protocol
 
 from penstock import _json
-from penstock.apis.encoder import GuardedArguments
 from penstock.builder import MessageBuilder
 from penstock.errors import UsageError
 from penstock.events import (
@@ -37,15 +36,13 @@ from penstock.events import (
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
-    ToolCallDelta,
-    ToolCallEnd,
     ToolCallStart,
 )
 from penstock.formats import Format
 from penstock.formats.detect import find_enforceable
 from penstock.formats.parser import Parser
 from penstock.formats.reasoning import STYLES
-from penstock.integrations import PLUGIN, list_plugin_formats, read_offered_tools
+from penstock.integrations import PLUGIN, EngineCalls, list_plugin_formats, read_offered_tools
 from penstock.models.base import new_call_id
 from penstock.tools import Tool
 
@@ -322,10 +319,8 @@ class _DeltaMaker:
     """Turns text into vLLM's deltas, and keeps the fields that vLLM reads of a tool *parser*."""
 
     def __init__(self, owner: PenstockToolParser, parser: Parser) -> None:
-        self._owner = owner
         self._parser = parser
-        self._arguments: dict[int, GuardedArguments] = {}
-        self._numbers: dict[int, int] = {}  # of calls, by the number of their block
+        self._calls = EngineCalls(owner)
 
     def feed(self, text: str) -> Any:
         return self._make(self._parser.feed(text))
@@ -343,29 +338,16 @@ class _DeltaMaker:
         return protocol.DeltaMessage(content=text or None, tool_calls=calls)
 
     def _make_calls(self, event: Event) -> Iterator[Any]:
-        owner = self._owner
+        found = self._calls.add(event)
+        if found is None:
+            return
+        number, piece = found
         if isinstance(event, ToolCallStart):
-            number = self._numbers[event.index] = len(self._numbers)
-            self._arguments[event.index] = GuardedArguments()
-            owner.current_tool_id = number
-            owner.current_tool_name_sent = True
-            owner.prev_tool_call_arr.append({"name": event.name, "arguments": ""})
-            owner.streamed_args_for_tool.append("")
             function = protocol.DeltaFunctionCall(name=event.name, arguments="")
             yield protocol.DeltaToolCall(
                 index=number, id=event.id, type="function", function=function
             )
-            return
-        if isinstance(event, ToolCallDelta):
-            piece = self._arguments[event.index].add(event.arguments)
-        elif isinstance(event, ToolCallEnd):
-            piece = self._arguments.pop(event.index).end(event.call)
         else:
-            return
-        number = self._numbers[event.index]
-        if piece:
-            owner.streamed_args_for_tool[number] += piece
-            owner.prev_tool_call_arr[number]["arguments"] += piece
             function = protocol.DeltaFunctionCall(arguments=piece)
             yield protocol.DeltaToolCall(index=number, function=function)
 
