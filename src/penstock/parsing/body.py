@@ -195,6 +195,9 @@ class StreamingPart(Protocol):
 class ValueReader:
     """Reads values with parts, of which the open one may have a string that streams."""
 
+    error: str | ParseError = ""
+    """Why the text is broken: a message, or the error of the value parser."""
+
     @property
     def open_part(self) -> StreamingPart | None:
         """The part that is being read; a string in it may stream."""
@@ -213,9 +216,6 @@ class ValueReader:
 
 class BodyReader(ValueReader):
     """Reads the text after a start marker, up to where the call ends by its own grammar."""
-
-    error: str | ParseError = ""
-    """Why the body is broken: a message, or the error of the value parser."""
 
     end: str = ""
     """The marker that ends the call; empty if there is not one."""

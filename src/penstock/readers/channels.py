@@ -187,7 +187,6 @@ class Message(BodyReader):
     last = ""
 
     def __init__(self, marker: str = "", header: str = "", *, calls: bool = True) -> None:
-        self.end = ""
         self._marker = marker
         self._calls = calls
         self._header = header

@@ -61,7 +61,6 @@ class CoflReader(BodyReader):
     """Reads the calls of one section."""
 
     def __init__(self) -> None:
-        self.error: str | ParseError = ""
         self.end = SECTION_END
         self._calls = 0  # that have ended
         self._writer: ArgumentWriter | None = None  # of the open call

@@ -34,8 +34,6 @@ class JSONArgumentReader(BodyReader):
     """
 
     def __init__(self, name: str, schema: Schema | None, *, several: bool = False) -> None:
-        self.error: str | ParseError = ""
-        self.end = ""
         self._steps: JSONSteps | None = None  # None until it is known that the value needs steps
         self._is_read = False  # the value is complete
         self._name = name

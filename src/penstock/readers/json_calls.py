@@ -149,7 +149,6 @@ class JSONValueReader(BodyReader):
     _steps: JSONSteps  # created when a value begins: most brackets of a response begin none
 
     def __init__(self, end: str, shape: CallShape = CALL) -> None:
-        self.error: str | ParseError = ""
         self.end = end
         self._shape = shape
         self._envelope: Envelope | None = None  # of the open call

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
-from penstock.errors import JSONParseError, ParseError
+from penstock.errors import JSONParseError
 from penstock.parsing.body import CALL_CUT, BodyReader, StreamingPart, Syntax, Verdict
 from penstock.parsing.call_shape import parse_arguments
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
@@ -135,8 +135,6 @@ class EndReader(BodyReader):
     """Reads an end *marker* outside of calls: it is dropped if it is owed, and text otherwise."""
 
     def __init__(self, marker: str, owed: OwedEnds) -> None:
-        self.error: str | ParseError = ""
-        self.end = ""
         self._marker = marker
         self._owed = owed
 
@@ -181,7 +179,6 @@ class NamedCallReader(BodyReader):
     is_repairable = True
 
     def __init__(self, dialect: HeadDialect, marker: str, owed: OwedEnds) -> None:
-        self.error: str | ParseError = ""
         self.end = dialect.call_end
         self._dialect = dialect
         self._owed = owed

@@ -256,7 +256,6 @@ class CodeReader(BodyReader):
 
     def __init__(self) -> None:
         self.error: str | ParseError = "no program after its marker"
-        self.end = ""
         self._code: OpenValue | None = None
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:

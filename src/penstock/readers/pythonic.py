@@ -72,7 +72,6 @@ class PythonCallReader(BodyReader):
     is_repairable = True
 
     def __init__(self, end: str, *, lines: bool = False) -> None:
-        self.error: str | ParseError = ""
         self.end = end
         self._lines = lines
         self._step: Step = self._begin

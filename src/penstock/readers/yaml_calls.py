@@ -271,7 +271,6 @@ class YAMLCallReader(BodyReader):
     is_repairable = True
 
     def __init__(self, name: str) -> None:
-        self.error: str | ParseError = ""
         self.end = f"</{name}>"
         self._name = name
         self._elements: ElementCallReader | None = None  # reads a body that is not YAML

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from penstock.errors import ParseError
 from penstock.parsing.body import StreamingPart, ValueReader, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink, NoCallError
 from penstock.parsing.scanner import Scanner, markers
@@ -72,7 +71,6 @@ class ParameterReader(ValueReader):
     def __init__(
         self, grammar: CompiledDialect, name: str, schema: Schema | None, *, repairs: bool = False
     ) -> None:
-        self.error: str | ParseError = ""
         self.is_json = False  # an object is in the place of the parameters
         self.is_unclear = False  # it is not clear what was meant, so nothing is repaired
         self._grammar = grammar

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from penstock.errors import ParseError
 from penstock.parsing.arguments import ArgumentWriter
 from penstock.parsing.body import StreamingPart, ValueReader, Verdict, make_skipped_note
 from penstock.parsing.call_sink import CallSink
@@ -208,7 +207,6 @@ class TaggedArguments(ValueReader):
     """
 
     def __init__(self, owner: Owner, writer: ArgumentWriter, *, repairs: bool = False) -> None:
-        self.error: str | ParseError = ""
         self.doubt = ""  # why the call cannot be what the model meant
         self.skipped: list[str] = []  # text between arguments
         self.notes: list[str] = []  # what was tolerated
