@@ -92,6 +92,19 @@ async def test_the_living_are_left_alone_and_the_silent_are_not(url: str) -> Non
         assert found.row.state == "done", "it was only slow"
 
 
+async def test_a_clock_that_is_ahead_marks_no_request_of_the_living(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with with_store(Store(postgres_url)) as store:
+        store.begin(started(1))
+        await written(store, 1)
+        ahead = time.time() + 3600
+        monkeypatch.setattr("penstock.store.maintenance.time.time", lambda: ahead)
+        async with with_store(Store(postgres_url)) as second:
+            await until(lambda: second.health.is_up)
+        assert [row.state for row in (await store.requests(RequestQuery())).items] == ["started"]
+
+
 async def test_a_store_that_closes_leaves_nothing_open(url: str) -> None:
     async with with_store(Store(url)) as store:
         store.begin(started(1))

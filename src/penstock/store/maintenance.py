@@ -60,7 +60,7 @@ class Worker:
     def write_heartbeat(self, connection: Connection) -> None:
         """Record that this worker is alive."""
         row = {"id": self.id, "pid": self._pid, "host": self._host, "started": self._started}
-        row["seen"] = time.time()
+        row["seen"] = _read_clock(connection)
         insert = insert_into(connection, WORKERS)
         seen = {"seen": insert.excluded.seen}
         connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=seen), row)
@@ -92,11 +92,18 @@ class Worker:
 
 def mark_interrupted(connection: Connection) -> int:
     """Remove dead workers and mark the requests they had started; return their number."""
-    is_dead = WORKERS.c.seen < time.time() - WORKER_DEAD_SECONDS
+    is_dead = WORKERS.c.seen < _read_clock(connection) - WORKER_DEAD_SECONDS
     connection.execute(delete(WORKERS).where(is_dead))
     orphans = REQUESTS.c.worker.not_in(select(WORKERS.c.id))
     change = update(REQUESTS).where(REQUESTS.c.state == "started", orphans)
     return connection.execute(change.values(state="interrupted")).rowcount
+
+
+def _read_clock(connection: Connection) -> float:
+    """Return the time by the clock of PostgreSQL, because the clocks of machines differ."""
+    if connection.dialect.name != "postgresql":
+        return time.time()
+    return float(connection.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
 
 
 def delete_step(connection: Connection, retention: Retention | None) -> bool:
