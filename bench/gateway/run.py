@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import resource
 import sys
 import tempfile
@@ -171,8 +172,9 @@ def start(stack: ExitStack, flags: Sequence[str], *, floor_only: bool) -> dict[s
     commands = {"floor": [str(HERE / "floor.py")], "gateway": ["-m", "penstock", "serve", *flags]}
     if floor_only:
         del commands["gateway"]
-    # The gateway keeps its log where it is started.
     folder = stack.enter_context(tempfile.TemporaryDirectory())
+    # Otherwise the gateway would add to the log of the user, and take longer as that grows.
+    os.environ["XDG_STATE_HOME"] = folder
     for name, command in commands.items():
         port = free_port()
         arguments = [*command, "--upstream", upstream, "--port", str(port)]
