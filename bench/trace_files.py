@@ -24,7 +24,7 @@ from penstock.gateway.server import GatewayServer
 
 Row = tuple[str, str, str, str]
 
-MAX_FILES: Final = {"hermes call": 22, "gateway request": 72}
+MAX_FILES: Final = {"hermes call": 22, "gateway request": 71}
 """How many files each may go through. The redesign aimed at 20 and 65; quotations, healed calls,
 unread calls, loops and the search of the log have come since."""
 

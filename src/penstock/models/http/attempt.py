@@ -47,7 +47,7 @@ from penstock.models.http.transport import (
     IdleTimeoutError,
     Transport,
     TransportError,
-    describe_call,
+    describe_target,
 )
 from penstock.redaction import Redactor
 from penstock.streams import INTERVAL, EventStream
@@ -193,7 +193,7 @@ class Attempt:
         self._receive: Receive = _receive_nothing
         self._first_until = 0.0  # the deadline of the first byte
         self._late: type[TransportError] = FirstByteTimeoutError  # if the next read is late
-        self._target = ""  # method and URL of the last call
+        self._target = ("", "")  # method and URL of the last call
         self._size = 0
         self._turn = 0  # bytes that were read in this turn of the loop
         self._decoded = 0  # bytes that were decoded since the last event
@@ -244,7 +244,7 @@ class Attempt:
             return self._limit_turn(self._decoder.finish())
         except Exception as exc:  # noqa: BLE001 - every failure becomes an event
             self._is_over = True
-            rest = _fail(self._decoder, exc, self._target)
+            rest = _fail(self._decoder, exc, *self._target)
             await self.aclose()
             return self._limit_turn(rest)
         return []
@@ -275,7 +275,7 @@ class Attempt:
         self._receive = aiter(response).__anext__
 
     async def _send(self, call: HTTPCall, until: float) -> HTTPResponse:
-        self._target = describe_call(call)
+        self._target = (call.method, call.url)
         self._tap.sent(call.body)
         with self._deadlines.until(until, FirstByteTimeoutError):
             return await self._transport.send(call)
@@ -338,7 +338,7 @@ class Attempt:
         if 300 <= status < 400:  # noqa: PLR2004
             where = headers.get("location", "another URL")
             info.message = f"the server redirects to {where}, and redirects are not followed"
-            info.message += f": check the base URL ({self._target})"
+            info.message += f": check the base URL ({describe_target(*self._target)})"
         advice = headers.get("x-should-retry")  # sent by the servers of OpenAI and Anthropic
         if advice in ("true", "false"):
             info.retryable = advice == "true"
@@ -381,17 +381,18 @@ async def _read_remainder(receive: Receive, tap: Tap) -> None:
                 left -= len(data)
 
 
-def _fail(decoder: StreamDecoder, exc: Exception, target: str) -> list[Event]:
+def _fail(decoder: StreamDecoder, exc: Exception, method: str, url: str) -> list[Event]:
     """Return the events that *decoder* held back when *exc* was raised, and the terminal event.
 
     A response that had its terminal event is over, whatever happened to the connection after it.
-    The error of a transport says what *target* was; a server's own message is not changed.
+    The error of a transport names *method* and *url*, if a call was sent; a server's own message
+    is not changed.
     """
     info = (
         exc.info if isinstance(exc, TransportError | UpstreamError) else error_from_exception(exc)
     )
-    if target and isinstance(exc, TransportError | OSError):
-        info.message = f"{info.message} ({target})"
+    if url and isinstance(exc, TransportError | OSError):
+        info.message = f"{info.message} ({describe_target(method, url)})"
     events = decoder.finish()
     last = events[-1] if events else None
     if isinstance(last, Done):

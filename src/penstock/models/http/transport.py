@@ -35,12 +35,12 @@ class HTTPCall(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return the target without headers and query, which may contain keys."""
-        return f"HTTPCall({describe_call(self)}, {len(self.body)} bytes)"
+        return f"HTTPCall({describe_target(self.method, self.url)}, {len(self.body)} bytes)"
 
 
-def describe_call(call: HTTPCall) -> str:
-    """Return the method and the URL of *call*, without its query and credentials."""
-    return f"{call.method} {mask_url(call.url.partition('?')[0])}"
+def describe_target(method: str, url: str) -> str:
+    """Return *method* and *url*, without its query and credentials."""
+    return f"{method} {mask_url(url.partition('?')[0])}"
 
 
 class HTTPResponse(Protocol):
