@@ -96,6 +96,21 @@ async def metrics(gateway: Gateway, exchange: HTTPExchange) -> None:
     await exchange.respond(200, page, (b"content-type", CONTENT_TYPE), is_json=False)
 
 
+async def openapi(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Return the OpenAPI document."""
+    del gateway
+    # Imported here because it imports the routes, and few gateways need it.
+    from penstock.gateway.openapi import make_document  # noqa: PLC0415
+
+    await exchange.respond(200, make_document())
+
+
+async def docs(gateway: Gateway, exchange: HTTPExchange) -> None:
+    """Return the endpoints as a web page."""
+    del gateway
+    await static.send_file(exchange, "docs.html")
+
+
 async def welcome(gateway: Gateway, exchange: HTTPExchange) -> None:
     """Return the inspector to a browser, and a description to other clients."""
     del gateway

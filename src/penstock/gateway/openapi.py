@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from penstock.gateway.http_exchange import HTTPExchange
-from penstock.gateway.inspector import static
 from penstock.gateway.openapi_schemas import make_schemas
+from penstock.gateway.routes import PREFIX_ROUTES, ROUTES
 from penstock.store import OverviewQuery, RequestQuery, SessionQuery
-
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
 
 _WITHOUT_KEY: Final = (
     *("/health/live", "/health/ready", "/", "/docs", "/openapi.json"),
@@ -234,18 +230,6 @@ _TYPES: Final = {"full": "boolean", "fit": "boolean", "limit": "integer"}
 """The types of parameters that are not strings, of endpoints without a query of their own."""
 
 
-async def document(gateway: Gateway, exchange: HTTPExchange) -> None:
-    """Return the OpenAPI document."""
-    del gateway
-    await exchange.respond(200, make_document())
-
-
-async def page(gateway: Gateway, exchange: HTTPExchange) -> None:
-    """Return the endpoints as a web page."""
-    del gateway
-    await static.send_file(exchange, "docs.html")
-
-
 @cache
 def make_document() -> dict[str, Any]:
     """Return the OpenAPI document."""
@@ -329,9 +313,6 @@ def _list_parameters(path: str, content: Content) -> list[dict[str, Any]]:
 
 def _list_operations() -> list[tuple[str, str, str]]:
     """Return path, method and summary of every operation, without the paths that lack ``/v1``."""
-    # Imported here because routes imports this module.
-    from penstock.gateway.routes import PREFIX_ROUTES, ROUTES  # noqa: PLC0415
-
     below = {f"{prefix}{{id}}": methods for prefix, methods in PREFIX_ROUTES.items()}
     unversioned = {path.removeprefix("/v1") for path in ROUTES if path.startswith("/v1/")}
     shown = {path: methods for path, methods in ROUTES.items() if path not in unversioned}

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import suggest
-from penstock.gateway import gemini_handlers, log_handlers, meta_handlers, openapi
+from penstock.gateway import gemini_handlers, log_handlers, meta_handlers
 from penstock.gateway.completion_handler import completion_endpoint
 from penstock.gateway.errors import HTTPError
 from penstock.gateway.http_exchange import HTTPExchange
@@ -42,8 +42,8 @@ ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "/health/live": {"GET": meta_handlers.live, "HEAD": meta_handlers.live},
     "/health/ready": {"GET": meta_handlers.ready, "HEAD": meta_handlers.ready},
     "/metrics": {"GET": meta_handlers.metrics},
-    "/openapi.json": {"GET": openapi.document},
-    "/docs": {"GET": openapi.page},
+    "/openapi.json": {"GET": meta_handlers.openapi},
+    "/docs": {"GET": meta_handlers.docs},
     "/inspector/api/about": {"GET": handlers.about},
     "/inspector/api/overview": {"GET": handlers.overview},
     "/inspector/api/live": {"GET": handlers.live},
