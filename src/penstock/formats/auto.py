@@ -52,7 +52,7 @@ from penstock.formats.pythonic import SARASHINA
 from penstock.formats.reasoning import STYLES
 from penstock.formats.sentinel import SENTINEL
 from penstock.formats.tool_tag import FILE_TAGS, TOOL_TAG
-from penstock.formats.wrappers import DSML_ENDS, FILLERS, MINIMAX_ENDS, WRAPPERS
+from penstock.formats.wrappers import DSML_ENDS, DSML_SECTIONS, FILLERS, MINIMAX_ENDS, WRAPPERS
 from penstock.messages import ToolCall, ToolResult
 from penstock.parsing.body import Syntax, Wrapper
 from penstock.readers.channels import Opening
@@ -260,6 +260,7 @@ AUTO: Final[Format] = Format(
         Wrapper("<|plamo:tag|>"),
         Wrapper("<|begin|>assistant"),
         Wrapper("<|content|>", "first"),
+        *DSML_SECTIONS,
         *DSML_ENDS,
         *MINIMAX_ENDS,
         *FILLERS,

@@ -374,6 +374,12 @@ def _may_begin(header: AutoHeader, scanner: Scanner, calls: CallSink) -> bool | 
 
 
 _ELEMENTS: Final = ("morph_xml", "yaml_xml")
+_WITH_HEADERS: Final = ("harmony", "inkling", "kimi_k3", "muse_glimmer")
+_HEADER: Final = re.compile(
+    r"(?:[\w.= ]{0,80}+<\|(?:channel|constrain|message|sep|content_\w{1,24})\|>){1,4}"
+)
+_HEADER_BEGUN: Final = re.compile(r"[\w.= ]{0,80}+(?:<(?:\|\w{0,32}\|?)?)?")
+_AFTER_WORD: Final = frozenset(" ,.;:)")
 _JSON_BEGINS: Final = re.compile(r"[\[{]\s{0,16}[\"'{\[\]}]")
 _OPENING_TAG: Final = re.compile(r"<[^<>/|]{0,200}>\Z")
 
@@ -428,6 +434,10 @@ class Recognition(Delegate):
             gap_before(self._marker, scanner), calls.shown
         ):
             return Verdict.NOT_A_CALL
+        if choice.thinks or choice.format in _WITH_HEADERS:
+            verdict = self._judge_sentence(choice, scanner)
+            if verdict is not None:
+                return verdict
         self._marker_end = scanner.position
         if self._marker == choice.start == FENCE and self._pass_fence(choice, scanner, calls):
             return Verdict.NOT_A_CALL
@@ -440,6 +450,25 @@ class Recognition(Delegate):
             self._response.chosen = self._response.chosen or choice.format
             self._body = self._response.syntax_for(choice.format).body(choice.start)
         return None
+
+    def _judge_sentence(self, choice: FormatChoice, scanner: Scanner) -> Verdict | None:
+        """Return a verdict for a header, or the start of reasoning, that may be a word of prose.
+
+        A blank is before it, and a blank or a punctuation mark after it.
+        """
+        if self._line[-1:] != " " or self._line.isspace():
+            return None
+        end = scanner.at + max(0, len(choice.start) - len(self._marker))
+        if not choice.thinks:
+            header = _HEADER.match(scanner.text, end)
+            end = end if header is None else header.end()
+            if _HEADER_BEGUN.fullmatch(scanner.text, end) is not None:
+                return Verdict.MORE
+            if header is None:
+                return None
+        if end >= len(scanner.text):
+            return Verdict.MORE
+        return Verdict.NOT_A_CALL if scanner.text[end] in _AFTER_WORD else None
 
     def _pass_fence(self, choice: FormatChoice, scanner: Scanner, calls: CallSink) -> bool:
         """Pass a fence around code, if it is one; return whether it is."""

@@ -9,7 +9,7 @@ from penstock.formats.base import Format
 from penstock.formats.parameter_tags import DSML_PROMPT, GLM_PROMPT, HUNYUAN, ParameterCalls
 from penstock.formats.prompts import LINES, tools_as_lines
 from penstock.formats.reasoning import STYLES
-from penstock.formats.wrappers import DSML_ENDS, WRAPPERS
+from penstock.formats.wrappers import DSML_ENDS, DSML_SECTIONS, WRAPPERS
 from penstock.parsing.body import Wrapper
 from penstock.readers.tagged import TagDialect
 from penstock.readers.tagged.tags import Spelling
@@ -140,7 +140,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         DSML_PROMPT,
         models=("deepseek-v3.2",),
         reasoning=STYLES["deepseek_v3"],
-        wrappers=(*WRAPPERS, *DSML_ENDS),
+        wrappers=(*WRAPPERS, *DSML_SECTIONS, *DSML_ENDS),
         tools=tools_as_lines("<functions>\n{tools}\n</functions>", typed=False),
     ),
     Format(
@@ -148,7 +148,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _DEEPSEEK_V4,
         DSML_PROMPT,
         models=("deepseek-v4",),
-        wrappers=(*WRAPPERS, *DSML_ENDS),
+        wrappers=(*WRAPPERS, *DSML_SECTIONS, *DSML_ENDS),
         tools=tools_as_lines("{tools}", typed=False),
     ),
     Format(
@@ -156,7 +156,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         _DEEPSEEK_V41,
         DSML_PROMPT,
         models=("deepseek-v4.1",),
-        wrappers=(*WRAPPERS, *DSML_ENDS),
+        wrappers=(*WRAPPERS, *DSML_SECTIONS, *DSML_ENDS),
         tools=tools_as_lines("{tools}", typed=False),
     ),
     Format(

@@ -54,6 +54,15 @@ DSML_ENDS: Final = tuple(
 )
 """Surplus end tags of DeepSeek and GigaChat, with all bars that models write."""
 
+DSML_SECTIONS: Final = tuple(
+    Wrapper(f"<{bars}{name}{bars}{gap}{word}>", "before_call")
+    for name in ("DSML", "GCML")
+    for bars in _BARS
+    for gap in ("", " ")
+    for word in ("tool_calls", "function_calls", "calls")
+)
+"""Their sections, around calls of other formats."""
+
 MINIMAX_ENDS: Final = (
     Wrapper("[e~[", "last"),
     *(Wrapper(f"]<]minimax[>[{end}", "after_call") for end in ("</tool_call>", "</invoke>")),

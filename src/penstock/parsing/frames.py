@@ -68,7 +68,7 @@ def closing_token(token: str) -> str:
     closing = closing.replace("\0", "_")
     if closing != token:
         return closing
-    if token.startswith("<|") and not token.endswith("|>"):
+    if token.startswith("<|") and "|" not in token[2:]:
         return f"<{token[2:-1]}|>"  # Gemma 4
     before, _, name = token.rpartition("<")
     return f"{before}</{name}"
@@ -382,7 +382,7 @@ def open_wrapper(state: EngineState, marker: str) -> None:
     folded = marker.lower() if state.syntax.folds else marker
     place = state.wrappers.get(folded)
     state.start = ""
-    if place == "last":
+    if place in ("last", "anywhere"):
         state.body = TrailingMarker(state)
     elif place == "stray":
         state.body = StrayMarker(state, marker)

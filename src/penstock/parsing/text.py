@@ -428,12 +428,16 @@ def _pass_wrapper(
     show(state, _before_blank(state, found.start()))
     before = scanner.text[scanner.at : found.start()]
     is_frame = place in ("before_call", "after_call", "between_calls", "stray")
+    in_sentence = False
     if state.syntax.follows_code:
-        is_data = state.syntax.is_quoted(current_line(state) + before)
+        line = current_line(state) + before
+        is_data = state.syntax.is_quoted(line)
+        # After a blank it may be a word of a sentence about tokens: if text follows, it is.
+        in_sentence = place == "anywhere" and line.endswith(" ") and not line.isspace()
     else:
         is_data = is_frame and state.code is not None and _is_in_code(state, state.code, found, "")
     if not is_data and not (state.after_block and place in ("last", "first", "after_call")):
-        if place == "last" or (is_frame and may_call(state)):
+        if place == "last" or in_sentence or (is_frame and may_call(state)):
             return OpenedMarker(scanner.at, found.end(), found[0], is_wrapper=True)
         is_data = is_frame or (place == "first" and not state.is_first)
     if is_data:

@@ -109,7 +109,7 @@ def read_loose(text: str, schemas: Mapping[str, Schema]) -> list[RepairedCall]:
             return []
         inside, closing, text = text[head.end() :].partition(f"</{head['tag']}>")
         name = clean_name(head["name"], schemas)
-        arguments = _read_body(inside, name, schemas)
+        arguments = read_body(inside, name, schemas)
         if arguments is None or not (closing or inside.strip()):
             return []  # What follows the name may be arguments that the format could not read.
         calls.append(RepairedCall(name, arguments, [NOTE]))
@@ -147,7 +147,7 @@ def _read_bare(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | None:
     if head is None:
         return None
     name = clean_name(head["name"], schemas)
-    arguments = _read_body(text[head.end() :], name, schemas)
+    arguments = read_body(text[head.end() :], name, schemas)
     return None if arguments is None else RepairedCall(name, arguments, [NOTE])
 
 
@@ -208,7 +208,7 @@ def _read_mapping(text: str, schemas: Mapping[str, Schema]) -> RepairedCall | No
     return RepairedCall(clean_name(name, schemas), arguments, [NOTE])
 
 
-def _read_body(text: str, name: str, schemas: Mapping[str, Schema]) -> dict[str, Any] | None:
+def read_body(text: str, name: str, schemas: Mapping[str, Schema]) -> dict[str, Any] | None:
     """Return the arguments of the tool *name* in *text*; None if they are not clear."""
     schema, bare = schemas.get(name), text.strip()
     if schema is None:

@@ -23,6 +23,7 @@ from penstock.parsing.scanner import Scanner, markers, skip_match
 from penstock.readers.envelope import JSONSteps, repair_body
 from penstock.readers.json_arguments import JSONArgumentReader
 from penstock.readers.json_calls import EARLY_END, SURPLUS, JSONCallReader, precedes_member
+from penstock.readers.loose_bodies import NOTE, read_body
 from penstock.readers.named_heads import (
     FENCE,
     OBJECT,
@@ -35,7 +36,9 @@ from penstock.readers.named_heads import (
     name_in_id,
     skip_blank,
 )
+from penstock.tools import clean_name
 from penstock.values.coercion import coerce
+from penstock.values.control_tokens import has_control_token, without_turn_end
 from penstock.values.incremental_state import Change
 from penstock.values.schema import Schema
 
@@ -456,10 +459,9 @@ class NamedCallReader(BodyReader):
             return self._json.repair(text, ended=ended)
         if self._head is None:
             return []
+        inside = text[self._payload - self._start :]
         with suppress(NoCallError, JSONParseError):
-            value, repairs, payload = repair_body(
-                text[self._payload - self._start :], self._dialect.call_end
-            )
+            value, repairs, payload = repair_body(inside, self._dialect.call_end)
             if not isinstance(value, dict):
                 return []
             name = self._head.name or find_fitting(value, self._schemas)
@@ -467,7 +469,22 @@ class NamedCallReader(BodyReader):
             if schema is not None and schema.accepts(coerce(value, schema)):
                 self._owed.end_call(has_end=True)
                 return [RepairedCall(name, value, repairs, self._head.id, payload)]
-        return []
+        return [] if ended else self._repair_mapping(self._head, inside)
+
+    def _repair_mapping(self, head: Head, inside: str) -> list[RepairedCall]:
+        """Make the call of arguments that are a mapping of YAML, which Kimi models also write."""
+        bare = without_turn_end(inside).strip().removesuffix(self._dialect.call_end).strip()
+        if not _MAPPING.match(bare) or has_control_token(bare):
+            return []
+        name = clean_name(head.name, self._schemas, folds=True)
+        arguments = read_body(bare, name, self._schemas)
+        if arguments is None:
+            return []
+        self._owed.end_call(has_end=True)
+        return [RepairedCall(name, arguments, [NOTE], head.id)]
+
+
+_MAPPING: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}:\s")
 
 
 class NamedSyntax(Syntax):

@@ -45,6 +45,7 @@ class TaggedCallReader(BodyReader):
         self._marker = marker
         self._repairs = repairs
         self._lead = marker  # what was read of the first tag
+        self._body_start = 0  # where in the response the text after the marker begins
         self._in_section = not marker
         self._calls = 0  # that have ended
         self._inside: ParameterReader | None = None  # of the open call
@@ -96,6 +97,7 @@ class TaggedCallReader(BodyReader):
         grammar, lead = self._grammar, self._lead
         text = lead + scanner.peek(MAX_TAG)
         section = grammar.section.match(text) if grammar.section is not None else None
+        self._body_start = scanner.position
         opening = grammar.open_call(text) if section is None else None
         tags = filter(None, (grammar.section, grammar.call))
         if section is not None:
@@ -169,9 +171,29 @@ class TaggedCallReader(BodyReader):
         if self._dialect.json == "in sections" and not self._calls and text[at] in "{[":
             self._json = JSONCallReader(self.end)
             return None
+        return self._judge_other(scanner, at)
+
+    def _judge_other(self, scanner: Scanner, at: int) -> Verdict:
+        """Judge text between the calls that is neither a call nor a part of the section."""
+        grammar, text = self._grammar, scanner.text
         others = (*grammar.section_ends, *grammar.trail) if self._calls else (grammar.section,)
         tags = filter(None, (grammar.call, *others))
-        return Verdict.MORE if any(tag.could_begin(text, at) for tag in tags) else self._leave()
+        if any(tag.could_begin(text, at) for tag in tags):
+            return Verdict.MORE
+        if not self._calls and self._in_section:
+            if _OTHER_BEGUN.fullmatch(text, at) and len(text) - at < MAX_TAG:
+                return Verdict.MORE
+            if _OTHER_CALL.match(text, at):
+                return self._give_back(scanner)
+        return self._leave()
+
+    def _give_back(self, scanner: Scanner) -> Verdict:
+        """Give back the section, which is a wrapper around a call of another format."""
+        before = len(scanner.read_since_call()) - (scanner.position - self._body_start)
+        scanner.give_back()
+        scanner.begin_call()
+        scanner.skip(before)
+        return Verdict.NOT_A_CALL
 
     def _leave(self) -> Verdict:
         """End the body before text that is neither a call nor the end of the section."""
@@ -293,3 +315,10 @@ def _make_closing_tag(dialect: TagDialect, template: str, opening: str = "") -> 
     if dialect.spelling.suffixed and ":" in opening:
         suffix = opening[opening.index(":") :].removesuffix(">").rstrip()
     return f"{dialect.spelling.prefix}{template.removesuffix('>')}{suffix}>"
+
+
+# The call of another format in a section of this one.
+_OTHER_CALL: Final = re.compile(
+    r"<(?:[\uff5c|]{1,2}(?:DSML|GCML)[\uff5c|]{1,2} ?)?(?:invoke|function|tool_call)[\s=>]"
+)
+_OTHER_BEGUN: Final = re.compile(r"<[\uff5c|A-Za-z_ ]{0,24}")
