@@ -183,12 +183,13 @@ class TaggedCallReader(BodyReader):
         if not self._calls and self._in_section:
             if _OTHER_BEGUN.fullmatch(text, at) and len(text) - at < MAX_TAG:
                 return Verdict.MORE
-            if _OTHER_CALL.match(text, at):
+            is_plain = self._marker.startswith(("<\uff5c", "<|"))
+            if (_PLAIN_CALL if is_plain else _DSML_CALL).match(text, at):
                 return self._give_back(scanner)
         return self._leave()
 
     def _give_back(self, scanner: Scanner) -> Verdict:
-        """Give back the section, which is a wrapper around a call of another format."""
+        """Read the section again, as a wrapper around a call of another format."""
         before = len(scanner.read_since_call()) - (scanner.position - self._body_start)
         scanner.give_back()
         scanner.begin_call()
@@ -317,8 +318,7 @@ def _make_closing_tag(dialect: TagDialect, template: str, opening: str = "") -> 
     return f"{dialect.spelling.prefix}{template.removesuffix('>')}{suffix}>"
 
 
-# The call of another format in a section of this one.
-_OTHER_CALL: Final = re.compile(
-    r"<(?:[\uff5c|]{1,2}(?:DSML|GCML)[\uff5c|]{1,2} ?)?(?:invoke|function|tool_call)[\s=>]"
-)
+# A call of DeepSeek in a section of another format, and a plain one in a section of DeepSeek.
+_DSML_CALL: Final = re.compile(r"<[\uff5c|]{1,2}(?:DSML|GCML)[\uff5c|]{1,2} ?invoke\s")
+_PLAIN_CALL: Final = re.compile(r"<invoke\s")
 _OTHER_BEGUN: Final = re.compile(r"<[\uff5c|A-Za-z_ ]{0,24}")
