@@ -1,7 +1,8 @@
 """What a short response costs: set-up, a call of 1 KB parsed at once, and the same in deltas.
 
-The floor is what any program needs for the same call: a pattern and `json.loads`, measured beside
-each row. The tools are 31, as coding agents have them.
+Four formats are measured in detail, and one call in every format. The floor is what any program
+needs for the same call: a pattern and `json.loads`, measured beside each row. The tools are 31, as
+coding agents have them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from typing import Any
 import penstock
 from penstock import Done, Event, MessageStart, Parser, TextDelta, TextEnd, TextStart, ToolCall
 from penstock.apis import get as get_api
-from penstock.formats import get, make_event_parser
+from penstock.errors import UsageError
+from penstock.formats import Format, get, make_event_parser
+from penstock.formats.registry import BUILT_IN
 from penstock.messages import AssistantMessage
 
 Row = tuple[str, str, str, str]
+
+GOAL = 60
+"""How many microseconds a response with one call may take, on an idle core."""
 
 FORMATS = ("hermes", "deepseek_v3", "qwen3_coder", "auto")
 TEXT = {"type": "string"}
@@ -33,15 +39,17 @@ TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
         "function": {
-            "name": f"tool_{number}",
+            "name": name,
             "description": "Writes a file. " * 8,
             "parameters": {"type": "object", "properties": PROPERTIES, "required": ["path"]},
         },
     }
-    for number in range(31)
+    for name in (*(f"tool_{number}" for number in range(30)), "write_file")
 ]
-BODY = "The pipe leads the water to the turbine. " * 24
+BODY = ("The pipe leads the water to the turbine. " * 24).rstrip()
 CALL = ToolCall("c", "tool_3", {"path": "a.txt", "content": BODY, "count": 3})
+FILE_CALL = ToolCall("c", "write_file", {"path": "a.txt", "content": BODY})
+"""The call of a format that has no other tools."""
 _CALLS = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
@@ -59,6 +67,39 @@ def seconds(work: Callable[[], object], times: int = 40, rounds: int = 9) -> flo
 def response(name: str) -> str:
     """Write a response of 1 KB with one call."""
     return "Ok.\n" + get("hermes" if name == "auto" else name).render_call(CALL)
+
+
+def response_with_call(fmt: Format) -> str:
+    """Write a response that *fmt* reads as one call: some formats allow no text before it."""
+    try:
+        call = fmt.render_call(CALL)
+    except UsageError:
+        call = fmt.render_call(FILE_CALL)
+    texts = ("Ok.\n" + call, call)
+    return next(text for text in texts if len(fmt.parse(text, TOOLS).tool_calls) == 1)
+
+
+def of_formats() -> list[Row]:
+    """Measure the response in every format: the distribution of the times."""
+    times: list[tuple[float, str]] = []
+    for fmt in BUILT_IN:
+        if fmt.name == "none":
+            continue
+        compiled, text = penstock.compile(fmt.name, TOOLS), response_with_call(fmt)
+        one = seconds(lambda: compiled.parse_many([text]), 20, 15)  # noqa: B023 - called at once
+        times.append((one * 1e6, fmt.name))
+    times.sort()
+    middle = times[len(times) // 2][0]
+    within = sum(each <= GOAL for each, _ in times)
+    worst = " · ".join(f"{name} {each:.0f}" for each, name in reversed(times[-5:]))
+    shown = f"{times[0][0]:.0f} · {middle:.0f} · {times[-1][0]:.0f} µs"
+    verdict = "ok" if middle <= GOAL else "MISSED"
+    return [
+        (f"compile, 1 KB at once: least · median · most of {len(times)} formats", shown,
+         f"median at most {GOAL} µs", verdict),
+        ("compile, 1 KB at once: the slowest five, µs", worst, "none", "-"),
+        (f"compile, 1 KB at once: within {GOAL} µs", f"{within} formats", "none", "-"),
+    ]  # fmt: skip
 
 
 def floor() -> float:
@@ -141,7 +182,7 @@ def of_gateway() -> Row:
 def table() -> list[Row]:
     """Return the rows of this benchmark."""
     rows = [measure(name) for name in FORMATS for measure in (at_once, in_deltas)]
-    return [*rows, of_tools(), of_gateway()]
+    return [*rows, *of_formats(), of_tools(), of_gateway()]
 
 
 if __name__ == "__main__":
