@@ -171,15 +171,14 @@ class OpenString(NamedTuple):
     is decoded by `translate`, if possible; the part that `translate` does not use is read with the
     text that follows. With `waits` nothing is written: the text belongs to a value that is written
     when it is closed, and only what ends it, or an end of text that may do so, is special.
-    `remembered` is `translate` with a cache, for pieces of at most `json_grammar.MAX_REMEMBERED`
-    characters.
+    `known` is what it has returned for short pieces: strings that are read alike share it.
     """
 
     gate: re.Pattern[str]
     pieces: list[str]
     translate: Callable[[str], Translated | None] | None = None
     waits: bool = False
-    remembered: Callable[[str], Translated | None] | None = None
+    known: dict[str, Translated] | None = None
 
 
 class StreamingPart(Protocol):

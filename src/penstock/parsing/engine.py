@@ -220,15 +220,13 @@ class Engine:
         run = self._run
         if run is not None and text:
             # Nearly all deltas end here, so what a run does to plain text is written out.
-            events = None
-            if run.gate(text) is not None:
-                events = run.take(text)
-            elif (left := run.left - len(text)) > 0:
-                run.left = left
-                run.append(text)
-                delta = run.delta
-                return [] if delta is None else [delta(run.index, text, text)]
-            if events is not None:
+            if run.gate(text) is None:
+                if (left := run.left - len(text)) > 0:
+                    run.left = left
+                    run.append(text)
+                    delta = run.delta
+                    return [] if delta is None else [delta(run.index, text, text)]
+            elif (events := run.take(text)) is not None:
                 return events
         state = self._state
         if run is not None and text:

@@ -13,9 +13,9 @@ from typing import Final
 
 from penstock import _json
 from penstock.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
-from penstock.parsing.body import OpenString
+from penstock.parsing.body import OpenString, Translated
 from penstock.parsing.scanner import Markers
-from penstock.values.json_grammar import MAX_REMEMBERED
+from penstock.values.json_grammar import MAX_KNOWN, MAX_REMEMBERED
 
 MAX_HELD_BLANK: Final = 4096
 """How much white space is held back before a possible call, or before the first reasoning."""
@@ -129,8 +129,7 @@ class StringRun(Run):
     """
 
     __slots__ = (
-        *("_copies", "_deltas", "_emits", "_pieces", "_plain", "_plain_gate", "_remembered"),
-        "_translate",
+        *("_copies", "_deltas", "_known", "_pieces", "_plain", "_plain_gate", "_translate"),
     )
 
     def __init__(
@@ -143,11 +142,10 @@ class StringRun(Run):
         copies: list[str] | None,
     ) -> None:
         self._plain_gate = string.gate.search
-        self._emits = deltas is None and not string.waits
-        delta = ToolCallDelta if self._emits else None
+        delta = ToolCallDelta if deltas is None and not string.waits else None
         super().__init__(self._plain_gate, string.pieces, delta, index, room)
         self._translate = string.translate
-        self._remembered = string.remembered or string.translate
+        self._known = {} if string.known is None else string.known
         self._deltas = deltas
         self._copies = copies
         self._pieces = string.pieces
@@ -158,29 +156,40 @@ class StringRun(Run):
         held = self.held
         if held:
             text = held + text
-        total = len(text)
-        translate = self._remembered if total <= MAX_REMEMBERED else self._translate
-        translated = None if translate is None else translate(text)
+        translated = self._known.get(text) or self._translate_new(text)
         if translated is None:
             return None
         value, written, size = translated
         left = self.left - size
         if left <= 0:
             return None
-        if size < total:
+        if size < len(text):
             self.held, self.gate = text[size:], _always
             if not size:
                 return []
             text = text[:size]
         elif held:
             self.held, self.gate = "", self._plain_gate
-        if not written.isascii():
-            written = _json.escape_surrogates(written)
         self.left = left
         if self._deltas is not None or self._copies is not None:
             self._share(written, text)
         self.append(value)
-        return [ToolCallDelta(self.index, written, text)] if self._emits else []
+        delta = self.delta
+        return [] if delta is None else [delta(self.index, written, text)]
+
+    def _translate_new(self, text: str) -> Translated | None:
+        """Return *text* as the reader translates it, and remember it if it is short."""
+        translated = None if self._translate is None else self._translate(text)
+        if translated is None:
+            return None
+        value, written, size = translated
+        if not written.isascii():
+            translated = value, _json.escape_surrogates(written), size
+        if len(text) <= MAX_REMEMBERED:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[text] = translated
+        return translated
 
     def close(self) -> int:
         """End the run; return how many characters were taken."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import lru_cache
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
 
@@ -50,8 +49,6 @@ from penstock.values.incremental_state import Change
 from penstock.values.json_grammar import (
     BYTE_ORDER_MARK,
     CLOSING_QUOTES,
-    MAX_REMEMBERED,
-    REMEMBERED,
     WORD,
     string_gate,
 )
@@ -175,7 +172,7 @@ class JSONSteps(IncrementalJSON):
         quote, pieces = self.open_string
         if quote != '"':
             return OpenString(_GATES[quote], pieces)
-        return OpenString(_GATES[quote], pieces, _decode_tame, remembered=_remember)
+        return OpenString(_GATES[quote], pieces, _translate_tame, known=_KNOWN_TAME)
 
     def waiting_string(self) -> OpenString | None:
         """Return the open string, which is part of a value that waits, as a run."""
@@ -187,7 +184,7 @@ class JSONSteps(IncrementalJSON):
         opened, nested = self.open_string, inner.open_string
         if opened is None or nested is None or not (opened[0] == nested[0] == '"'):
             return None
-        return OpenString(_GATES['"'], nested[1], _translate_nested)
+        return OpenString(_GATES['"'], nested[1], _translate_nested, known=_KNOWN_NESTED)
 
     def _find_word(self, text: str, at: int) -> int:
         """Return where the last word of *text* begins: only the next character completes it."""
@@ -246,12 +243,7 @@ class JSONSteps(IncrementalJSON):
 
 
 def _translate_tame(text: str) -> Translated | None:
-    """Read a piece of a string if its escapes are those that strict JSON has, too."""
-    return _remember(text) if len(text) <= MAX_REMEMBERED else _decode_tame(text)
-
-
-def _decode_tame(text: str) -> Translated | None:
-    """Read a piece of a string, as `_translate_tame` does.
+    """Read a piece of a string if its escapes are those that strict JSON has, too.
 
     Line breaks and tabs may be raw: many models write code that way. A backslash at the end is not
     read, because the rest of its escape comes next.
@@ -273,9 +265,6 @@ def _decode_tame(text: str) -> Translated | None:
     return scanstring(written + '"', 0)[0], written, len(text)
 
 
-_remember: Final = lru_cache(maxsize=REMEMBERED)(_decode_tame)
-
-
 def _translate_nested(text: str) -> Translated | None:
     """Read a piece of a string inside a string, if both have the escapes of strict JSON only."""
     outer = _translate_tame(text)
@@ -287,6 +276,9 @@ def _translate_nested(text: str) -> Translated | None:
     inner = _translate_tame(written) if written else ("", "", 0)
     return None if inner is None else (inner[0], inner[1], size)
 
+
+_KNOWN_TAME: Final[dict[str, Translated]] = {}
+_KNOWN_NESTED: Final[dict[str, Translated]] = {}
 
 Path = tuple[str | int, ...]
 

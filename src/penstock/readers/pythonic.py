@@ -120,7 +120,7 @@ class PythonCallReader(BodyReader):
         if self._pieces is None or self._literal is None or self._literal.quoting is None:
             return None
         quoting = self._literal.quoting
-        return OpenString(quoting.gate, self._pieces, quoting.translate)
+        return OpenString(quoting.gate, self._pieces, quoting.translate, known=quoting.known)
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Close the open call, if the model *ended* inside it, or wrote the end marker there.

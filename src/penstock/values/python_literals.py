@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.encoder import encode_basestring
 from typing import Any, Final, NoReturn
@@ -21,9 +21,7 @@ from penstock.errors import ParseError
 from penstock.values.json_grammar import (
     MAX_DEPTH,
     MAX_DIGITS,
-    MAX_REMEMBERED,
     RELAXED_LITERALS,
-    REMEMBERED,
     string_gate,
 )
 
@@ -186,7 +184,7 @@ _LOW_BEGINS: Final = re.compile(rf"(?:\\(?:u(?:[Dd](?:[C-Fc-f]{_HEX}?)?)?)?)?")
 class Quoting:
     """How a string is quoted: it ends at *delimiter*; a *raw* one has no escapes."""
 
-    __slots__ = ("_held", "_json", "_says", "_tame", "delimiter", "gate", "raw")
+    __slots__ = ("_held", "_json", "_says", "_tame", "delimiter", "gate", "known", "raw")
 
     def __init__(self, delimiter: str, *, raw: bool = False) -> None:
         quote = delimiter[0]
@@ -203,6 +201,8 @@ class Quoting:
         json = rf'[^"{quote}\\\x00-\x1f]++' + ("" if raw else r'|\\["\\bfnrt]')
         self._json = re.compile(rf"(?:{json}){{0,{MAX_ESCAPES}}}")
         self._tame = re.compile(rf"(?:{'|'.join(tame)}){{0,{MAX_ESCAPES}}}", re.DOTALL)
+        self.known: dict[str, tuple[str, str, int]] = {}
+        """What `translate` has returned for short pieces; the engine fills it."""
 
     def read(self, text: str, at: int) -> tuple[str, int, bool]:
         """Continue from *at*; return the decoded piece, where it ends, and whether the string ends.
@@ -224,11 +224,6 @@ class Quoting:
         Text at the end that may belong to an escape or to the delimiter is not read. Returns None
         if the piece is not simple.
         """
-        is_short = len(text) <= MAX_REMEMBERED
-        return _remember(self, text) if is_short else self.translate_long(text)
-
-    def translate_long(self, text: str) -> tuple[str, str, int] | None:
-        """Do what `translate` does, without remembering the piece."""
         if self._json.fullmatch(text):
             return scanstring(text + '"', 0)[0], text, len(text)
         tame = self._tame.match(text)
@@ -291,9 +286,6 @@ def quoting_at(text: str, at: int) -> tuple[Quoting | None, int]:
     if opening is not None:
         return _quoting(opening[2], raw=opening[1] in ("r", "R")), opening.end()
     return None, MORE if _OPENING_BEGINS.fullmatch(text, at) else at
-
-
-_remember: Final = lru_cache(maxsize=REMEMBERED)(Quoting.translate_long)
 
 
 @cache

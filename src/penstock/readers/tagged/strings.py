@@ -20,7 +20,7 @@ from penstock.parsing.body import OpenString, Translated
 from penstock.parsing.scanner import Markers, Scanner
 from penstock.readers.tagged import MAX_TAIL, Trim
 from penstock.values.coercion import decode_entities, find_entity
-from penstock.values.json_grammar import REMEMBERED, string_gate
+from penstock.values.json_grammar import string_gate
 
 MAX_LINE: Final = 256
 """How much of a line is searched for a quote before a tag: lines of code are shorter."""
@@ -243,7 +243,8 @@ class StreamedText(OpenValue):
         edges = self._edges
         if self._entities:
             gate = _gate(self._firsts + "&<", edges.gate)
-            return OpenString(gate, self._pieces, self._translate)
+            translate, known = _make_translator(self._marks, edges.find_end, "<&")
+            return OpenString(gate, self._pieces, translate, known=known)
         gate = _gate(self._firsts, edges.gate)
         return make_open_string(gate, self._pieces, self._marks, edges.find_end)
 
@@ -279,12 +280,6 @@ class StreamedText(OpenValue):
         if rest:
             self._writer.add_text(decode_entities(rest) if self._entities else rest)
 
-    def _translate(self, text: str) -> Translated | None:
-        """Read a piece without any mark; leave what may begin one, or may be cut off."""
-        if "<" in text or "&" in text:
-            return None
-        return _translate(self._marks, self._edges.find_end, text)
-
 
 def make_open_string(
     gate: re.Pattern[str],
@@ -296,22 +291,28 @@ def make_open_string(
 
     Of a piece, what may begin a mark is not read, nor what follows the place that *find_end* finds.
     """
-    translate, remembered = _make_translators(marks, find_end)
-    return OpenString(gate, pieces, translate, remembered=remembered)
+    translate, known = _make_translator(marks, find_end)
+    return OpenString(gate, pieces, translate, known=known)
 
 
 Translator = Callable[[str], Translated | None]
 
 
-@lru_cache(maxsize=8)
-def _make_translators(marks: Markers, find_end: FindEnd) -> tuple[Translator, Translator]:
-    """Return a function that reads a piece of raw text, and the same with a cache."""
-    translate = partial(_translate, marks, find_end)
-    return translate, lru_cache(maxsize=REMEMBERED)(translate)
+@lru_cache(maxsize=16)
+def _make_translator(
+    marks: Markers, find_end: FindEnd, without: str = ""
+) -> tuple[Translator, dict[str, Translated]]:
+    """Return a function that reads a piece of raw text, and the dict of what it has returned."""
+    return partial(_translate, marks, find_end, without), {}
 
 
-def _translate(marks: Markers, find_end: FindEnd, text: str) -> Translated | None:
-    """Read a piece of raw text; return None if it has one of *marks*."""
+def _translate(marks: Markers, find_end: FindEnd, without: str, text: str) -> Translated | None:
+    """Read a piece of raw text; return None if it has one of *marks*, or a character *without*.
+
+    What may begin a mark, or may be cut off, is left.
+    """
+    if any(character in text for character in without):
+        return None
     size, firsts = len(text), marks.firsts
     # One `in` is five times faster than the gate.
     if firsts in text if len(firsts) == 1 else marks.gate(text) is not None:
