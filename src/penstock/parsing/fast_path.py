@@ -20,7 +20,10 @@ from penstock.values.json_grammar import MAX_KNOWN, MAX_REMEMBERED
 MAX_HELD_BLANK: Final = 4096
 """How much white space is held back before a possible call, or before the first reasoning."""
 
-_UNLIMITED: Final = 1 << 62
+_ROOM: Final = 1 << 29
+"""After how many characters a run of text ends, and another begins.
+
+Python calculates faster with integers below 2^30; text itself has no limit."""
 
 
 class Run:
@@ -39,7 +42,7 @@ class Run:
         pieces: list[str],
         delta: type[TextDelta | ThinkingDelta | ToolCallDelta] | None,
         index: int,
-        room: int = _UNLIMITED,
+        room: int = _ROOM,
     ) -> None:
         self.gate = gate
         self.append = pieces.append
