@@ -292,7 +292,10 @@ response needs, and tries them one by one at each bracket of the text.
 class ScatteredMarkers(Markers):
     """A large set of markers with many first characters; the options are those of `Markers`."""
 
-    __slots__ = ("_firsts", "_many", "_needles", "_open", "_overlap", "_search", "_sizes")
+    __slots__ = (
+        *("_firsts", "_head", "_many", "_needles", "_open", "_overlap", "_search", "_sizes"),
+        "_whole",
+    )
 
     def _make_finder(
         self, unless: str, guarded: tuple[str, ...]
@@ -300,6 +303,7 @@ class ScatteredMarkers(Markers):
         groups: dict[str, list[str]] = {}
         for literal in self.literals:
             groups.setdefault(literal[0], []).append(literal)
+        self._whole = frozenset(groups).intersection(self.literals)  # markers of one character
         self._needles = tuple(_common_prefix(group) for group in groups.values())
         self._overlap = max(map(len, self._needles))
         self._search = re.compile(
@@ -312,7 +316,11 @@ class ScatteredMarkers(Markers):
         many = [group for group in groups.values() if len(group) > MANY]
         self._firsts = {group[0][0] for group in many}
         self._many = frozenset(literal for group in many for literal in group)
-        self._sizes = tuple(sorted({len(literal) for literal in self._many}, reverse=True))
+        self._head = min((len(literal) for literal in self._many), default=0)
+        sizes: dict[str, set[int]] = {}
+        for literal in self._many:
+            sizes.setdefault(literal[: self._head], set()).add(len(literal))
+        self._sizes = {head: sorted(each, reverse=True) for head, each in sizes.items()}
         return self._find_or_look_up if many else self._find
 
     def _find_or_look_up(self, text: str, at: int = 0) -> re.Match[str] | None:
@@ -327,7 +335,7 @@ class ScatteredMarkers(Markers):
 
     def _look_up(self, text: str, at: int) -> str:
         """Return the longest marker at *at*, or an empty string."""
-        for size in self._sizes:
+        for size in self._sizes.get(text[at : at + self._head], ()):
             if (piece := text[at : at + size]) in self._many:
                 return piece
         return ""
@@ -352,8 +360,12 @@ class ScatteredMarkers(Markers):
 
     def find_end(self, text: str) -> int:
         """Find where the end of *text* begins that may become a marker; -1 if it has a marker."""
-        if self.gate(text) is None:
+        found = self.gate(text)
+        if found is None:
             return len(text)
+        start = found.start()
+        if start == len(text) - 1 and text[start] not in self._whole:
+            return start  # A bracket is undecided only if it is a marker itself.
         return -1 if self.find(text) is not None else self.find_held(text)
 
     def _is_in(self, text: str, at: int) -> bool:
