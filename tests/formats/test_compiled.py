@@ -35,6 +35,22 @@ def test_a_compiled_format_parses_like_the_format(name: str) -> None:
         assert "".join(response[span.start : span.end] for span in spans) == response
 
 
+@pytest.mark.parametrize("name", [one.name for one in BUILT_IN if one.name != "none"])
+def test_a_long_call_reads_the_same_whole_and_in_pieces(name: str) -> None:
+    call = ToolCall("call_1", "write_file", {"path": "a.py", "content": "x = 1\n" * 400 + "y"})
+    try:
+        text = formats.get(name).render_call(call)
+    except UsageError:
+        pytest.skip("the format has no such tool")
+    for chunks in ([text], [text[at : at + 16] for at in range(0, len(text), 16)]):
+        parser = penstock.Parser(name, [TOOL])
+        builder = penstock.MessageBuilder()
+        for event in (*(each for chunk in chunks for each in parser.feed(chunk)), *parser.finish()):
+            builder.add(event)
+        (found,) = builder.message.tool_calls
+        assert (found.name, found.arguments, found.complete) == (call.name, call.arguments, True)
+
+
 def test_several_responses_are_parsed_at_once() -> None:
     compiled = penstock.compile("hermes", [TOOL])
     texts = ["one", formats.get("hermes").render_call(CALL)]

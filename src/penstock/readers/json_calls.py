@@ -132,7 +132,25 @@ def is_quote(awaits: str) -> bool:
 
 # --- values that hold calls ---------------------------------------------------------------------
 
+MAX_AT_ONCE: Final = 16 * 1024
+"""How long a value may be to be read at once; for a longer one the steps cost little more."""
+
 _LISTED: Final = 2  # the depth of calls in a list that is a member of the value
+
+
+class PlainCall(NamedTuple):
+    """A call that is complete and strict JSON."""
+
+    name: str
+    id: str
+    arguments: dict[str, Any]
+
+
+def _find_item_end(text: str, at: int) -> int:
+    """Return where the next object after *at* ends, in a list of strict JSON."""
+    found = _json.decode_strict_at(text, text.index("{", at), MAX_AT_ONCE)
+    assert found is not None  # noqa: S101 - the list was decoded
+    return found[1]
 
 
 class JSONValueReader(BodyReader):
@@ -161,6 +179,7 @@ class JSONValueReader(BodyReader):
         self._start = -1  # the position of the body in the response
         self._check: Check | None = None  # applied to repaired objects
         self._is_read = False  # the value was read at once, without steps
+        self._plain: PlainCall | None = None  # was read at once, until the text after it is known
         self._schemas: Mapping[str, Schema] = {}  # of the tools
         self._ending: list[Change] = []  # the end of a call, until the text after it is known
         self._ends_early = False  # a member follows the end of the call
@@ -238,11 +257,14 @@ class JSONValueReader(BodyReader):
     def _is_complete(self) -> bool:
         """Whether the value is complete, and the text after it does not belong to it."""
         if self._is_read:
-            return True
+            return self._plain is None
         return self._steps.complete and not (self._ending or self._ends_early)
 
     def _settle(self, scanner: Scanner, calls: CallSink) -> None:
-        """End the call that waits for the text after it: there is none."""
+        """End the call that waits for the text after it: there is none, or other text."""
+        call, self._plain = self._plain, None
+        if call is not None:
+            self._emit(call, calls)
         changes, self._ending = self._ending, []
         if changes:
             self._follow(changes, scanner.at, scanner, calls)
@@ -254,6 +276,85 @@ class JSONValueReader(BodyReader):
             self.error = error_at(str(exc), place)
         else:
             self.error = exc if isinstance(exc, ParseError) else str(exc)
+
+    # --- a value that is read at once ---
+
+    def _read_at_once(self, scanner: Scanner, calls: CallSink) -> bool:
+        """Read a value that is complete and strict JSON all at once; return whether it was.
+
+        Most calls are, and in steps a short one costs four times as much. Anything unusual, and a
+        call that has to stream, is left to the steps, which find the same calls in the same text.
+        """
+        text = scanner.text
+        at = self._find_value(scanner)
+        if at < 0 or not calls.is_whole or not text.startswith(("{", "["), at):
+            return False
+        found = _json.decode_strict_at(text, at, MAX_AT_ONCE)
+        if found is None:
+            return False
+        value, end = found
+        plain = self._find_plain(value, calls.schemas)
+        if plain and isinstance(value, dict):
+            is_early = precedes_member(text, end)
+            if is_early:
+                return False
+            scanner.advance_to(end)
+            if is_early is None:
+                (self._plain,) = plain
+            else:
+                self._emit(plain[0], calls)
+        else:
+            for call in plain:
+                # Each call claims its own text, so the end of each is needed.
+                at = _find_item_end(text, at)
+                scanner.advance_to(at)
+                self._emit(call, calls)
+        if plain:
+            scanner.advance_to(end)
+            self._is_read = True
+        return self._is_read
+
+    def _emit(self, call: PlainCall, calls: CallSink) -> None:
+        calls.open(call.name, call.id).put_members(call.arguments)
+        calls.close()
+        self._closed += 1
+
+    def _find_value(self, scanner: Scanner) -> int:
+        """Return where the value begins; -1 if that was read before."""
+        return skip_match(BLANK, scanner.text, scanner.at)
+
+    def _find_plain(self, value: Any, schemas: Mapping[str, Schema]) -> list[PlainCall]:
+        """Return the calls that *value* is; none if it holds anything but plain calls."""
+        plain: list[PlainCall] = []
+        for item in value if isinstance(value, list) else [value]:
+            call = self._shape_plain(item)
+            if call is None or call.name not in schemas:
+                return []
+            if is_definition(call.arguments, schemas[call.name]):
+                return []
+            plain.append(call)
+        return plain
+
+    def _shape_plain(self, item: Any) -> PlainCall | None:
+        """Return the call that *item* is, if it has the usual keys in the usual order alone."""
+        shape, name, id_ = self._shape, "", ""
+        if not isinstance(item, dict) or not item:
+            return None
+        *fields, (key, arguments) = item.items()
+        if shape.keyed:
+            name, is_plain = key, not fields
+        else:
+            is_plain = key in shape.arguments
+            for field, value in fields:
+                if field in shape.names and not name and isinstance(value, str):
+                    name = value
+                elif field in shape.ids and not id_ and isinstance(value, str):
+                    id_ = value
+                else:
+                    return None
+        if not is_plain or not isinstance(arguments, dict):
+            return None
+        return PlainCall(name, id_, arguments)
 
     # --- inside the value ---
 
@@ -360,17 +461,12 @@ _DROPPED: Final = " \t\r\n,;}]"  # at the end of the text
 _BETWEEN: Final = ",;}]"  # separators and surplus brackets
 
 
-MAX_AT_ONCE: Final = 16 * 1024
-"""How long a value may be to be read at once; for a longer one the steps cost little more."""
-
-
 class JSONCallReader(JSONValueReader):
     """Reads the calls of one body; *end* is its end marker, or empty."""
 
     def __init__(self, end: str, shape: CallShape = CALL) -> None:
         super().__init__(end, shape)
         self._ends: tuple[str, ...] = (end,) if end else ()
-        self._plain: PlainCall | None = None  # was read at once, until the text after it is known
 
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text*: broken JSON, or a body in another form between the markers."""
@@ -402,53 +498,6 @@ class JSONCallReader(JSONValueReader):
                 return verdict
         return Verdict.MORE
 
-    def _read_at_once(self, scanner: Scanner, calls: CallSink) -> bool:
-        """Read a value that is complete and strict JSON all at once; return whether it was.
-
-        Most calls are, and in steps a short one costs four times as much. Anything unusual, and a
-        call that has to stream, is left to the steps, which find the same calls in the same text.
-        """
-        text = scanner.text
-        at = self._find_value(scanner)
-        if not calls.is_whole or not text.startswith(("{", "["), at):
-            return False
-        found = _json.decode_strict_at(text, at, MAX_AT_ONCE)
-        if found is None:
-            return False
-        value, end = found
-        plain = self._find_plain(value, calls.schemas)
-        if plain and isinstance(value, dict):
-            is_early = precedes_member(text, end)
-            if is_early:
-                return False
-            scanner.advance_to(end)
-            if is_early is None:
-                (self._plain,) = plain
-            else:
-                self._emit(plain[0], calls)
-        else:
-            for call in plain:
-                # Each call claims its own text, so the end of each is needed.
-                at = _find_item_end(text, at)
-                scanner.advance_to(at)
-                self._emit(call, calls)
-        if plain:
-            scanner.advance_to(end)
-            self._is_read = True
-        return self._is_read
-
-    def _emit(self, call: PlainCall, calls: CallSink) -> None:
-        calls.open(call.name, call.id).put_members(call.arguments)
-        calls.close()
-        self._closed += 1
-
-    def _settle(self, scanner: Scanner, calls: CallSink) -> None:
-        """End the call that waits for the text after it: there is none, or other text."""
-        call, self._plain = self._plain, None
-        if call is not None:
-            self._emit(call, calls)
-        super()._settle(scanner, calls)
-
     def _check_plain(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Emit the call that was read at once if it ends here; return None to continue."""
         is_early = precedes_member(scanner.text, scanner.at)
@@ -459,43 +508,6 @@ class JSONCallReader(JSONValueReader):
             return Verdict.BROKEN
         self._settle(scanner, calls)
         return None
-
-    def _find_value(self, scanner: Scanner) -> int:
-        """Return where the value begins."""
-        return skip_match(BLANK, scanner.text, scanner.at)
-
-    def _find_plain(self, value: Any, schemas: Mapping[str, Schema]) -> list[PlainCall]:
-        """Return the calls that *value* is; none if it holds anything but plain calls."""
-        plain: list[PlainCall] = []
-        for item in value if isinstance(value, list) else [value]:
-            call = self._shape_plain(item)
-            if call is None or call.name not in schemas:
-                return []
-            if is_definition(call.arguments, schemas[call.name]):
-                return []
-            plain.append(call)
-        return plain
-
-    def _shape_plain(self, item: Any) -> PlainCall | None:
-        """Return the call that *item* is, if it has the usual keys in the usual order alone."""
-        shape, name, id_ = self._shape, "", ""
-        if not isinstance(item, dict) or not item:
-            return None
-        *fields, (key, arguments) = item.items()
-        if shape.keyed:
-            name, is_plain = key, not fields
-        else:
-            is_plain = key in shape.arguments
-            for field, value in fields:
-                if field in shape.names and not name and isinstance(value, str):
-                    name = value
-                elif field in shape.ids and not id_ and isinstance(value, str):
-                    id_ = value
-                else:
-                    return None
-        if not is_plain or not isinstance(arguments, dict):
-            return None
-        return PlainCall(name, id_, arguments)
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: a complete value does not need its end marker."""
@@ -558,21 +570,6 @@ class JSONCallReader(JSONValueReader):
     def _leave(self) -> Verdict:
         """Return the verdict on calls that other text follows."""
         return Verdict.UNTERMINATED
-
-
-class PlainCall(NamedTuple):
-    """A call that is complete and strict JSON."""
-
-    name: str
-    id: str
-    arguments: dict[str, Any]
-
-
-def _find_item_end(text: str, at: int) -> int:
-    """Return where the next object after *at* ends, in a list of strict JSON."""
-    found = _json.decode_strict_at(text, text.index("{", at), MAX_AT_ONCE)
-    assert found is not None  # noqa: S101 - the list was decoded
-    return found[1]
 
 
 def find_next_object(scanner: Scanner) -> int | None:

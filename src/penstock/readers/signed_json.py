@@ -8,15 +8,16 @@ or of a code fence (`LeadingJSONReader`), and an object that holds the text of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from penstock.errors import ParseError
+from penstock.parsing.arguments import find_damaged_key
 from penstock.parsing.body import CALL_CUT, Syntax, Verdict
-from penstock.parsing.call_shape import CALL, CallShape
+from penstock.parsing.call_shape import CALL, HELD_NAME, CallShape
 from penstock.parsing.call_sink import CallSink, NoCallError, RepairedCall
 from penstock.parsing.scanner import Scanner, skip_match
 from penstock.readers.envelope import (
@@ -34,10 +35,14 @@ from penstock.readers.json_calls import (
     SURPLUS,
     Balance,
     JSONValueReader,
+    PlainCall,
     find_next_object,
     is_quote,
+    precedes_member,
 )
+from penstock.values.coercion import coerce
 from penstock.values.incremental_state import Change
+from penstock.values.schema import Schema
 
 # --- signatures ---------------------------------------------------------------------------------
 
@@ -124,6 +129,8 @@ class SignedJSONReader(JSONValueReader):
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: complete calls of a list are valid."""
+        if self._plain is not None:
+            self._settle(scanner, calls)
         if self._ending:
             try:
                 self._settle(scanner, calls)
@@ -160,6 +167,33 @@ class SignedJSONReader(JSONValueReader):
         self._has_begun = True
         self._begin_value()
         self._start = scanner.position - len(self._bracket)
+        if not self._read_at_once(scanner, calls):
+            self._begin_steps(scanner, calls)
+
+    def _find_value(self, scanner: Scanner) -> int:
+        """Return where the value begins; -1 if that was read before."""
+        return scanner.at - len(self._bracket)
+
+    def _find_plain(self, value: Any, schemas: Mapping[str, Schema]) -> list[PlainCall]:
+        """Return the calls that *value* is, if all fit their schemas: then none can break."""
+        plain = super()._find_plain(value, schemas)
+        return plain if all(_fits(call.arguments, schemas[call.name]) for call in plain) else []
+
+    def _shape_plain(self, item: Any) -> PlainCall | None:
+        """Return the call that *item* is, perhaps in an object around it, a holder, or both."""
+        shape = self._shape
+        if isinstance(item, dict) and len(item) == 1:
+            ((key, inside),) = item.items()
+            if key in shape.outer_keys and isinstance(inside, dict):
+                item = inside
+        if isinstance(item, dict) and len(item) == 1:
+            ((key, inside),) = item.items()
+            if key in shape.holders and isinstance(inside, dict) and HELD_NAME in inside:
+                item = inside
+        return super()._shape_plain(item)
+
+    def _begin_steps(self, scanner: Scanner, calls: CallSink) -> None:
+        """Read the bracket in steps; the scanner is after it."""
         changes, _ = self._steps.step(self._bracket, 0, JSONFlow.WAITS)
         self._follow(changes, scanner.at, scanner, calls)
 
@@ -167,11 +201,27 @@ class SignedJSONReader(JSONValueReader):
         """Continue with the value."""
         if scanner.is_at_end:
             return Verdict.MORE
+        if self._plain is not None:
+            return self._check_plain(scanner, calls)
         awaits = self._steps.awaits
         try:
             return self._read_value(scanner, calls)
         except (ParseError, NoCallError) as exc:
             return self._judge_broken(exc, awaits, scanner, calls)
+
+    def _check_plain(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Emit the call that was read at once if it ends here; return None to continue."""
+        is_early = precedes_member(scanner.text, scanner.at)
+        if is_early is None:
+            return Verdict.MORE
+        if is_early:  # In steps it breaks where it should.
+            scanner.rewind(scanner.position - self._start - len(self._bracket))
+            self._plain = None
+            self._begin_value()
+            self._begin_steps(scanner, calls)
+        else:
+            self._settle(scanner, calls)
+        return None
 
     def _judge_broken(
         self, exc: ParseError | NoCallError, awaits: str, scanner: Scanner, calls: CallSink
@@ -204,6 +254,19 @@ class SignedJSONReader(JSONValueReader):
         """Process the end of the value; return None if another one begins."""
         del scanner, calls
         return Verdict.DONE
+
+
+def _fits(arguments: dict[str, Any], schema: Schema) -> bool:
+    """Return whether no argument has a damaged name, and none has to be coerced."""
+    if find_damaged_key(arguments, schema) is not None:
+        return False
+    for key, value in arguments.items():
+        child = schema.property(key)
+        if child is None or (child.is_string and isinstance(value, str)):
+            continue
+        if coerce(value, child, typed=True) is not value:
+            return False
+    return True
 
 
 # --- anywhere in a response ---------------------------------------------------------------------
@@ -283,6 +346,11 @@ class ShapedCallReader(SignedJSONReader):
     def _new_envelope(self, calls: CallSink) -> Envelope:
         return Envelope(calls, self._base, self._shape, NameRule.FOLDED)
 
+    def _shape_plain(self, item: Any) -> PlainCall | None:
+        """Return the call that *item* is; its id counts only before its name."""
+        call = super()._shape_plain(item)
+        return None if call is not None and call.id else call
+
 
 @lru_cache(maxsize=64)
 def _signature(beginnings: tuple[str, ...]) -> CallSignature:
@@ -340,6 +408,22 @@ class LeadingJSONReader(SignedJSONReader):
         is_first = not self._closed and not self._is_marked
         rule = NameRule.KNOWN if is_wrapped or is_first else NameRule.ANY
         return Envelope(calls, self._base, self._shape, rule, wrapped=is_wrapped)
+
+    def _read_at_once(self, scanner: Scanner, calls: CallSink) -> bool:
+        """Read a value all at once, unless its name may come too late."""
+        beginning = scanner.text[scanner.at : scanner.at + MAX_UNNAMED // 2]
+        is_wrapped = bool(self._shape.outer_keys)
+        if beginning.count("{") < 1 + is_wrapped:  # that of the arguments, which follow the name
+            return False
+        self._is_sure = super()._read_at_once(scanner, calls) or self._is_sure
+        return self._is_read
+
+    def _shape_plain(self, item: Any) -> PlainCall | None:
+        """Return the call that *item* is; if the shape has outer keys, it has to be in one."""
+        outer = self._shape.outer_keys
+        if outer and not (isinstance(item, dict) and any(key in item for key in outer)):
+            return None
+        return super()._shape_plain(item)
 
     # --- before the value ---
 
