@@ -84,6 +84,13 @@ CASES: list[tuple[str, PythonCalls, str, list[tuple[str, dict[str, Any]]], str]]
         "",
     ),
     (
+        "an argument in a comment",
+        BARE,
+        "[write(path='a', # mode='b',\n mode='c')]",
+        [write(path="a", mode="c")],
+        "",
+    ),
+    (
         "adjacent strings",
         BARE,
         "[write(path='a' \"b\"\n'''c''')]",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Final
 
 from penstock.errors import ParseError
@@ -58,6 +59,17 @@ _LEADING_CALL_BEGINS: Final = re.compile(
     rf"{_BLANK}(?:{NAME}{_BLANK}(?:\({_BLANK}(?:{NAME}{_BLANK}=?)?)?)?"
 )
 """Without a marker, code may begin like this: ``[run(step) for step in steps]`` is not a call."""
+
+_NEAR: Final = r"[ \t\r\n]{0,16}+"
+_SIMPLE: Final = re.compile(
+    rf"{_NEAR}({NAME})(?<![.:-]){_NEAR}={_NEAR}"
+    r'(?:"(?P<json>[^"\\]*+(?:\\["\\nrt][^"\\]*+)*)"'
+    r"|'(?P<plain>[^'\\]*+)'"
+    rf"|(?P<word>True|False|None)|(?P<digits>0|[1-9][0-9]{{0,14}}+)){_NEAR}(?:,|(?=\)))"
+)
+"""A whole argument whose value is a string with the escapes of JSON, a number or a word."""
+
+_WORDS: Final[dict[str, bool | None]] = {"True": True, "False": False, "None": None}
 
 Step = Callable[[Scanner, CallSink], Verdict | None]
 """Reads one part; returns None to continue with the reader's `_step`."""
@@ -225,6 +237,10 @@ class PythonCallReader(BodyReader):
         """Read the name of an argument, if it has one, or the end of the call."""
         if not self._skip(scanner):
             return Verdict.MORE
+        if calls.is_whole and not calls.is_muted and self._writer is not None:
+            self._take_simple(scanner, self._writer)
+            if not self._skip(scanner):
+                return Verdict.MORE
         text, at = scanner.text, scanner.at
         if text[at] == ")":
             return self._close(scanner, calls)
@@ -240,6 +256,20 @@ class PythonCallReader(BodyReader):
         self._literal = LiteralReader(depth=1)
         self._step = self._read_value
         return None
+
+    def _take_simple(self, scanner: Scanner, writer: ArgumentWriter) -> None:
+        """Take arguments that have come whole; token by token they take three times as long."""
+        while (found := scanner.take_match(_SIMPLE)) is not None:
+            self._place = None
+            json, key = found["json"], found[1]
+            value: Any = found["plain"]
+            if json is not None:
+                value = scanstring(json + '"', 0, False)[0] if "\\" in json else json
+            elif found["digits"] is not None:
+                value = int(found["digits"])
+            elif value is None:
+                value = _WORDS[found["word"]]
+            writer.put_members({key: value})
 
     # A positional argument gets the name of the schema's property at its position, if the tool is
     # known and has that many; otherwise the call is broken.
