@@ -114,7 +114,8 @@ class FoundTag(Struct, frozen=True, gc=False):
 class Tag:
     """A tag that a text may have; see `make_tag`."""
 
-    __slots__ = ("_begun", "_groups", "_spelling", "_whole", "attribute", "part")
+    __slots__ = ("_begun", "_has_attributes", "_has_key", "_has_name", "_may_be_empty", "_spelling",
+                 "_whole", "attribute", "part")  # fmt: skip
 
     def __init__(self, parts: list[_Part], attribute: str, spelling: Spelling) -> None:
         self.part = _join(parts)
@@ -122,7 +123,11 @@ class Tag:
         self._spelling = spelling
         self._whole = re.compile(self.part.whole)
         self._begun = re.compile(self.part.begun)
-        self._groups = frozenset(self._whole.groupindex)
+        groups = self._whole.groupindex
+        self._has_attributes = "attributes" in groups
+        self._has_key = "key" in groups
+        self._has_name = "name" in groups
+        self._may_be_empty = "empty" in groups
 
     def match(self, text: str, at: int = 0) -> FoundTag | None:
         """Return the tag at *at*, if there is one."""
@@ -133,14 +138,11 @@ class Tag:
 
     def describe(self, found: re.Match[str], end: int, text: str) -> FoundTag:
         """Return the tag that ends at *end*; *found* has its groups, and may have others."""
-        groups = self._groups
-        if not groups:
-            return FoundTag(end, text, "", "", {}, False, False)
         # Without attributes the name or the key is in the tag itself, as in `<function=name>`.
-        if "attributes" not in groups:
-            key = _without_quotes(found["key"].strip()) if "key" in groups else ""
-            name = found["name"] if "name" in groups else ""
-            is_empty = "empty" in groups and found["empty"] is not None
+        if not self._has_attributes:
+            key = _without_quotes(found["key"].strip()) if self._has_key else ""
+            name = found["name"] if self._has_name else ""
+            is_empty = self._may_be_empty and found["empty"] is not None
             return FoundTag(end, text, name, key, {}, is_empty, False)
         source = found["attributes"]
         is_damaged = self._spelling.loose and _ALL_QUOTED.fullmatch(source) is None
