@@ -177,6 +177,9 @@ class _ArgumentObject(MemberWriter):
                 try:
                     parse_arguments(change.value)
                 except (NoCallError, ParseError):
+                    # The name of the call next to it shows that these are its arguments, broken.
+                    if self._name in map(self._waiting.get, shape.names):
+                        raise
                     return False
                 return True
             case _:
