@@ -177,12 +177,14 @@ class YAMLOrJSONCalls(YAMLCalls, frozen=True):
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """The start tags, and the marker of a JSON call."""
-        return (*super().starts, JSON_START)
+        """The start tags, and the marker of a JSON call, unless it is the tag of a tool."""
+        starts = super().starts
+        return starts if JSON_START in starts else (*starts, JSON_START)
 
     def body(self, marker: str) -> BodyReader:  # type: ignore[override]
         """Return a new reader for the text after *marker*."""
-        return JSONInsteadReader() if marker == JSON_START else super().body(marker)
+        is_json = marker == JSON_START and JSON_START not in super().starts
+        return JSONInsteadReader() if is_json else super().body(marker)
 
 
 class YAMLStyle(Struct, frozen=True):
