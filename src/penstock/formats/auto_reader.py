@@ -188,6 +188,10 @@ class Delegate(BodyReader, ABC):
         """Make calls of *text*, if the reader can."""
         return [] if self._body is None else self._body.repair(text, ended=ended)
 
+    def begins_next(self, text: str, at: int) -> bool | None:
+        """Return whether the start marker at *at* begins the next call; None if it may."""
+        return True if self._body is None else self._body.begins_next(text, at)
+
     @abstractmethod
     def _choose(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Set `_body` and return None, or return a verdict while the format is unknown."""

@@ -252,12 +252,23 @@ def find_damaged_key(members: dict[str, Any], schema: Schema) -> str | None:
     declared = schema.properties
     for key, value in members.items():
         if key in declared:
-            inner = schema.property(key) if isinstance(value, dict) else None
-            found = None if inner is None else find_damaged_key(value, inner)
+            inner = schema.property(key) if isinstance(value, dict | list) else None
+            found = None if inner is None else _find_damaged_inside(value, inner)
             if found is not None:
                 return found
         elif declared and is_damaged_key(key, declared):
             return key
+    return None
+
+
+def _find_damaged_inside(value: Any, schema: Schema) -> str | None:
+    if isinstance(value, dict):
+        return find_damaged_key(value, schema)
+    for index, item in enumerate(value):
+        inner = schema.item(index) if isinstance(item, dict) else None
+        found = None if inner is None else find_damaged_key(item, inner)
+        if found is not None:
+            return found
     return None
 
 

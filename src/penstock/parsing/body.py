@@ -268,6 +268,15 @@ class BodyReader(ValueReader):
             self.end = reader.end
         return verdict
 
+    def begins_next(self, text: str, at: int) -> bool | None:
+        """Return whether the start marker at *at* begins the next call; None if it may.
+
+        It ends the segment of this one, which broke. A marker may be a part of a tag, and then
+        other tags of this call begin with it.
+        """
+        del text, at
+        return True
+
 
 class ChoosingReader(BodyReader):
     """Reads with one of several readers, chosen by the first characters of the body."""
@@ -306,6 +315,10 @@ class ChoosingReader(BodyReader):
     def repair(self, text: str, *, ended: bool) -> list[RepairedCall]:
         """Make calls of *text* with the reader that was chosen."""
         return [] if self._chosen is None else self._chosen.repair(text, ended=ended)
+
+    def begins_next(self, text: str, at: int) -> bool | None:
+        """Return whether the start marker at *at* begins the next call; None if it may."""
+        return True if self._chosen is None else self._chosen.begins_next(text, at)
 
     def _choose(self, scanner: Scanner) -> BodyReader | None:
         """Return the reader for the unread text, or None if more text is needed."""

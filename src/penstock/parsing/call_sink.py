@@ -202,6 +202,8 @@ class CallSink:
         written, name = name, self.resolve_name(name)
         if name != written:
             self.note(f"renamed {written!r} to {name!r}")
+        if "\n" in name or "\r" in name:
+            self.doubt("a line break in the name of the tool")
         state.name = name
         state.is_muted = state.only_known and name not in state.schemas
         if state.is_muted:
@@ -265,6 +267,8 @@ class CallSink:
             return
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
         flaw = writer.flaw or writer.find_damaged_key()
+        if not flaw and (state.notes or writer.notes):
+            flaw = self._find_gap(writer)
         doubt = state.doubt or flaw
         if state.live and (repeated or doubt):
             self.report(doubt or f"several values for one argument: {repeated}")
@@ -276,6 +280,18 @@ class CallSink:
         if flaw:
             raise NoCallError(flaw)
         self._complete(writer, quote, repeated)
+
+    def _find_gap(self, writer: ArgumentWriter) -> str:
+        """Return which argument is missing from the open call, in which something was tolerated.
+
+        It may be in the text that was skipped, or in another argument.
+        """
+        schema = self._state.schemas.get(self._state.name)
+        notes = (*self._state.notes, *writer.notes)
+        if schema is None or all(note.startswith("renamed ") for note in notes):
+            return ""
+        missing = next((key for key in schema.required if key not in writer.arguments), None)
+        return "" if missing is None else f"the argument {missing[:99]!r} is missing"
 
     def _complete(self, writer: ArgumentWriter, quote: str, repeated: str) -> None:
         """Emit the end of the open call, in `whole` all of it; *repeated* came more than once."""

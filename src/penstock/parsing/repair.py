@@ -43,8 +43,13 @@ class RepairReader(BodyReader):
             scanner.advance_to(self._markers.find_held(scanner.text, scanner.at))
             return Verdict.MORE
         scanner.advance_to(found.start())
-        inside = scanner.read_since_call().removeprefix(self._opener)
         is_end = found[0].lower() == self.end.lower()
+        is_next = is_end or self.body.begins_next(scanner.text, scanner.at)
+        if is_next is None:
+            return Verdict.MORE
+        if not is_next:
+            return Verdict.BROKEN
+        inside = scanner.read_since_call().removeprefix(self._opener)
         if is_end:
             scanner.advance_to(found.end())
         repaired = self.body.repair(inside, ended=False)

@@ -453,8 +453,11 @@ _BLANK: Final = re.compile(_SPACE)
 # A member after the brace shows that the brace came too early, as in JSON.
 _CLOSING: Final = rf"[}}\]\s]{{0,{MAX_BLANK}}}"
 _MEMBER_NAME: Final = rf"[\"'\w$.\-/@]{{1,{MAX_MEMBER_NAME}}}"
-_MEMBER: Final = re.compile(rf"{_CLOSING},{_SPACE}{_MEMBER_NAME}{_SPACE}:")
-_MEMBER_BEGINS: Final = re.compile(rf"{_CLOSING}(?:,{_SPACE}(?:{_MEMBER_NAME}{_SPACE})?)?")
+_GLUED_NAME: Final = rf"[\w$]{{1,{MAX_MEMBER_NAME}}}{_SPACE}"
+_MEMBER: Final = re.compile(rf"{_CLOSING},{_SPACE}{_MEMBER_NAME}{_SPACE}:|{_GLUED_NAME}:")
+_MEMBER_BEGINS: Final = re.compile(
+    rf"{_CLOSING}(?:,{_SPACE}(?:{_MEMBER_NAME}{_SPACE})?)?|{_GLUED_NAME}"
+)
 
 
 class DelimitedReader(BodyReader):

@@ -41,7 +41,7 @@ from penstock.readers.tagged.strings import StreamedText
 from penstock.readers.walker import MAX_TAG, MORE, NextCallError, RawText, Walker
 from penstock.tools import Tool
 from penstock.values import rxml
-from penstock.values.control_tokens import has_control_token, without_turn_end
+from penstock.values.control_tokens import CONTROL_TOKEN, has_control_token, without_turn_end
 from penstock.values.rxml.markup import closing_at, is_name, may_become_closing, opening_at
 from penstock.values.schema import Schema
 
@@ -239,6 +239,8 @@ class ElementCallReader(BodyReader):
             raise NoCallError("it is not clear where a string ends")
         if skipped and not ended:
             raise NoCallError("words before the next call")
+        if any("<" in _TOKEN.sub("", text) for text in skipped):
+            raise NoCallError("a damaged tag between arguments")
         for message in surplus:
             calls.report(DuplicateStringTagError(self._describe(message)))
         for text in skipped:
@@ -280,6 +282,8 @@ class ElementCallReader(BodyReader):
         schema = self._schema
         damaged = element_tags(self._name, *(schema.properties if schema is not None else ()))
         is_unescaped = holds_turn_end(inside)
+        known = schema.properties if schema is not None else {}
+        missing = [key for key in known if key not in arguments]
         for key, value in arguments.items():
             is_list = isinstance(value, list)
             texts = [each for each in (value if is_list else [value]) if isinstance(each, str)]
@@ -297,7 +301,8 @@ class ElementCallReader(BodyReader):
                 raise NoCallError("text in the place of an element")
             if not fits(value, child) or _is_broken_object(value, child):
                 raise NoCallError(f"the text of `{key}` is not what its schema demands")
-            if damaged.are_in(value):
+            is_loose = missing and has_loose_tags(value, missing) and value in inside
+            if is_loose or damaged.are_in(value):
                 raise NoCallError(f"a damaged tag inside `{key}`")
 
     def _check_unended(self, arguments: dict[str, Any]) -> None:
@@ -420,7 +425,7 @@ class ElementCallReader(BodyReader):
                 return self._load_split(inside[: len(inside) - len(value)], value, names)
             if not value.strip() or _CUT.search(value):
                 return None
-            if ends_with_loose_tag(value):
+            if ends_with_loose_tag(value) or self._holds_half_tag(value, names[0]):
                 return None
         skipped: list[str] = []
         try:
@@ -463,6 +468,12 @@ class ElementCallReader(BodyReader):
         tags = (f"{begin}{name}{end}" for name in known for begin in ("<", "</") for end in "> ")
         return any(tag in value for tag in tags)
 
+    def _holds_half_tag(self, value: str, name: str) -> bool:
+        """Return whether *value* holds half of the closing tag of *name*, or of the call."""
+        if f"</{name[:_HALF]}" in value:
+            return True
+        return any(f"{each[-_HALF:]}>" in value for each in (name, self._name))
+
     def _before_begun_tag(self, inside: str, name: str) -> str:
         """Take the beginning of the closing tag of *name* off the end of *inside*."""
         at = inside.rfind("</")
@@ -494,8 +505,12 @@ class ElementCallReader(BodyReader):
 _VALUE_SIGN: Final = re.compile(r'[{}\[\]"]')
 """What prose between two elements does not have."""
 
-_CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z")
-"""An entity or a tag that the end of the text has cut."""
+_TOKEN: Final = re.compile(CONTROL_TOKEN)
+_HALF: Final = 4
+"""How many letters of a name are a sign of its closing tag in a value without one."""
+
+_CUT: Final = re.compile(r"&[#\w]{0,8}\Z|</?\Z|</\w{0,64}+[^\w<>]{0,16}\Z")
+"""An entity or a tag that the end of the text has cut, before what may close other brackets."""
 
 
 def _is_broken_object(value: str, schema: Schema | None) -> bool:

@@ -63,6 +63,11 @@ _AFTER_OBJECT: Final = _member_after(r"}\]")
 _AFTER_ITEM: Final = _member_after("}")  # A bracket ends the list, which may be a member itself.
 
 
+# A key whose opening quote is missing, or was swapped with the bracket before it.
+_GLUED_KEY: Final = re.compile(rf"[\w\-]{{1,{MAX_MEMBER_NAME}}}{_QUOTED}{_SPACE}:")
+_GLUED_KEY_BEGINS: Final = re.compile(rf"[\w\-]{{1,{MAX_MEMBER_NAME}}}(?:{_QUOTED}{_SPACE})?")
+
+
 # Models close an object too early: `{"name": "f"}, "arguments": {...}}`. Without this check that is
 # a complete call, which lacks what follows.
 def precedes_member(text: str, at: int, *, nested: bool = False) -> bool | None:
@@ -72,7 +77,9 @@ def precedes_member(text: str, at: int, *, nested: bool = False) -> bool | None:
     object.
     """
     if at < len(text) and text[at] not in ',}]" \t\r\n':
-        return False
+        if _GLUED_KEY.match(text, at):
+            return True
+        return None if _GLUED_KEY_BEGINS.fullmatch(text, at) else False
     member, beginning = _AFTER_ITEM if nested else _AFTER_OBJECT
     if member.match(text, at):
         return True

@@ -351,6 +351,9 @@ class NamedCallReader(BodyReader):
         if self._dialect.ids:
             name, id_ = name_in_id(head.name, calls.schemas), head.name
         calls.name = name
+        lacks_name = bool(self._dialect.name) and not head.id
+        if lacks_name and calls.schemas and calls.find_schema(name) is None:
+            raise NoCallError("the id and the name of the call are not separate")
         self._head_reader = None
         self._head = Head(name, id_, head.has_arguments, head.is_fenced)
         ends = (self._dialect.call_end, FENCE if head.is_fenced else "")
@@ -422,17 +425,17 @@ class NamedCallReader(BodyReader):
             return Verdict.MORE
         elif text.startswith(ends, at):
             scanner.advance_to(at + len(FENCE))
-        elif text[at] in ",}]":
+        elif text[at] in ",}]" or text[at].isalnum():
             is_early = precedes_member(text, at)
             if is_early:
                 self.error = EARLY_END
                 return Verdict.BROKEN
             if is_early is None:
                 return Verdict.MORE
-            if text[at] == ",":
-                self._end_call(scanner, calls, has_end=False)
-            else:
+            if text[at] in "}]":
                 scanner.advance_to(at + 1)  # models write surplus ones
+            else:
+                self._end_call(scanner, calls, has_end=False)
         else:
             self._end_call(scanner, calls, has_end=False)
         return None

@@ -47,6 +47,7 @@ MAX_NAMES: Final = 64
 """How many names of tags are looked for in a value: those of one call."""
 
 _JSON_PIECE: Final = re.compile(r"""[\[{]\s*["'\[{]|["'\]}]\s*[\]},:]|["']\s*,\s*["']""")
+_BRACKET: Final = re.compile(r"[\[\]{}]")
 _CLOSES: Final = re.compile(r"""[)\]}]\s*\Z|,\s*["']?\w+["']?\s*[:=]""")
 _MARKUP: Final = re.compile(r"""[<>{}\[\]"|]|\S\s+\S""")
 
@@ -95,7 +96,7 @@ def ends_with_loose_tag(text: str) -> bool:
     bare = text.rstrip()
     if bare.endswith(_FENCE):
         return bare.count(_FENCE) % 2 == 1
-    if bare.endswith(("<", "</")):
+    if bare.endswith("<") or _BEGUN_CLOSING.search(bare, max(0, len(bare) - MAX_LAST_TAG)):
         return True
     if not bare.endswith((">", "&gt;")):
         return False
@@ -141,7 +142,8 @@ def fits(text: str, schema: Schema | None) -> bool:
             return True
     if "array" in schema.types:
         is_even = all(bare.count(a) == bare.count(b) for a, b in ("[]", "{}"))
-        return is_even and bare[:1] not in ("[", "{") and _JSON_PIECE.search(bare) is None
+        is_broken = bare[:1] in tuple('[{"') or ('"' in bare and _BRACKET.search(bare))
+        return is_even and not is_broken and _JSON_PIECE.search(bare) is None
     is_read = not isinstance(coerce(bare, schema, typed=True), str)
     return is_read or _MARKUP.search(bare) is None
 
@@ -161,8 +163,9 @@ MAX_LAST_TAG: Final = 256
 
 _LAST_TAG: Final = re.compile(
     r"(?:<|&lt;)\s*+(?P<slash>/?)\s*+(?P<name>[A-Za-z|\uff5c][\w:.|\uff5c-]*+)"
-    r"(?P<rest>[^<>\n]*?)(?P<empty>/?)\s*+(?:>|&gt;)\Z"
+    r"(?P<rest>[^<>]*?)(?P<empty>/?)\s*+(?:>|&gt;)\Z"
 )
+_BEGUN_CLOSING: Final = re.compile(r"</\w{0,64}+[\s\"'\])}]{0,16}+\Z")
 _HAS_WORD: Final = re.compile(r"\w")
 _DIGIT: Final = re.compile(r"\d")
 _NO_KEY: Final = re.compile(r'[\n{}\[\]<>"|]|[.:!?]\s')

@@ -71,6 +71,10 @@ _SIMPLE: Final = re.compile(
 
 _WORDS: Final[dict[str, bool | None]] = {"True": True, "False": False, "None": None}
 
+_GLUED: Final = re.compile(rf"\w{{0,{MAX_NAME}}}+[\"'=]")
+_GLUED_BEGINS: Final = re.compile(rf"\w{{0,{MAX_NAME}}}+")
+"""What follows a call if a quote in an argument ended its string: ``f(a="x", b=1)", c=2)``."""
+
 Step = Callable[[Scanner, CallSink], Verdict | None]
 """Reads one part; returns None to continue with the reader's `_step`."""
 
@@ -118,7 +122,8 @@ class PythonCallReader(BodyReader):
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: complete calls do not need their end marker."""
-        del calls
+        if self._step == self._read_call_end:
+            self._close(calls)
         if not self._is_complete:
             scanner.skip_all()
             self.error = CALL_CUT
@@ -243,7 +248,9 @@ class PythonCallReader(BodyReader):
                 return Verdict.MORE
         text, at = scanner.text, scanner.at
         if text[at] == ")":
-            return self._close(scanner, calls)
+            scanner.skip(1)
+            self._step = self._read_call_end
+            return None
         found = _KEY.match(text, at)
         if found is not None:
             scanner.advance_to(found.end())
@@ -314,25 +321,35 @@ class PythonCallReader(BodyReader):
 
     def _read_after_value(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Read the comma after a value, or the end of the call."""
+        del calls
         if not self._skip(scanner):
             return Verdict.MORE
         char = scanner.text[scanner.at]
         if char == ")":
-            return self._close(scanner, calls)
+            scanner.skip(1)
+            self._step = self._read_call_end
+            return None
         if char != ",":
             raise NoCallError(f"unexpected `{char}` after a value")
         scanner.skip(1)
         self._step = self._read_argument
         return None
 
-    def _close(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
-        scanner.skip(1)
+    def _read_call_end(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Close the call, unless text is glued to its end: a string ended too early then."""
+        if _GLUED_BEGINS.fullmatch(scanner.text, scanner.at):
+            return Verdict.MORE
+        if _GLUED.match(scanner.text, scanner.at):
+            raise NoCallError("text after the end of a call")
+        self._close(calls)
+        return None
+
+    def _close(self, calls: CallSink) -> None:
         calls.close()
         self._closed += 1
         self._writer = None
         self._is_complete = self._lines
         self._step = self._read_after if self._lines else self._read_between
-        return None
 
     # --- after the calls ---
 

@@ -161,6 +161,9 @@ class SentinelReader(BodyReader):
         if not name:
             return _ToolBody("")
         given, inside = _open_body(kind, name, fields, repairs=self._repairs)
+        schema = calls.find_schema(name)
+        if kind in _STRINGS and schema and not given and "path" in schema.required:
+            raise NoCallError("a header without a path")
         writer = calls.open(name)
         for key, value in given.items():
             writer.put(key, value)

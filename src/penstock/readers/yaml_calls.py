@@ -67,6 +67,7 @@ _DAMAGE: Final = re.compile(r"[\"'\[\]{}]")
 """Signs of a collection, which a plain scalar that is not a string lost the rest of."""
 
 _QUOTED: Final = re.compile(r"""\"[^\"\\]*+(?:\\.[^\"\\]*+)*\"|'[^']*+'""", re.DOTALL)
+_CURLY: Final = frozenset("\u201c\u201d\u201e\u2018\u2019\u201a")
 _CURLY_ITEM: Final = re.compile("[\\[{,:]\\s*+[\u201c\u201d\u201e\u00ab]")
 _BROKEN_HEADER: Final = re.compile(r"[|>+-]{1,3}\d?\s*\Z")
 """What is left of the header of a block that lost a character: ``-`` of ``|-``."""
@@ -259,6 +260,9 @@ class YAMLField:
         if others and (_BROKEN_HEADER.match(first) or first.startswith(("|", ">"))):
             raise NoCallError(f"the block of {self.key!r} has a damaged header")
         last = self.lines[-1].rstrip()
+        is_curly = first[:1] in _CURLY and last[-1:] in _CURLY
+        if is_curly or (first.startswith('\\"') and last.endswith('"')):
+            raise NoCallError(f"the string of {self.key!r} has other quotes than those of YAML")
         if last.endswith('"') and sum(line.count('"') for line in self.lines) % 2:
             raise NoCallError(f"the string of {self.key!r} lost its first quote")
 

@@ -113,6 +113,12 @@ _OUTER_KINDS: Final = frozenset(
 )
 """Tags that come between calls, not inside one."""
 
+_BEGUN_TAG: Final = re.compile(r"</?\w{3,64}+")
+_INNER_KINDS: Final = frozenset(
+    {TagKind.PARAMETER, TagKind.VALUE, TagKind.TYPE, TagKind.VALUE_END, TagKind.CALL_END}
+)
+"""Tags inside a call, and its end."""
+
 _PARTIAL_KINDS: Final = frozenset({TagKind.KEY, TagKind.CONTROL})
 """Tags that may turn out to be the beginning of a longer one."""
 
@@ -313,6 +319,24 @@ class CompiledDialect:
             return None
         return Token(kind, found)
 
+    def has_tags_inside(self, text: str, at: int) -> bool:
+        """Return whether *text* has a tag of the inside of a call from *at* on, whole or damaged.
+
+        Tags of another call do not count.
+        """
+        begin = at
+        begun = _BEGUN_TAG.match(text, at)
+        if begun is not None and any(tag.startswith(begun[0]) for tag in self.tags):
+            return True
+        while found := self.marks.find(text, at):
+            token = self.token(text, found.start())
+            if token is not None and token.kind in _OUTER_KINDS:
+                return self.damaged_tags.are_in(text[begin : found.start()])
+            if token is not None and token.kind in _INNER_KINDS:
+                return True
+            at = found.end() if token is None else token.end
+        return self.damaged_tags.are_in(text[begin:])
+
     def could_begin_token(self, text: str, at: int) -> bool:
         """Return whether *text* ends inside what may become a tag, from *at* on."""
         return self._any_token.could_begin(text, at)
@@ -323,6 +347,13 @@ class CompiledDialect:
         if last is not None and self.skip_gap(text, last.end) == len(text):
             return True
         return self._any_end.could_begin(text, at)
+
+    def begins_call(self, text: str, at: int) -> bool | None:
+        """Return whether a call or a section begins at *at*; None if more text is needed."""
+        tags = tuple(filter(None, (self.section, self.call_begin)))
+        if any(tag.match(text, at) for tag in tags):
+            return True
+        return None if any(tag.could_begin(text, at) for tag in tags) else False
 
     def open_call(self, text: str, at: int = 0) -> FoundTag | None:
         """Return the opening tag of a call at *at*, if it has a valid name."""

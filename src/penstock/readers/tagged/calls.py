@@ -253,6 +253,12 @@ class TaggedCallReader(BodyReader):
         inside = _SECTION.sub("", self._marker + text).removesuffix(self.end)
         return read_loose(inside, self._schemas)
 
+    def begins_next(self, text: str, at: int) -> bool | None:
+        """Return whether a call, or a section of calls, begins at *at*; None if it may."""
+        if not text.startswith(self._dialect.starts, at):
+            return True
+        return self._grammar.begins_call(text, at)
+
     def _repair_tags(self, text: str) -> list[RepairedCall]:
         """Close what was left open in *text*."""
         inside = self._inside

@@ -49,6 +49,7 @@ _FIRST_HALF: Final = re.compile(
 _SECOND_HALF: Final = re.compile(
     rf"(?<!{_LETTERS})(?<!<)(?<!</)/?(?P<name>{_LETTERS}{{2,64}}+)>\s*+\Z"
 )
+_LOOSE_END: Final = re.compile(r"(?:^|\s)[^\s<>]*\w>\s*\Z")
 _NEXT: Final = re.compile(r"[ \t]*(?:[\n<]|\Z)")
 _BLANKS: Final = re.compile(r"\s\s")
 _QUOTES: Final = "\"'`\\"
@@ -151,6 +152,8 @@ class DamagedTags:
 
     def _has_second_half(self, text: str) -> bool:
         """Return whether *text*, which has no closing tag, ends with half of one or quotes one."""
+        if _LOOSE_END.search(text, max(0, len(text) - MAX_LAST_TAG)):
+            return True
         found = _SECOND_HALF.search(text, max(0, len(text) - MAX_LAST_TAG))
         if found is not None:
             name = found["name"].lower()

@@ -164,7 +164,7 @@ class ParameterReader(ValueReader):
                 if at < len(text) and not grammar.could_begin_end(text, at):
                     if text[at] == "<" and grammar.could_begin_token(text, at):
                         raise UnclearError("the tag of a parameter is incomplete")
-                    if not self._writer.is_begun:
+                    if not self._writer.is_begun or grammar.has_tags_inside(text, at):
                         raise UnclearError("text in the place of parameters")
                     return
                 at = len(text)
@@ -323,11 +323,12 @@ class ParameterReader(ValueReader):
 
     def _take_end(self, step: _Step, scanner: Scanner, calls: CallSink) -> Verdict:
         """Take the end of the call."""
-        if step.has_text:
-            if not self._writer.is_begun or self._key is not None:
-                raise NoCallError(_EXPECTED)
-            if not self._writer.has_required:
-                raise UnclearError("text in the place of a required parameter")
+        if not self._writer.is_begun and self._schema is not None and self._schema.required:
+            raise UnclearError("a call without its parameters")
+        if step.has_text and (not self._writer.is_begun or self._key is not None):
+            raise NoCallError(_EXPECTED)
+        if step.has_text and not self._writer.has_required:
+            raise UnclearError("text in the place of a required parameter")
         if self._key is not None and self._writer.is_begun:
             calls.note(f"dropped a parameter without a value: {self._key!r}")
         self._note(step, calls)
@@ -404,6 +405,8 @@ class ParameterReader(ValueReader):
     def _take_parameter(self, step: _Step, scanner: Scanner, calls: CallSink) -> None:
         """Take the tag of a parameter."""
         grammar, token = self._grammar, step.token
+        if step.has_text and not (self._schema or self._writer.is_begun or not calls.schemas):
+            raise UnclearError("words after a name that is not a tool")
         writer = self._begin(calls)
         parameter = self._parse_parameter(token.tag)
         if step.skipped and (self._key is not None or not writer.is_missing(parameter.key)):
@@ -482,12 +485,10 @@ class ParameterReader(ValueReader):
             if not self._is_assigned:
                 calls.note("dropped a closing tag that came twice")
             return
-        key = self._key
+        key = self._key if self._repairs else None
         if nests:
             key = step.token.tag.key
             key = key if self._begin(calls).is_missing(key) else None
-        elif not self._repairs:
-            key = None
         if key is None or not step.has_text or step.skipped.lstrip().startswith(TAG_BEGINS):
             raise UnclearError("the end of a value that has no beginning")
         self._key = None

@@ -274,7 +274,7 @@ class TaggedArguments(ValueReader):
         if self._writer.conflicts:
             self.doubt = "an argument came twice, with different values"
         skipped = "".join(self.skipped)
-        if not BRACKETS.isdisjoint(skipped):
+        if not BRACKETS.isdisjoint(skipped) or '="' in skipped:
             self.doubt = "the text between arguments may be a value without its tags"
         if self.doubt:
             calls.doubt(self.doubt)
@@ -464,7 +464,7 @@ class TaggedArguments(ValueReader):
         if not opened.is_section and not isinstance(opened.ending, EndMarkerEnding):
             is_misfit = isinstance(found, str) and not fits(text, argument.schema)
             is_loose = has_loose_tags(text, {argument.tag.lower(), *_AROUND})
-            is_loose = is_loose or holds_turn_end(text)
+            is_loose = is_loose or holds_turn_end(text) or _HALF_SECTION.search(text) is not None
             if is_misfit or is_loose or element_tags(argument.tag, *_AROUND).are_in(text):
                 self.doubt = f"it is not clear where `{argument.key}` ends"
         if is_collected:
@@ -501,6 +501,10 @@ class TaggedArguments(ValueReader):
         self._in_comment = False
         scanner.advance_to(end + len(_COMMENT_END))
         return None
+
+
+_HALF_SECTION: Final = re.compile(r"\A\s*+<{1,2}[!\[\]]{0,4}C{0,2}DATA|\]\]>\s*+\Z")
+"""The damaged marker of a CDATA section at the beginning of a value, or one at its end alone."""
 
 
 def _find_tag(text: str, names: Collection[str]) -> bool:

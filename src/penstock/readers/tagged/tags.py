@@ -52,6 +52,9 @@ _WORD: Final = r"[\w:-]{1,64}"
 _SPACE: Final = r"\s{0,16}"
 _QUOTED: Final = rf"""(?:\s{{1,16}}{_WORD}{_SPACE}={_SPACE}(?:"[^"]*"|'[^']*'))*{_SPACE}"""
 _ALL_QUOTED: Final = re.compile(_QUOTED)
+_WELL_FORMED: Final = re.compile(
+    r"""(?:\s*+[^\s"'<>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'<>=]++))?)*[\s/]*+"""
+)
 _DAMAGED_ATTRIBUTE: Final = re.compile(r"""([A-Za-z]{1,16})\s*[="'][\s="']*([\w.:-]{1,64})""")
 """An attribute whose quotes or equals sign are missing or doubled."""
 
@@ -148,6 +151,9 @@ class Tag:
         is_damaged = self._spelling.loose and _ALL_QUOTED.fullmatch(source) is None
         attributes, has_words = _parse_attributes(source, is_damaged=is_damaged)
         name = attributes.get(self.attribute, "")
+        is_repeated = source.count(f"{self.attribute}=") > 1
+        if is_repeated or (not self._spelling.loose and not _WELL_FORMED.fullmatch(source)):
+            name = ""  # A quote is missing or out of place, so the name may be another one.
         if self._spelling.entities:  # no other entity is one, and the order matters
             name = name.replace("&quot;", '"').replace("&amp;", "&")
         is_empty = source.rstrip().endswith("/")

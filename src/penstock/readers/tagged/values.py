@@ -102,7 +102,7 @@ def is_prose(text: str) -> bool:
     A single word, or text with brackets, may be a value that has lost its tags.
     """
     words = [word for word in text.split() if not word.startswith("<")]
-    return len(words) != 1 and BRACKETS.isdisjoint(text)
+    return len(words) != 1 and BRACKETS.isdisjoint(text) and '="' not in text
 
 
 STRING_KINDS: Final = frozenset({"string", "true"})

@@ -103,8 +103,8 @@ def are_quotations(text: str, start: int, end: int) -> bool:
     "b`` the first quote ended a string, and the text after it was meant as JSON.
     """
     quotes = [found.start() for found in _QUOTE.finditer(text, start, end) if found[0] == '"']
-    if len(quotes) % 2:
-        return False
+    if len(quotes) % 2 or any(text[at - 1] == "\\" for at in quotes):
+        return False  # After a backslash that came twice, a quote may have been escaped.
     if quotes and quotes[0] == start and not _HAS_WORD.search(text, start, quotes[1]):
         return False  # `"a": "": "b"`: the quotes are those of JSON.
     if quotes and quotes[-1] == end - 1 and not _HAS_WORD.search(text, quotes[-2], end):
@@ -114,6 +114,17 @@ def are_quotations(text: str, start: int, end: int) -> bool:
         return False  # `"a", and "b": "c"`: so does JSON, with words in it.
     befores = (text[max(start, at - 3) : at] for at in quotes[::2])
     return all(map(_BEFORE_QUOTATION.search, befores))
+
+
+def _may_quote(text: str) -> bool:
+    r"""Return whether a doubled quote at either end of *text* may be one of its own.
+
+    Without it, an escaped quote would have no other one, white space would end the string, or the
+    quote follows a backslash, which escapes it if it came twice: ``"say \\"hi""``.
+    """
+    escaped = sum(found[0] == '\\"' for found in _QUOTE.finditer(text))
+    bare = text.removesuffix('"')
+    return escaped % 2 == 1 or bare[-1:].isspace() or bare.endswith("\\")
 
 
 class InnerQuotes:
@@ -427,7 +438,7 @@ class BrokenStringReader:
 
     def _take_doubled(self, start: int, at: int, opening: str, inner: InnerQuotes) -> Taken | None:
         """Read a string with one quote too many, next to its first or its last one."""
-        if inner.count > 1:
+        if inner.count > 1 or _may_quote(self._text[start:at]):
             self._notes.doubt("a doubled quote that may be an inner one")
         if self._text[start] == opening:
             self._notes.note(Repair.DOUBLED_QUOTE)

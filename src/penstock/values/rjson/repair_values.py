@@ -159,7 +159,7 @@ _COLON: Final = re.compile(r":|=>?")
 _FENCE: Final = "```"
 _BEGINS_VALUE: Final = QUOTES + "{["
 _MARKUP: Final = re.compile(r"[<>|]")
-_NO_BEGINNING: Final = ")]};:=,"
+_NO_BEGINNING: Final = ")]};:=,&%^|!?+"
 _WINDOW: Final = 64
 _CLOSER_IN_STRING: Final = re.compile(r"[}\]][\"'][\s}\]]*\Z")
 
@@ -336,6 +336,8 @@ class BrokenJSONReader:
                 # `"key: "value"`: the quote that ended the key is the first one of the value.
                 self._notes.note(Repair.MISSING_QUOTE)
                 frame.key = bare[:-1]
+                if frame.key.endswith(":"):
+                    self._notes.doubt("two colons in a key")
                 self.at = taken.end - 1
                 return
             self._colon_after(taken.value)
@@ -578,6 +580,7 @@ _FINDING_NEXT: Final = re.compile(rf"[\s,;]*+(?={_STRONG}|{_WEAK})")
 _FENCED: Final = re.compile(rf"^[ \t]*+```[^\n`]{{0,32}}+\n\s*+(?={_STRONG}|{_WEAK})", re.MULTILINE)
 _FINDING_FENCE: Final = "\n```"
 _ESCAPED: Final = re.compile(r'[{\[](?:[\s{\[]|\\[nrt])*\\+"')
+_ODD_ESCAPE: Final = re.compile(r'(?<!\\)(?:\\\\)*\\[^"\\/nrtu]')
 _ESCAPED_SPACE: Final = re.compile(r"[{\[]\s*+\\[nrt]")
 _ANY_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _SPACE: Final = {"n": "\n", "r": "\r", "t": "\t"}
@@ -608,12 +611,17 @@ def read_broken(text: str, notes: Repairs) -> Any:
             break
         notes.note(Repair.ESCAPED_TEXT)
         text, start = decode_escapes(text[start:]), 0
+        if _ODD_ESCAPE.search(text):
+            notes.doubt("a backslash that may not have been escaped")
     if _ESCAPED_SPACE.match(text, start):
         notes.note(Repair.ESCAPED_SPACE)
         # In a string a raw line break is data, so nothing changes there.
         text = _ANY_ESCAPE.sub(lambda escape: _SPACE.get(escape[1], escape[0]), text)
     if _BEGINS.match(text, start) and not _FOOTNOTE.match(text, start):
-        return _read_values(text, start, len(text), notes)
+        value = _read_values(text, start, len(text), notes)
+        if notes.has(Repair.ESCAPED_TEXT) and notes.has(Repair.RAW_CONTROL) and "\\" in text:
+            notes.doubt("some escapes that were escaped once more, and some that were not")
+        return value
     if LookAhead(text, len(text)).begins_member(start):
         reader = BrokenJSONReader(text, notes, at=start, end=len(text))
         value = reader.read_members()
@@ -662,7 +670,7 @@ def _read_values(text: str, start: int, end: int, notes: Repairs) -> Any:
     return values
 
 
-_MORE_OF_VALUE: Final = re.compile(r"[}\]\s]*+,\s*+[\"'\d\[{-]")
+_MORE_OF_VALUE: Final = re.compile(r"[}\]\s]*+(?:,\s*+[\"'\d\[{-]|[\w\-]{1,64}[\"']\s*+:)")
 
 
 def _note_text_after(text: str, at: int, end: int, notes: Repairs) -> None:
