@@ -5,6 +5,9 @@ A row shows the shares of damaged texts that became a corrupted complete call an
 exactly as meant. The bars: at most 0.5 % corrupted in every setting, and with repair 30 % exact.
 
     python bench/damage.py [--formats hermes,glm45] [--setting "live, repair"] [--ways] [--show N]
+
+With `--streams N` it reads N texts per format of `tests/laws/stream_damage.py` instead, each in
+every setting, and prints the share of texts with a wrong complete call.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from formats.test_stream_damage import read_stream
 from laws.damage import (
     SETTINGS,
     Damaged,
@@ -26,6 +30,7 @@ from laws.damage import (
     read_damaged,
     twice_damaged,
 )
+from laws.stream_damage import damaged_streams, find_wrong_call
 from penstock.formats import Format
 from penstock.formats.registry import BUILT_IN
 
@@ -82,9 +87,13 @@ def main() -> None:
     options.add_argument("--setting", default="")
     options.add_argument("--ways", action="store_true", help="one line per way of damage")
     options.add_argument("--show", type=int, default=0, help="how many texts to show per line")
+    options.add_argument("--streams", type=int, default=0, help="how many streams per format")
     options.add_argument("--outcome", default="corrupted", help="the outcome to show")
     chosen = options.parse_args()
     names = set(filter(None, chosen.formats.split(",")))
+    if chosen.streams:
+        _print_streams(chosen.streams, names)
+        return
     for fmt in FORMATS:
         if names and fmt.name not in names:
             continue
@@ -93,6 +102,25 @@ def main() -> None:
             if chosen.setting and setting.name != chosen.setting:
                 continue
             _print_one(fmt, setting, texts, chosen)
+
+
+def _print_streams(number: int, names: set[str]) -> None:
+    """Print the share of damaged streams with a wrong call, per format and per setting."""
+    totals: Counter[str] = Counter()
+    read = 0
+    for fmt in FORMATS:
+        if names and fmt.name not in names:
+            continue
+        read += number
+        wrong: Counter[str] = Counter()
+        for damaged in damaged_streams(fmt, number, seed=2):
+            for setting in SETTINGS:
+                if find_wrong_call(read_stream(fmt, damaged, setting), damaged) is not None:
+                    wrong[setting.name] += 1
+        totals += wrong
+        print(f"{fmt.name:18} {wrong.total() / number / len(SETTINGS):.2%} wrong")
+    for setting in SETTINGS:
+        print(f"all: {setting.name:20} {totals[setting.name] / read:.2%} wrong")
 
 
 def _print_one(

@@ -166,7 +166,7 @@ _BETWEEN: Final = ("", "\n", "...\n\n", "\nSorry, let me try again.\n", "<|im_en
 def _damages(  # noqa: C901 - one case per way of damage
     text: str, calls: Sequence[ToolCall], random: Random, number: int
 ) -> Iterator[tuple[str, str]]:
-    is_markup = _find_markup(text, calls)
+    is_markup = find_markup(text, calls)
     places = [at for at, is_free in enumerate(is_markup) if is_free and not _is_ambiguous(text, at)]
     tags = [tag for tag in _TAG.finditer(text) if all(is_markup[tag.start() : tag.end()])]
     gaps = [tag for tag in tags if _is_between(text, is_markup, tag.end())]
@@ -218,7 +218,7 @@ def changed_texts(fmt: Format, number: int, seed: int = 1) -> list[HostileText]:
             text = fmt.render_calls(calls)
         except UsageError:  # The format cannot express the call, or not several at once.
             continue
-        is_markup = _find_markup(text, calls)
+        is_markup = find_markup(text, calls)
         spans = [tag.span() for tag in _WHOLE_TAG.finditer(text)]
         spans = [(at, end) for at, end in spans if all(is_markup[at:end])]
         for _ in range(-(-number // len(RESPONSES)) if spans else 0):
@@ -258,7 +258,7 @@ def _is_ambiguous(text: str, at: int) -> bool:
     return text[at] in "><\"' \n"
 
 
-def _find_markup(text: str, calls: Sequence[ToolCall]) -> list[bool]:
+def find_markup(text: str, calls: Sequence[ToolCall]) -> list[bool]:
     """Return for each character of *text* whether it is part of no value."""
     is_markup = [True] * len(text)
     for value in (leaf for call in calls for leaf in _leaves(call.arguments)):
