@@ -418,11 +418,9 @@ class LeadingCallReader(PythonCallReader):
         """Return whether a list may begin here."""
         return calls.is_first
 
-    def _close(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+    def _close(self, calls: CallSink) -> None:
         del calls
-        scanner.skip(1)
         self._step = self._confirm
-        return None
 
     def _confirm(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
         """Close the call if a comma follows it, or the end of the list."""
@@ -452,7 +450,7 @@ class LeadingCallReader(PythonCallReader):
 
     def finish(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Process the end of the text: a list without its first name was not meant as calls."""
-        if self._step == self._confirm:
+        if self._step in (self._confirm, self._read_call_end):
             self._end_call(calls)
             self._is_complete = scanner.take_match(_CLOSING_BRACKET) is not None
         verdict = super().finish(scanner, calls)
