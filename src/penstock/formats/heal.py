@@ -264,6 +264,8 @@ def _refuses_text(schema: Schema) -> bool:
 
 def _join(pieces: list[str | None]) -> list[str | None]:
     """Return *pieces* with neighbouring texts joined and empty ones dropped."""
+    if len(pieces) == 1:
+        return pieces if pieces[0] or pieces[0] is SPLIT else []
     joined: list[str | None] = []
     for piece in pieces:
         if piece is SPLIT:
@@ -324,12 +326,17 @@ class CallHealer:
     def _read(self, event: ToolCallDelta) -> list[Event]:
         call = self._open[event.index]
         events: list[Event] = []
-        for piece in call.text.feed(event.arguments):
+        pieces = call.text.feed(event.arguments)
+        is_string = call.text.is_string
+        if pieces == [event.arguments] and call.index == event.index and not is_string:
+            call.sent.append(event.arguments)
+            return [event]  # nearly all
+        for piece in pieces:
             if piece is SPLIT:
                 events += self._split(call)
                 continue
             call.sent.append(piece)
-            if not call.text.is_string:
+            if not is_string:
                 events.append(ToolCallDelta(call.index, piece))
         if event.raw and events:
             events[0] = structs.replace(events[0], raw=event.raw)
@@ -445,12 +452,9 @@ class EventHealer:
             is_known = self._has_content or not isinstance(events[0], TextDelta)
             return events if is_known else self._check_all(events)
         if isinstance(event, CALL_EVENTS):
-            found: list[Event] = []
-            for one in self._calls.add(event):
-                *before, native = self._parser.add(one)
-                found += self._check_all(before)
-                found += self._check(native, is_native=True)
-            return found
+            if isinstance(event, ToolCallDelta) and not self._changes_calls:
+                return self._read_delta(event)
+            return self._read_call(self._calls.add(event))
         if isinstance(event, ENDS):
             event = self._correct_end(event)
         return self._check_all(self._parser.add(event))
@@ -462,6 +466,27 @@ class EventHealer:
         for _, held in self._held.values():
             events += map(self._renumber, held)
         return events
+
+    @property
+    def _changes_calls(self) -> bool:
+        """Whether the events of calls are held, dropped or numbered again."""
+        return bool(self._held or self._dropped or self._waiting or self._raw)
+
+    def _read_delta(self, event: ToolCallDelta) -> list[Event]:
+        """Read a delta of a native call, whose start was emitted; nearly all stay one delta."""
+        healed = self._calls.add(event)
+        if len(healed) == 1 and isinstance(healed[0], ToolCallDelta):
+            return self._parser.add(healed[0])
+        return self._read_call(healed)
+
+    def _read_call(self, events: list[Event]) -> list[Event]:
+        """Read healed events of a native call."""
+        found: list[Event] = []
+        for event in events:
+            *before, native = self._parser.add(event)
+            found += self._check_all(before)
+            found += self._check(native, is_native=True)
+        return found
 
     def _check_all(self, events: list[Event]) -> list[Event]:
         found: list[Event] = []
