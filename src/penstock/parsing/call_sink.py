@@ -17,6 +17,7 @@ So the good calls of a list are still emitted, and no call of an unknown tool ev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -75,6 +76,8 @@ Shown = tuple[list[str] | None, int]
 
 _CHECK_EVERY: Final = 32
 """How many characters a held call grows by, at least, before it is compared again."""
+
+_IN_NO_NAME: Final = re.compile(r"""[\n\r<>={}\[\]"'|]""")
 
 
 class CallSink:
@@ -202,8 +205,8 @@ class CallSink:
         written, name = name, self.resolve_name(name)
         if name != written:
             self.note(f"renamed {written!r} to {name!r}")
-        if "\n" in name or "\r" in name:
-            self.doubt("a line break in the name of the tool")
+        if name not in state.schemas and _IN_NO_NAME.search(name):
+            self.doubt("a sign in the name of the tool that no name has")
         state.name = name
         state.is_muted = state.only_known and name not in state.schemas
         if state.is_muted:

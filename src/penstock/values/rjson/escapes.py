@@ -72,8 +72,8 @@ def repair_escapes(body: str, notes: Repairs) -> str:
         # The first two backslashes of `\\server\share` are two; elsewhere a doubled one is one.
         return path.group() + _DOUBLED.sub(r"\1", body[path.end() :])
     notes.note(Repair.BAD_ESCAPE, body[bad : bad + 2])
-    if body.endswith("\\\\", 0, bad):
-        notes.doubt("three backslashes, of which one may be too many")
+    if "\\\\" in body:
+        notes.doubt("backslashes of which some are escaped")
     # `\\` must be matched as one escape, or its second half would begin another.
     return _SURE_ESCAPE.sub(_decoded, body)
 
