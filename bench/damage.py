@@ -19,7 +19,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from formats.test_stream_damage import read_stream
 from laws.damage import (
     SETTINGS,
     Damaged,
@@ -30,7 +29,7 @@ from laws.damage import (
     read_damaged,
     twice_damaged,
 )
-from laws.stream_damage import damaged_streams, find_wrong_call
+from laws.stream_damage import damaged_streams, find_wrong_call, read_stream
 from penstock.formats import Format
 from penstock.formats.registry import BUILT_IN
 

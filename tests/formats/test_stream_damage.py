@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from laws.damage import SETTINGS, Setting
-from laws.stream_damage import TOOLS, DamagedStream, damaged_streams, find_wrong_call
-from penstock import Parser
-from penstock.events import ToolCallEnd
+from laws.stream_damage import DamagedStream, damaged_streams, find_wrong_call, read_stream
 from penstock.formats import Format
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import ToolCall
@@ -26,15 +24,6 @@ MAX_WRONG: Final = 0.01
 """The share of texts that may give a wrong call: what is left is mixed from two calls."""
 
 FORMATS: Final = [fmt for fmt in BUILT_IN if fmt.name not in {"auto", "none"}]
-
-
-def read_stream(fmt: Format, damaged: DamagedStream, setting: Setting) -> list[ToolCall]:
-    """Return the calls that are read out of the text of *damaged* in *setting*."""
-    parser = Parser(
-        setting.reader or fmt, TOOLS, arguments=setting.arguments, repair=setting.repair
-    )
-    events = [*parser.feed(damaged.text), *parser.finish(cut=damaged.is_cut)]
-    return [event.call for event in events if isinstance(event, ToolCallEnd)]
 
 
 def find_all_wrong(

@@ -21,8 +21,11 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from laws.damage import Setting
 from laws.hostile import find_markup
+from penstock import Parser
 from penstock.errors import UsageError
+from penstock.events import ToolCallEnd
 from penstock.formats import Format
 from penstock.messages import ToolCall
 from penstock.tools import Tool
@@ -307,6 +310,15 @@ def _markup_tags(response: Response) -> list[re.Match[str]]:
 
 
 # --- the judgement ------------------------------------------------------------------------------
+
+
+def read_stream(fmt: Format, damaged: DamagedStream, setting: Setting) -> list[ToolCall]:
+    """Return the calls that are read out of the text of *damaged* in *setting*."""
+    parser = Parser(
+        setting.reader or fmt, TOOLS, arguments=setting.arguments, repair=setting.repair
+    )
+    events = [*parser.feed(damaged.text), *parser.finish(cut=damaged.is_cut)]
+    return [event.call for event in events if isinstance(event, ToolCallEnd)]
 
 
 def find_wrong_call(calls: list[ToolCall], damaged: DamagedStream) -> ToolCall | None:
