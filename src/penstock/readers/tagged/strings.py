@@ -497,7 +497,9 @@ class _BlankEdges(_Edges):
         self.is_begun = bool(text)
         return text
 
-    find_end = staticmethod(find_blank)
+    @staticmethod
+    def find_end(text: str, size: int) -> int:  # mypyc needs a method, not a value
+        return find_blank(text, size)
 
 
 class _MarkedEdges(_BlankEdges):
