@@ -270,7 +270,7 @@ class CallSink:
             return
         repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
         flaw = writer.flaw or writer.find_damaged_key()
-        if not flaw and (state.notes or writer.notes):
+        if not flaw and state.notes:
             flaw = self._find_gap(writer)
         doubt = state.doubt or flaw
         if state.live and (repeated or doubt):
@@ -287,11 +287,11 @@ class CallSink:
     def _find_gap(self, writer: ArgumentWriter) -> str:
         """Return which argument is missing from the open call, in which something was tolerated.
 
-        It may be in the text that was skipped, or in another argument.
+        It may be in the text that was skipped, or in another argument. Values that were fitted to
+        the schema and a name in another case are no signs of damage.
         """
         schema = self._state.schemas.get(self._state.name)
-        notes = (*self._state.notes, *writer.notes)
-        if schema is None or all(note.startswith("renamed ") for note in notes):
+        if schema is None or all(note.startswith("renamed ") for note in self._state.notes):
             return ""
         missing = next((key for key in schema.required if key not in writer.arguments), None)
         return "" if missing is None else f"the argument {missing[:99]!r} is missing"

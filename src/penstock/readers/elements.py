@@ -239,7 +239,7 @@ class ElementCallReader(BodyReader):
             raise NoCallError("it is not clear where a string ends")
         if skipped and not ended:
             raise NoCallError("words before the next call")
-        if any("<" in _TOKEN.sub("", text) for text in skipped):
+        if any(_TAG_BEGINS.search(_TOKEN.sub("", text)) for text in skipped):
             raise NoCallError("a damaged tag between arguments")
         for message in surplus:
             calls.report(DuplicateStringTagError(self._describe(message)))
@@ -506,6 +506,7 @@ _VALUE_SIGN: Final = re.compile(r'[{}\[\]"]')
 """What prose between two elements does not have."""
 
 _TOKEN: Final = re.compile(CONTROL_TOKEN)
+_TAG_BEGINS: Final = re.compile(r"<(?!!)")  # but no comment and no CDATA section
 _HALF: Final = 4
 """How many letters of a name are a sign of its closing tag in a value without one."""
 

@@ -533,8 +533,6 @@ class Envelope(MemberWriter):
             raise NoCallError(OUTSIDE)
         if self._is_misnamed and not self.has_arguments:
             raise NoCallError(MISNAMED)
-        if schema is None and self._calls.schemas and not self.has_arguments and not self._others:
-            raise NoCallError("no arguments of a tool that is unknown")
         self._open()
         written = {} if self._writer is None else self._writer.arguments
         if schema is not None and is_definition(written, schema):

@@ -551,10 +551,10 @@ class StoreWriter:
                 _log.warning("the store is writable again")
 
     def _fail(self, exc: Exception) -> None:
+        was_up, self.is_up = self.is_up, False  # before the error, which other threads read
         self.last_error = self._describe(exc)
-        if self.is_up or self._wait == FIRST_WAIT:
+        if was_up or self._wait == FIRST_WAIT:
             _log.warning("the store is not writable: %s", self.last_error)
-        self.is_up = False
         self._disconnect()
         seconds = self._wait
         self._wait = min(LONGEST_WAIT, 2 * seconds)

@@ -464,7 +464,7 @@ class TaggedArguments(ValueReader):
         if not opened.is_section and not isinstance(opened.ending, EndMarkerEnding):
             is_misfit = isinstance(found, str) and not fits(text, argument.schema)
             is_loose = has_loose_tags(text, {argument.tag.lower(), *_AROUND})
-            is_loose = is_loose or holds_turn_end(text) or _HALF_SECTION.search(text) is not None
+            is_loose = is_loose or holds_turn_end(text) or _has_half_section(text)
             if is_misfit or is_loose or element_tags(argument.tag, *_AROUND).are_in(text):
                 self.doubt = f"it is not clear where `{argument.key}` ends"
         if is_collected:
@@ -503,8 +503,14 @@ class TaggedArguments(ValueReader):
         return None
 
 
-_HALF_SECTION: Final = re.compile(r"\A\s*+<{1,2}[!\[\]]{0,4}C{0,2}DATA|\]\]>\s*+\Z")
-"""The damaged marker of a CDATA section at the beginning of a value, or one at its end alone."""
+_SECTION_BEGINS: Final = re.compile(r"\s*+<{1,2}[!\[\]]{0,4}C{0,2}DATA")
+
+
+def _has_half_section(text: str) -> bool:
+    """Return whether *text* has only one of the markers of a CDATA section, perhaps damaged."""
+    stripped = text.strip()
+    begins, ends = stripped.startswith("<![CDATA["), stripped.endswith("]]>")
+    return begins != ends or (not begins and _SECTION_BEGINS.match(text) is not None)
 
 
 def _find_tag(text: str, names: Collection[str]) -> bool:
