@@ -288,7 +288,7 @@ class CallSink:
         """Return which argument is missing from the open call, in which something was tolerated.
 
         It may be in the text that was skipped, or in another argument. Values that were fitted to
-        the schema and a name in another case are no signs of damage.
+        the schema, and a name in another case, do not count.
         """
         schema = self._state.schemas.get(self._state.name)
         if schema is None or all(note.startswith("renamed ") for note in self._state.notes):
