@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import check_chunk_free, check_linear, check_lossless, effort, one_by_one
-from penstock import Parser
+from penstock import Parser, ToolCallDelta
 from penstock.tools import Tool
 
 TEXT = {"type": "string"}
@@ -70,10 +70,14 @@ bodies = members | fields | st.lists(fields, max_size=3) | st.dictionaries(names
 
 def check(name: str, body: str, **options: Any) -> None:
     """Check that the response is read alike as one piece and by characters."""
-    text = f"Ok.\n{FRAMES[name].replace('{}', body)} Done."
+    check_text(name, f"Ok.\n{FRAMES[name].replace('{}', body)} Done.", TOOLS, **options)
+
+
+def check_text(name: str, text: str, tools: list[Tool], **options: Any) -> None:
+    """Check that *text* is read alike as one piece and by characters."""
 
     def make() -> Parser:
-        return Parser(name, TOOLS, **options)
+        return Parser(name, tools, **options)
 
     check_chunk_free(make, one_by_one(text))
     check_lossless(make, [text])
@@ -110,3 +114,82 @@ def test_a_flood_of_calls_that_break_costs_the_same_however_long_it_is(unit: str
         parser.finish()
 
     check_linear(parse, 250, 4_000, at_most=1.6)
+
+
+# --- elements ---
+
+EDIT = Tool(
+    "edit",
+    "",
+    {
+        "type": "object",
+        "properties": {
+            "path": TEXT,
+            "old": TEXT,
+            "mode": {"type": "string", "enum": ["replace", "append"]},
+            "count": {"type": "integer"},
+            "tags": {"type": "array", "items": TEXT},
+            "options": {"type": "object", "properties": {"depth": {"type": "integer"}}},
+            "note": {"type": ["string", "null"]},
+            "any": {},
+        },
+        "required": ["path"],
+    },
+)
+NAMES = (*EDIT.parameters["properties"], "unknown", "think", "item")
+VALUES = (
+    *("a.txt", "\nline\n", "\n", "", " ", "\r\na\r\n", "a > b", "/path>", "path>", "&lt;b&gt;"),
+    *("3", " 3 ", "3.0", "three", "1e999", "null", "true", "APPEND", "replace", "a, b", "1, 2"),
+    *('["a", "b"]', '["a"', "[1] and more", '{"depth": "2"}', '{"depth": ', '{"a": 1, "a": 2}'),
+    *("a < b", "<b>x</b>", "<|im_end|>", "</s>", "[/INST]", "\ud83d", "\ud83d\ude00", "it's"),
+    *(" " * 300 + "3", "x" + " " * 5000, "<path>b</path>", "</old>", "</old", "<old>", "]]>"),
+)
+GAPS = ("", "\n", "\n  ", " " * 300, " " * 5000, "and ", "<!-- so -->")
+
+
+@st.composite
+def element_bodies(draw: st.DrawFn) -> str:
+    """Draw the inside of a call, most of whose elements are plain."""
+    fields = draw(
+        st.lists(
+            st.tuples(
+                st.one_of(st.just(""), st.sampled_from(GAPS)),
+                st.sampled_from(NAMES),
+                st.one_of(st.sampled_from(VALUES[:11]), st.sampled_from(VALUES)),
+            ),
+            max_size=4,
+        )
+    )
+    return "".join(f"{gap}<{name}>{value}</{name}>" for gap, name, value in fields)
+
+
+@pytest.mark.parametrize("name", ["morph_xml", "qwen_web", "auto"])
+@pytest.mark.parametrize("options", [{}, {"repair": True}], ids=["strict", "repaired"])
+@given(body=element_bodies(), cut=st.integers(0, 40))
+@settings(max_examples=effort.examples(60))
+def test_any_elements_are_read_alike_as_one_piece_and_by_characters(
+    name: str, options: dict[str, Any], body: str, cut: int
+) -> None:
+    text = f"Ok.\n<edit>{body}</edit> Done."
+    check_text(name, text, [EDIT], **options)
+    check_text(name, text[: len(text) - cut], [EDIT], **options)
+
+
+@pytest.mark.parametrize("name", ["morph_xml", "qwen_web"])
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("key", NAMES)
+def test_a_field_of_any_value_is_read_alike_as_one_piece_and_by_characters(
+    name: str, key: str, value: str
+) -> None:
+    fields = (
+        f"<path>b.txt</path><{key}>{value}</{key}>" if key != "path" else f"<path>{value}</path>"
+    )
+    check_text(name, f"<edit>{fields}</edit>", [EDIT])
+
+
+def test_strings_come_before_other_values_however_the_call_has_come() -> None:
+    text = '<edit><count>3</count><path>a.txt</path><tags>["x"]</tags><old>b</old></edit>'
+    parser = Parser("morph_xml", [EDIT])
+    events = [*parser.feed(text), *parser.finish(cut=False)]
+    (written,) = [event.arguments for event in events if isinstance(event, ToolCallDelta)]
+    assert written == '{"path":"a.txt","old":"b","count":3,"tags":["x"]}'

@@ -3,7 +3,8 @@
 The walker finds where elements end; when the end tag of the call has come, `rxml.loads` reads the
 inside, and its result are the arguments. A string field is emitted as it arrives: it can come only
 once, so its value is certain when it is closed. Any other element may come again to make a list, so
-all of them are written when the call ends.
+all of them are written when the call ends. A call that has come whole is read at once if its
+elements are plain (`simple_elements`).
 
 A call that `rxml.loads` refuses is text up to its end tag, and one that never ends is text to the
 end of the response: no calls are searched for in it, because all of it may be a value. If the
@@ -34,6 +35,7 @@ from penstock.readers.plausible import (
     has_loose_tags,
     holds_turn_end,
 )
+from penstock.readers.simple_elements import SimpleFields, find_simple_fields
 from penstock.readers.tagged import Trim
 from penstock.readers.tagged.damaged_tags import element_tags
 from penstock.readers.tagged.endings import is_line
@@ -41,6 +43,7 @@ from penstock.readers.tagged.strings import StreamedText
 from penstock.readers.walker import MAX_TAG, MORE, NextCallError, RawText, Walker
 from penstock.tools import Tool
 from penstock.values import rxml
+from penstock.values.coercion import coerce
 from penstock.values.control_tokens import CONTROL_TOKEN, has_control_token, without_turn_end
 from penstock.values.rxml.markup import closing_at, is_name, may_become_closing, opening_at
 from penstock.values.schema import Schema
@@ -120,6 +123,10 @@ class ElementCallReader(BodyReader):
 
     def read(self, scanner: Scanner, calls: CallSink) -> Verdict:
         """Consume text and write its calls to *calls*."""
+        verdict = self._read_at_once(scanner, calls) if self._walker is None else None
+        return verdict or self._read_in_steps(scanner, calls)
+
+    def _read_in_steps(self, scanner: Scanner, calls: CallSink) -> Verdict:
         walker = self._walker or self._begin(calls)
         try:
             while not (self._broken or walker.ended):
@@ -161,6 +168,48 @@ class ElementCallReader(BodyReader):
         self._schema = calls.schemas.get(self._name)
         self._walker = Walker(self._name, self._schema, calls.schemas)
         return self._walker
+
+    def _read_at_once(self, scanner: Scanner, calls: CallSink) -> Verdict | None:
+        """Read a call that is complete and holds plain elements alone; return None for any other.
+
+        A call that has to stream is left to the walker, too.
+        """
+        schema = calls.schemas.get(self._name) if calls.is_whole else None
+        if schema is None:
+            return None
+        text, begin = scanner.text, scanner.at
+        found = find_simple_fields(self._name, schema, text, begin, trims=self._trims)
+        if found is None:
+            return None
+        self._schema = schema
+        inside, arguments = text[begin : found.inside_end], coerce(found.values, schema)
+        if not self._is_clear(found, arguments, inside):
+            return None
+        self._pieces.append(inside)
+        scanner.advance_to(found.end)
+        self.end = ""
+        writer = calls.open(self._name)
+        for key in found.strings:
+            writer.put_text(key, found.values[key])
+        try:
+            writer.complete(arguments, None)
+            calls.close()
+        except NoCallError as exc:
+            self._refuse(exc)
+            return Verdict.GIVE_UP
+        return Verdict.DONE
+
+    def _is_clear(self, found: SimpleFields, arguments: Any, inside: str) -> bool:
+        """Return whether *arguments* are what was meant, and its strings are as written."""
+        if not isinstance(arguments, dict):
+            return False
+        if any(arguments.get(key) != found.values[key] for key in found.strings):
+            return False
+        try:
+            self._check(arguments, inside)
+        except NoCallError:
+            return False
+        return True
 
     def _step(self, walker: Walker, scanner: Scanner, calls: CallSink) -> bool:
         """Take one step of the walker; return whether there was text enough for it."""
