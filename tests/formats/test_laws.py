@@ -274,6 +274,19 @@ def test_a_call_that_the_model_left_open_is_mended_alike_in_both_modes(fmt: Form
             assert mended[0] == mended[1], text[:cut]
 
 
+@WITH_CALLS
+@pytest.mark.parametrize("mode", ["whole", "live"])
+def test_a_cut_call_of_a_tool_that_wants_a_list_never_raises(fmt: Format, mode: Mode) -> None:
+    """Arguments are an object, whatever the schema of a tool demands."""
+    tools = [Tool(tool.name, "", {"type": "array"}) for tool in TOOLS]
+    for text in rendered(fmt)[:2]:
+        for cut in range(1, len(text), 5):
+            make = partial(Parser, fmt, tools, arguments=mode, repair=True)
+            for event in read(Ending(make(), cut=False), [text[:cut]]):
+                if isinstance(event, ToolCallEnd):
+                    assert isinstance(event.call.arguments, dict), text[:cut]
+
+
 def calls_of(fmt: Format, text: str, **options: Any) -> list[ToolCall]:
     parser = Parser(fmt, TOOLS, **options)
     events = [*parser.feed(text), *parser.finish()]

@@ -222,11 +222,13 @@ class ArgumentWriter:
             return {**self.written, self._key: _json.join_surrogates(open_text)}
         return self.written
 
-    def agrees_with(self, arguments: dict[str, Any], open_text: str | None) -> bool:
-        """Return whether *arguments* begin with what was written.
+    def agrees_with(self, arguments: Any, open_text: str | None) -> bool:
+        """Return whether *arguments* are an object that begins with what was written.
 
         *open_text* was emitted of a string that is not closed yet.
         """
+        if not isinstance(arguments, dict):
+            return False
         if any(arguments.get(key, _NOTHING) != value for key, value in self.written.items()):
             return False
         open_text = open_text if self._ended is None else self._ended

@@ -366,7 +366,8 @@ class CallSink:
         if schema is None:
             return False
         arguments = coerce(call.arguments, schema, typed=True)
-        if not schema.accepts(arguments) or not can_write(arguments):
+        is_object = isinstance(arguments, dict)  # A tool may demand a list.
+        if not is_object or not schema.accepts(arguments) or not can_write(arguments):
             return False
         if find_damaged_key(arguments, schema) is not None:
             return False
