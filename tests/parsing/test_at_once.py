@@ -175,6 +175,54 @@ def test_any_elements_are_read_alike_as_one_piece_and_by_characters(
     check_text(name, text[: len(text) - cut], [EDIT], **options)
 
 
+@st.composite
+def tag_bodies(draw: st.DrawFn) -> str:
+    """Draw the inside of a call of tool_tag, in one of its forms or in a mix of them."""
+    forms = st.sampled_from(['<arg name="{0}">{1}</arg>', "<{0}>{1}</{0}>"])
+    form = draw(st.none() | forms)
+    fields = draw(
+        st.lists(
+            st.tuples(
+                st.just("") | st.sampled_from(GAPS),
+                forms,
+                st.sampled_from(NAMES),
+                st.sampled_from(VALUES[:11]) | st.sampled_from(VALUES),
+            ),
+            max_size=4,
+        )
+    )
+    body = "".join(gap + (form or own).format(key, value) for gap, own, key, value in fields)
+    frames = (
+        "<arguments>{}</arguments>",
+        "\n<arguments>{}\n</arguments>\n",
+        "{}",
+        "{}</arguments>",
+    )
+    return draw(st.sampled_from(frames)).replace("{}", body)
+
+
+@pytest.mark.parametrize("name", ["tool_tag", "auto"])
+@pytest.mark.parametrize("options", [{}, {"repair": True}], ids=["strict", "repaired"])
+@given(body=tag_bodies(), cut=st.integers(0, 40))
+@settings(max_examples=effort.examples(60))
+def test_any_tagged_arguments_are_read_alike_as_one_piece_and_by_characters(
+    name: str, options: dict[str, Any], body: str, cut: int
+) -> None:
+    text = f'Ok.\n<tool name="edit">{body}</tool> Done.'
+    check_text(name, text, [EDIT], **options)
+    check_text(name, text[: len(text) - cut], [EDIT], **options)
+
+
+@pytest.mark.parametrize("tags", ['<arg name="{0}">{1}</arg>', "<{0}>{1}</{0}>"])
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("key", NAMES)
+def test_an_argument_of_any_value_is_read_alike_as_one_piece_and_by_characters(
+    tags: str, key: str, value: str
+) -> None:
+    fields = tags.format(key, value)
+    check_text("tool_tag", f'<tool name="edit">{fields}</tool>', [EDIT])
+
+
 @pytest.mark.parametrize("name", ["morph_xml", "qwen_web"])
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("key", NAMES)

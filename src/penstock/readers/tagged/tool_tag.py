@@ -20,7 +20,11 @@ from penstock.parsing.call_shape import find_name
 from penstock.parsing.call_sink import CallSink, RepairedCall, read_call
 from penstock.parsing.scanner import Scanner
 from penstock.readers.tagged.piped_tools import GENERIC, PipedTool
-from penstock.readers.tagged.tag_arguments import Owner, TaggedArguments
+from penstock.readers.tagged.tag_arguments import (
+    Owner,
+    TaggedArguments,
+    find_simple_arguments,
+)
 from penstock.readers.tagged.tags import MAX_TAG, take_opening
 from penstock.values import rjson
 from penstock.values.control_tokens import without_turn_end
@@ -71,8 +75,8 @@ class ToolTagReader(BodyReader):
                 return verdict
         if scanner.is_at_end:
             return Verdict.MORE
-        if self._body is None and self._arguments is None:
-            self._begin(calls)
+        if self._body is None and self._arguments is None and self._begin(scanner, calls):
+            return Verdict.DONE
         if self._body is not None:
             return self._relay(self._body, self._body.read(scanner, calls), with_end=True)
         return self._read_arguments(scanner, calls)
@@ -123,12 +127,31 @@ class ToolTagReader(BodyReader):
         calls.close()
         return Verdict.DONE
 
-    def _begin(self, calls: CallSink) -> None:
+    def _begin(self, scanner: Scanner, calls: CallSink) -> bool:
+        """Begin to read the inside; return whether all of the call was read."""
         reader = self._find_reader(self._name)
-        if isinstance(reader, PipedTool):
-            self._arguments = self._open(reader, calls)
-        else:
+        if not isinstance(reader, PipedTool):
             self._body = reader(self._name, self._attributes)
+            return False
+        if reader is GENERIC and calls.is_whole and self._read_at_once(scanner, calls):
+            return True
+        self._arguments = self._open(reader, calls)
+        return False
+
+    def _read_at_once(self, scanner: Scanner, calls: CallSink) -> bool:
+        """Read a call that is complete and has plain arguments alone; return whether it was."""
+        found = find_simple_arguments(scanner.text, scanner.at, self._schemas[self._name])
+        if found is None:
+            return False
+        writer = calls.open(self._name)
+        scanner.advance_to(found.end)
+        for key, value in found.values.items():
+            if key in found.texts:
+                writer.put_text(key, value)
+            else:
+                writer.put(key, value)
+        calls.close()
+        return True
 
     def _open(self, tool: PipedTool, calls: CallSink) -> TaggedArguments:
         writer = calls.open(self._name)
