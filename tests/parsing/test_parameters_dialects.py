@@ -203,6 +203,16 @@ READ = {
         ),
         {"tags": [], "plan": {}, "path": "", "new": ""},
     ),
+    "a type before the name of a parameter": (
+        "deepseek_v32",
+        invoke(f'<{DSML}parameter string="true" name="path">a</{DSML}parameter>'),
+        {"path": "a"},
+    ),
+    "an attribute that nothing knows": (
+        "deepseek_v32",
+        invoke(dsml("path", "a", ' index="1"'), dsml("mode", "5", ' string="false" index="2"')),
+        {"path": "a", "mode": 5},
+    ),
     "an element of its own name": (
         "minimax_m3",
         '~<invoke name="write">~<plan>~<plan>x~</plan>~</plan>~</invoke>',
@@ -247,6 +257,12 @@ REFUSED = {
     ),
     "a list that is not whole": (
         "deepseek_v32", invoke(dsml("path", "a"), dsml("tags", "[1", ' string="false"')),
+    ),
+    "two names in one tag": (
+        "deepseek_v32", invoke(dsml("path", "a", ' name="mode"')),
+    ),
+    "an attribute whose name ends with that of the name": (
+        "deepseek_v32", invoke(dsml("path", "a", ' filename="mode"')),
     ),
     "text beside elements": (
         "minimax_m3", '~<invoke name="write">~<plan>so ~<n>4~</n>~</plan>~</invoke>',

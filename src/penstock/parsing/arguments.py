@@ -145,7 +145,8 @@ class ArgumentWriter:
             self._repeat(key, text)
             return
         self.arguments[key] = text
-        self._emit(f"{self._lead}{_quoted(key)}:{_quoted(text)}")
+        written = f"{self._lead}{encode_basestring(key)}:{encode_basestring(text)}"
+        self._emit(written if written.isascii() else _json.escape_surrogates(written))
         self._lead = ","
 
     def put(self, key: str, value: Any) -> None:
@@ -254,7 +255,7 @@ def find_damaged_key(members: dict[str, Any], schema: Schema) -> str | None:
     declared = schema.properties
     for key, value in members.items():
         if key in declared:
-            inner = schema.property(key) if isinstance(value, dict | list) else None
+            inner = schema.property(key) if isinstance(value, (dict, list)) else None
             found = None if inner is None else _find_damaged_inside(value, inner)
             if found is not None:
                 return found

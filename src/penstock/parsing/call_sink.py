@@ -111,7 +111,9 @@ class CallSink:
 
     def find_schema(self, name: str) -> Schema | None:
         """Return the schema of the tool whose call `open` opens for *name*, if it is declared."""
-        return self._state.schemas.get(self.resolve_name(name))
+        schemas = self._state.schemas
+        known = schemas.get(name)
+        return schemas.get(self.resolve_name(name)) if known is None else known
 
     @property
     def writer(self) -> ArgumentWriter | None:
@@ -202,13 +204,16 @@ class CallSink:
     def open(self, name: str, id: str = "") -> ArgumentWriter:  # noqa: A002 - the field's name
         """Open the call of *name*; return the writer of its arguments."""
         state = self._state
-        written, name = name, self.resolve_name(name)
-        if name != written:
-            self.note(f"renamed {written!r} to {name!r}")
-        if name not in state.schemas and _IN_NO_NAME.search(name):
+        schema = state.schemas.get(name)
+        if schema is None:
+            written, name = name, self.resolve_name(name)
+            if name != written:
+                self.note(f"renamed {written!r} to {name!r}")
+            schema = state.schemas.get(name)
+        if schema is None and _IN_NO_NAME.search(name):
             self.doubt("a sign in the name of the tool that no name has")
         state.name = name
-        state.is_muted = state.only_known and name not in state.schemas
+        state.is_muted = state.only_known and schema is None
         if state.is_muted:
             state.has_started = True  # The text that was emitted is not taken back.
             state.writer = ArgumentWriter(None, self._write)
@@ -216,7 +221,7 @@ class CallSink:
             return state.writer
         state.id = id or state.make_id()
         state.deltas = []
-        state.writer = ArgumentWriter(state.schemas.get(name), self._write)
+        state.writer = ArgumentWriter(schema, self._write)
         state.was_quoted = False
         if state.untrusted is not None:
             self._hold_if_quoted(state.untrusted)
@@ -268,7 +273,9 @@ class CallSink:
         if state.untrusted is not None and self._show_if_quoted(state.untrusted, writer.arguments):
             self._reset()
             return
-        repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
+        repeated = ""
+        if writer.conflicts:
+            repeated = ", ".join(repr(key[:99]) for key in writer.conflicts)
         flaw = writer.flaw or writer.find_damaged_key()
         if not flaw and state.notes:
             flaw = self._find_gap(writer)

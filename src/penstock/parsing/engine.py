@@ -118,6 +118,9 @@ class Schemas(Mapping[str, Schema]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the schema of the tool *name*, or *default*."""
+        known = self._read.get(name)
+        if known is not None:
+            return known
         return self[name] if name in self._tools else default
 
     def __contains__(self, name: object) -> bool:

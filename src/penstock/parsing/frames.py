@@ -488,12 +488,24 @@ def _names_calls(marker: str) -> bool:
 
 def _is_followed(state: EngineState, marker: str) -> bool:
     """Return whether text follows *marker* that is neither a token nor an empty section."""
-    text = marker + state.scanner.peek(MAX_GAP + 2 * MAX_TOKEN)
-    section = _SECTION.match(text)
-    if section is None:
-        return False
-    at, token = skip_match(_GAP, text, section.end()), section[0]
+    text, end = state.scanner.text, state.scanner.at
+    if marker[-1] != ">" and text.startswith(">", end):  # Some markers end before their tag does.
+        marker, end = marker + ">", end + 1
+    tokens = _find_tokens(marker)
+    if tokens is None:
+        text = marker + text[end : end + MAX_GAP + 2 * MAX_TOKEN]
+        section = _SECTION.match(text)
+        if section is None:
+            return False
+        tokens, end = (section[0], closing_token(section[0])), section.end()
+    at = skip_match(_GAP, text, end)
     if len(text) - at < MAX_TOKEN or _NOTHING.match(text, at) is not None:
         return False
-    is_token = text.startswith((token, closing_token(token)), at)
-    return not is_token and not text.startswith(state.others, at)
+    return not text.startswith(tokens, at) and not text.startswith(state.others, at)
+
+
+@lru_cache(maxsize=256)
+def _find_tokens(marker: str) -> tuple[str, str] | None:
+    """Return the tokens of the section that *marker* opens, if it is a whole section marker."""
+    is_whole = _SECTION.fullmatch(marker) is not None
+    return (marker, closing_token(marker)) if is_whole else None

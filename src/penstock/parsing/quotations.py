@@ -149,12 +149,13 @@ class CodeSpans:
     def _is_code(self, marker: str, gap: str) -> bool:
         if marker.startswith(FENCE):
             return self._fence[:1] == "~" or len(self._fence) > len(FENCE)
-        saved = (self._fence, self._depth, self._head, self._ticks, self._runs, self._until)
         if gap:
+            saved = (self._fence, self._depth, self._head, self._ticks, self._runs, self._until)
             self._follow(gap)
-        fence, head, ticks, until = self._fence, self._head, self._ticks, self._until
-        if gap:
+            fence, head, ticks, until = self._fence, self._head, self._ticks, self._until
             self._fence, self._depth, self._head, self._ticks, self._runs, self._until = saved
+        else:
+            fence, head, ticks, until = self._fence, self._head, self._ticks, self._until
         if fence:
             self._is_shown = True
             return True

@@ -136,9 +136,13 @@ class Token(Struct, frozen=True, gc=False):
 
 
 class SimpleParameter(Struct, frozen=True, gc=False):
-    """A parameter whose value is plain text: its opening tag, the text, and where it ends."""
+    """A parameter whose value is plain text, and where it ends.
 
-    tag: FoundTag
+    *kind* is the type that its tag declares, if it does.
+    """
+
+    key: str
+    kind: str
     value: str
     end: int
 
@@ -273,30 +277,31 @@ class CompiledDialect:
         found = self.simple.match(text, at)
         if found is None:
             return None
-        start, (begin, end) = found.end("before"), found.span("text")
-        if begin - start > MAX_TAG or found.end() - end > MAX_TAG:
+        start, (begin, end), after = found.end("before"), found.span("text"), found.end()
+        if begin - start > MAX_TAG or after - end > MAX_TAG:
             return None  # The pattern has no limit for a tag; `Tag.match` has.
         if self.dialect.nests and not self._is_pair(found, text, start, end):
             return None
-        tag = self.parameter.describe(found, begin, "")
-        if tag.is_empty or tag.is_damaged or tag.has_words or not tag.key or "=" in tag.key:
-            return None  # Each of these needs the judgement of `parameters`.
-        value = found["text"]
-        if not value.isascii() and SURROGATE.search(
-            value
-        ):  # Two halves of a character are joined by the steps.
+        opening = self.parameter.read_plain(found, self.dialect.type_attribute)
+        if opening is None:
             return None
+        value = text[begin:end]
+        if not value.isascii() and SURROGATE.search(value):
+            return None  # Two halves of a character are joined by the steps.
         # White space at the end may belong to a closing tag that the model forgot.
         if value[-MAX_TAIL:].isspace() or self.damaged_tags.are_in(value):
             return None
-        return SimpleParameter(tag, value, found.end())
+        return SimpleParameter(*opening, value, after)
 
     def _is_pair(self, found: re.Match[str], text: str, start: int, end: int) -> bool:
         """Return whether the tags are those of one parameter: any name may be one (MiniMax-M3)."""
-        opening, closing = self.token(text, start), self.token(text, end)
-        if opening is None or closing is None or found["key"] != found["closed"]:
+        if found["key"] != found["closed"]:
             return False
-        return opening.kind is TagKind.PARAMETER and closing.kind is TagKind.VALUE_END
+        opening, closing = self._any_token.find(text, start), self._any_token.find(text, end)
+        if -1 in (opening, closing):
+            return False
+        kinds = self._tokens[opening][0], self._tokens[closing][0]
+        return kinds == (TagKind.PARAMETER, TagKind.VALUE_END)
 
     def _list_tags(self) -> tuple[str, ...]:
         """Return the templates of all tags of the dialect."""

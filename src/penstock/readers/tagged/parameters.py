@@ -30,12 +30,7 @@ from penstock.readers.tagged.endings import (
     ValueEnding,
     read_value,
 )
-from penstock.readers.tagged.strings import (
-    CollectedText,
-    OpenValue,
-    StreamedText,
-    trim_text,
-)
+from penstock.readers.tagged.strings import CollectedText, OpenValue, StreamedText, trim_text
 from penstock.readers.tagged.tags import FoundTag
 from penstock.readers.tagged.values import Parameter, ParameterWriter, UnclearError, is_prose
 from penstock.values.rxml.markup import CDATA
@@ -212,24 +207,31 @@ class ParameterReader(ValueReader):
             raise NoCallError("too much white space between tags")
         if at == len(text):
             return Verdict.MORE
-        if not self._writer.is_begun and self._begin_otherwise(scanner, at, calls):
+        if self._writer.is_begun:
+            ending = grammar.call_end.match(text, at) if self._key is None else None
+            if ending is not None:  # Nothing is before it, so nothing needs judgement.
+                self._writer.close()
+                scanner.advance_to(ending.end)
+                return Verdict.DONE
+        elif self._begin_otherwise(scanner, at, calls):
             return None
         step = self._find_tag(text, at)
         return Verdict.MORE if step is None else self._take(step, scanner, calls)
 
     def _take_simple(self, scanner: Scanner, calls: CallSink) -> None:
         """Take the parameters that have come whole, as long as nothing in them needs judgement."""
-        grammar, text = self._grammar, scanner.text
+        grammar, text, writer = self._grammar, scanner.text, self._writer
+        trims = grammar.dialect.trims
         while (found := grammar.find_simple(text, scanner.at)) is not None:
-            if self._writer.find_fault(found.tag.key):
+            if writer.find_fault(found.key):
                 return  # The tag is taken alone, so that the call breaks at the same place.
-            parameters = self._begin(calls)
-            self._parameter = self._parse_parameter(found.tag)
+            writer.begin(self._name, calls)
+            self._parameter = Parameter(found.key, found.kind)
             self._is_doubled = self._is_assigned = False
             self._follows_value = True
-            parameters.begin_another()
+            writer.begin_another()
             scanner.advance_to(found.end)
-            parameters.put_simple(self._parameter, trim_text(found.value, grammar.dialect.trims))
+            writer.put_simple(self._parameter, trim_text(found.value, trims))
 
     def _find_tag(self, text: str, at: int) -> _Step | None:
         """Find the next tag from *at* on; None if more text is needed."""

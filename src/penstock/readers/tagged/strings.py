@@ -109,9 +109,12 @@ def trim_text(text: str, trim: Trim) -> str:
     if trim == "any newlines" and text.startswith("\r\n"):
         text = text.removeprefix("\r\n")
         return text.removesuffix("\r\n" if text.endswith("\r\n") else "\n")
-    if trim.endswith("newlines") or (trim == "lines" and text.startswith("\n")):
+    if trim in _NEWLINES or (trim == "lines" and text.startswith("\n")):
         return text.removeprefix("\n").removesuffix("\n")
     return text.strip() if trim == "blanks" else text
+
+
+_NEWLINES: Final = ("newlines", "any newlines")
 
 
 class CollectedText(OpenValue):

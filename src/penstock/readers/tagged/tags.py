@@ -117,8 +117,8 @@ class FoundTag(Struct, frozen=True, gc=False):
 class Tag:
     """A tag that a text may have; see `make_tag`."""
 
-    __slots__ = ("_begun", "_has_attributes", "_has_key", "_has_name", "_may_be_empty", "_spelling",
-                 "_whole", "attribute", "part")  # fmt: skip
+    __slots__ = ("_begun", "_has_attributes", "_has_key", "_has_name", "_may_be_empty", "_plain",
+                 "_spelling", "_whole", "attribute", "part")  # fmt: skip
 
     def __init__(self, parts: list[_Part], attribute: str, spelling: Spelling) -> None:
         self.part = _join(parts)
@@ -131,6 +131,7 @@ class Tag:
         self._has_key = "key" in groups
         self._has_name = "name" in groups
         self._may_be_empty = "empty" in groups
+        self._plain = _compile_plain(attribute)
 
     def match(self, text: str, at: int = 0) -> FoundTag | None:
         """Return the tag at *at*, if there is one."""
@@ -148,6 +149,13 @@ class Tag:
             is_empty = self._may_be_empty and found["empty"] is not None
             return FoundTag(end, text, name, key, {}, is_empty, False)
         source = found["attributes"]
+        plain = self._plain.fullmatch(source)
+        if plain is not None:
+            name, other, value = plain.groups()
+            attributes = (
+                {self.attribute: name} if other is None else {self.attribute: name, other: value}
+            )
+            return FoundTag(end, text, name, name, attributes, False, False)
         is_damaged = self._spelling.loose and _ALL_QUOTED.fullmatch(source) is None
         attributes, has_words = _parse_attributes(source, is_damaged=is_damaged)
         name = attributes.get(self.attribute, "")
@@ -158,6 +166,23 @@ class Tag:
             name = name.replace("&quot;", '"').replace("&amp;", "&")
         is_empty = source.rstrip().endswith("/")
         return FoundTag(end, text, name, name, attributes, is_empty, is_damaged, has_words)
+
+    def read_plain(self, found: re.Match[str], attribute: str) -> tuple[str, str] | None:
+        """Return the key and the value of *attribute* in the tag of which *found* has the groups.
+
+        Return None if anything in the tag needs judgement.
+        """
+        if not self._has_attributes:
+            key = _without_quotes(found["key"].strip())
+            is_empty = self._may_be_empty and found["empty"] is not None
+            return None if is_empty or not key or "=" in key else (key, "")
+        plain = self._plain.fullmatch(found["attributes"])
+        if plain is not None:
+            return plain[1], (plain[3] if plain[2] == attribute else "")
+        tag = self.describe(found, 0, "")
+        if tag.is_empty or tag.is_damaged or tag.has_words or not tag.key or "=" in tag.key:
+            return None
+        return tag.key, tag.attributes.get(attribute, "")
 
     def could_begin(self, text: str, at: int = 0) -> bool:
         """Return whether *text* ends inside what may become the tag, from *at* on."""
@@ -183,6 +208,15 @@ class TagChoice:
     def could_begin(self, text: str, at: int) -> bool:
         """Return whether *text* ends inside what may become one of the tags, from *at* on."""
         return len(text) - at < MAX_TAG and self._begun.fullmatch(text, at) is not None
+
+
+def _compile_plain(attribute: str) -> re.Pattern[str]:
+    """Return a pattern of the attributes that nearly all tags have: *attribute*, and maybe another.
+
+    Nothing in what it matches needs judgement.
+    """
+    other = rf'(?: (?!\w*{attribute}=)(\w{{1,64}})="(\w*)")?'
+    return re.compile(rf' {attribute}="([\w.:-]+)"{other}' if attribute else "(?!)", re.ASCII)
 
 
 _NAMED_GROUP: Final = re.compile(r"\(\?P<\w+>")

@@ -58,23 +58,24 @@ def read_typed(text: str, schema: Schema | None) -> Any:
     """
     if schema is None or schema.free or schema.is_string:
         return text
-    if schema.members is not None or any(node.members is not None for node in schema.family):
+    family = schema.family
+    if schema.members is not None or (family and any(n.members is not None for n in family)):
         return coerce(text, schema)
-    bare = text.strip()
+    bare, types = text.strip(), schema.types
     if bare == "null" and schema.nullable:
         return None
-    found = _parse_strict(bare) if "string" in schema.types else _read(bare, schema)
-    if isinstance(found, dict | list):
-        is_wanted = ("object" if isinstance(found, dict) else "array") in schema.types
-        return coerce(found, schema) if is_wanted or "string" not in schema.types else text
+    found = _parse_strict(bare) if "string" in types else _read(bare, schema)
+    if isinstance(found, (dict, list)):
+        is_wanted = ("object" if isinstance(found, dict) else "array") in types
+        return coerce(found, schema) if is_wanted or "string" not in types else text
     if found is not UNREAD:
         return found
-    wanted = schema.types & {"object", "array"}
-    if "string" in schema.types:
+    wanted = types & {"object", "array"}
+    if "string" in types:
         return text
     if not wanted:
         if not fits(bare, schema):
-            raise UnreadableValueError(f"the text of a value is not {' or '.join(schema.types)}")
+            raise UnreadableValueError(f"the text of a value is not {' or '.join(types)}")
         return text
     if not _SIGNS.isdisjoint(bare):
         raise UnreadableValueError(f"the text of a value is not {' or '.join(sorted(wanted))}")
@@ -552,9 +553,11 @@ class ParameterWriter:
 
     def put_simple(self, parameter: Parameter, text: str) -> None:
         """Take the whole *text* of a value that needs no judgement."""
-        if self._is_plain_text(parameter):
-            self._arguments.put_text(parameter.key, text)
-            self._given.add(parameter.key)
+        key, child = parameter.key, self.child(parameter.key)
+        is_plain = child is not None and child.is_string and parameter.kind != _JSON_KIND
+        if (is_plain and key not in _HOLDERS) or self._is_plain_text(parameter):
+            self._arguments.put_text(key, text)
+            self._given.add(key)
         else:
             self.put(parameter, text)
 
@@ -627,8 +630,9 @@ class ParameterWriter:
         """Return why the parameter *key* cannot be here; empty if it can."""
         if key in self._given and not self._may_repeat(key):
             return f"the parameter {key!r} came twice"
-        has_words = self._schema is not None and not self.is_declared(key) and " " in key.strip()
-        if has_words or is_misspelled(key, self._schema, self._given):
+        if self._schema is None or key in self._schema.properties:
+            return ""
+        if " " in key.strip() or is_misspelled(key, self._schema, self._given):
             return f"the name {key[:99]!r} of a parameter is damaged"
         return ""
 
