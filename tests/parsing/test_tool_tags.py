@@ -304,6 +304,8 @@ def test_white_space_beyond_the_limit_is_no_margin() -> None:
 
 
 BROKEN = {
+    "an empty list in a list": "[[]]",
+    "an empty list in a list of calls": '{"tool_calls": [[]]}',
     "JSON that is none": '{"bed": }',
     "a list": "[1]",
     "JSON that breaks late": '{"rows": 1, "bed" 2}',

@@ -186,10 +186,10 @@ def unwrap_arguments(value: Any, name: str, declared: Collection[str]) -> list[d
     A model that was asked for arguments alone may name the tool once more around them, in the
     shape of another format. An object is such an envelope if it has the keys of one and no other,
     and none that the tool has *declared*; any other object holds the arguments themselves. Raises
-    `NoCallError` for a list of something else than objects.
+    `NoCallError` for a list of something else than objects, or of none.
     """
     items = list_calls(value, ANY_CALL)
-    if not all(isinstance(item, dict) for item in items):
+    if not items or not all(isinstance(item, dict) for item in items):
         raise NoCallError("the list holds something else than calls")
     found = [_unwrap(item, name, declared) for item in items]
     is_envelope = isinstance(value, list) or all(map(is_not, found, items))
