@@ -209,3 +209,43 @@ def test_a_key_without_its_closing_quote_is_read(mode: Arguments, gap: str) -> N
     events = [*parser.feed(f"<tool_call>{body}</tool_call>"), *parser.finish(cut=False)]
     [call] = build_message(events).tool_calls
     assert (call.complete, call.arguments) == (True, {"a": "Oslo", "n": 3})
+
+
+DECLARED: Final = Tool("f", "", {"properties": {"a": {}, "b": {}, "tool_call": {}}})
+
+
+@pytest.mark.parametrize("name", ["auto", "bare_json", "granite", "llama3_json", "xlam"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("end", ["", "\n"], ids=["nothing after it", "a newline after it"])
+def test_a_bare_call_that_breaks_at_the_end_of_a_response_is_kept(
+    name: str, mode: Arguments, end: str
+) -> None:
+    text = '{"name": "f", "arguments": {"a": 1}, "b": 2}' + end
+    message = build_message(
+        check_readings(lambda: FORMATS[name].parser([DECLARED], arguments=mode), text)
+    )
+    if mode == "whole":
+        assert message.text == text
+    else:
+        assert [call.complete for call in message.tool_calls] == [False]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ('{"tool_call": {"name": "f", "arguments": {"a": 1}}}', [True]),
+        ('{"tool_call": {"name": "f", "arguments": {"a": 1}}, "tool_call": {}}', [False]),
+        ('{"tool_call": {"name": "f", "arguments": {"a": 1}, "tool_call": 2}}', [False]),
+    ],
+    ids=["around the call", "after the call", "after the arguments"],
+)
+def test_the_key_around_a_call_may_be_an_argument(
+    mode: Arguments, text: str, complete: list[bool]
+) -> None:
+    fmt = FORMATS["generic_json"]
+    calls = build_message(
+        check_readings(lambda: fmt.parser([DECLARED], arguments=mode), text)
+    ).tool_calls
+    shown = complete if mode == "live" else [True for one in complete if one]
+    assert [call.complete for call in calls] == shown

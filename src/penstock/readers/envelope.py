@@ -365,6 +365,7 @@ class Envelope(MemberWriter):
         self._wrapped = wrapped
         self._id = ""
         self._name_key = ""
+        self._outer: str | int = ""  # the key of the object around the name, in an outer key
         self._others: set[str] = set()  # the keys of members that are not part of a call
         self._is_misnamed = False  # one of them may hold the arguments
         self._writer: ArgumentWriter | None = None
@@ -379,15 +380,23 @@ class Envelope(MemberWriter):
         if not path:
             if change.kind == "end":
                 self._close()
-            return
-        if shape.keyed:
+        elif shape.keyed:
             self._follow_key(str(path[0]), change, path)
-            return
-        if path[0] in shape.outer_keys:
-            path = path[1:] or path
+        elif path[0] in shape.outer_keys:
+            if not self.name:
+                self._outer = path[0]
+            if not self._is_around(change, path):
+                self._follow_member(change, path[1:] or path)
         elif self._wrapped:
             self._check_outside(path[0])
-            return
+        else:
+            if not self.name:
+                self._outer = ""
+            self._follow_member(change, path)
+
+    def _follow_member(self, change: Change, path: Path) -> None:
+        """Process a change of a member of the call, at *path* in it."""
+        shape = self._shape
         is_held = len(path) > 1 and path[0] in shape.holders
         if is_held:
             path = path[1:]
@@ -395,6 +404,17 @@ class Envelope(MemberWriter):
             self._follow_arguments(change, path)
         elif len(path) == 1:
             self._follow_field(str(path[0]), change, is_held=is_held)
+
+    def _is_around(self, change: Change, path: Path) -> bool:
+        """Return whether *change*, at *path*, begins or ends the object that the call is in.
+
+        Its key may also be an argument of the tool. The object begins before the name is known.
+        """
+        if len(path) > 1:
+            return False
+        if change.kind == "object":
+            return not self.name
+        return change.kind == "end" and path[0] == self._outer
 
     def _check_outside(self, key: str | int) -> None:
         """Raise `NoCallError` if the member *key*, outside of the wrapper, holds arguments."""

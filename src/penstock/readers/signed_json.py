@@ -141,7 +141,8 @@ class SignedJSONReader(JSONValueReader):
             if self._base and SEPARATOR.fullmatch(scanner.text, scanner.at):
                 scanner.skip_all()  # before a call that did not come
         is_open = self._closed == self._closed_before or self._envelope is not None
-        if self._has_begun and (self._is_complete or not is_open):
+        has_value = self._has_begun and self._balance is None
+        if has_value and (self._is_complete or not is_open):
             scanner.advance_to(skip_match(SURPLUS, scanner.text, scanner.at))
             return Verdict.DONE
         scanner.skip_all()
