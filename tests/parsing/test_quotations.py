@@ -256,6 +256,38 @@ def test_a_quoted_call_that_was_cut_is_text() -> None:
         assert said == page[:-30]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "page"),
+    [
+        (
+            "glm45",
+            "<tool_call>l<arg_key>a</arg_key><arg_value>[<arg_value>\n</tool_call>",
+            "<tool_call>l<arg_key></arg_key><arg_value>[<arg_value>\n</tool_call> b",
+        ),
+        (
+            "tool_tag",
+            '<tool name="write_file"><arguments><arg name="a"th">{"a": 1}</arg></arguments></tool>',
+            '<tool name="write_file"><arguments><arg name="a"th">',
+        ),
+    ],
+    ids=["white space before the end", "an invalid attribute"],
+)
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_held_call_that_breaks_takes_no_more_text_than_any_other(
+    name: str,
+    text: str,
+    page: str,
+    repair: bool,  # noqa: FBT001
+) -> None:
+    make = partial(Parser, name, TOOLS, arguments="live", repair=repair)
+    check_readings(partial(make, untrusted=[page]), text)
+    held, other = (
+        "".join(event.text for event in parser.feed(text) if isinstance(event, TextDelta))
+        for parser in (make(untrusted=[page]), make())
+    )
+    assert held == other
+
+
 def test_a_held_call_costs_no_more_the_longer_it_gets() -> None:
     page = write("qwen3_coder", ToolCall("c", "write_file", {"content": "word " * 6_000}))
     head = "<tool_call>\n<function=write_file>\n<parameter=content>\n"

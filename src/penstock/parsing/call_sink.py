@@ -427,7 +427,7 @@ class CallSink:
         state.call_offset = tag if tag != -1 else len(text) - len(text.lstrip(" \t\r\n,;"))
         if state.live:
             state.trail = untrusted.follow(text[state.call_offset :], state.name)
-            state.opened_at = state.checked_at = state.scanner.position
+            state.opened_at = state.checked_at = state.written_at = state.scanner.position
 
     def _check(self) -> None:
         """Emit the held call if its text so far occurs in no untrusted input."""
@@ -462,19 +462,24 @@ class CallSink:
             show_read(state)
         elif not state.live or state.trail is not None:
             state.deltas.append(piece)
+            state.written_at = state.scanner.position
         elif piece:
             add_arguments(state, piece)
         else:
             hold_raw(state)
 
     def _start(self) -> None:
-        """Emit the start of the open call, and the arguments that have come meanwhile."""
+        """Emit the start of the open call, and the arguments that have come meanwhile.
+
+        What was read after these may not belong to the call: if it breaks, that is read again.
+        """
         state = self._state
+        ahead = 0 if state.trail is None else state.scanner.position - state.written_at
         state.trail = None
         state.has_started = True
-        start_call(state, state.id, state.name)
+        start_call(state, state.id, state.name, ahead=ahead)
         if state.deltas:
-            add_arguments(state, "".join(state.deltas))
+            add_arguments(state, "".join(state.deltas), claims=not ahead)
             state.deltas = []
 
     def _reset(self) -> None:

@@ -542,6 +542,19 @@ class Scanner:
             self._lead = ""
         return raw
 
+    def take_raw_except(self, size: int) -> str:
+        """Take the text that was read and that no event has claimed, except *size* characters.
+
+        These are the last ones, and they were read after `begin_call`.
+        """
+        raw = self.take_raw()
+        if not size:
+            return raw
+        self.passed.append(raw[-size:])
+        if self.kept is not None:
+            self.kept[-1] = self.kept[-1][:-size]
+        return raw[:-size]
+
     def begin_call(self) -> None:
         """Mark the position: text that is read from here on can be made unread again."""
         self._lead = self.take_raw()

@@ -15,7 +15,7 @@ module, with its sections output and errors.
 | `follows_call` … `has_broken`: what came before | `text`, `engine` | `text`, `frames` |
 | `newlines`: how many may still be dropped | `text`, `frames` | `text` |
 | `clear` … `blank`: text that is held back | `text` | `text` |
-| `live` … `checked_at`: the open call | `call_sink` | `text`, `engine` |
+| `live` … `written_at`: the open call | `call_sink` | `text`, `engine` |
 | `segment_is_open` … `segment_pieces`: a broken call, until it ends | `state` | `text`, `engine` |
 | `body` … `read_again`: the body that is being read | `engine`, `frames` | `engine`, `frames` |
 
@@ -114,7 +114,7 @@ class EngineState:
         # the open call
         "live", "calls_left", "completed_calls", "name", "id", "writer", "deltas", "has_started",
         "repairs", "notes", "doubt", "is_muted", "refused", "quotations", "was_quoted", "trail",
-        "call_offset", "opened_at", "checked_at",
+        "call_offset", "opened_at", "checked_at", "written_at",
         # the segment of a broken call
         "segment_is_open", "segment_error", "segment_name", "segment_opener", "segment_pieces",
         # the body
@@ -206,6 +206,7 @@ class EngineState:
         self.trail: Trail | None = None  # of a call that is held back because it may be quoted
         self.call_offset = 0  # where it begins in the text since the last call
         self.opened_at = self.checked_at = 0  # where it was opened, and last compared
+        self.written_at = 0  # where the last of its arguments ended
 
         # --- the segment of a broken call ---
         self.segment_is_open = False
@@ -331,11 +332,12 @@ def current_line(state: EngineState) -> str:
 # --- output: calls ---
 
 
-def start_call(state: EngineState, id: str, name: str) -> None:  # noqa: A002 - the field's name
-    """Open a call, after the text."""
+def start_call(state: EngineState, id: str, name: str, *, ahead: int = 0) -> None:  # noqa: A002 - the field's name
+    """Open a call, after the text; its start does not claim the last *ahead* characters."""
     close_text(state)
     state.started_calls += 1
-    state.events.append(ToolCallStart(state.index, id, name, state.scanner.take_raw()))
+    raw = state.scanner.take_raw_except(ahead) if ahead else state.scanner.take_raw()
+    state.events.append(ToolCallStart(state.index, id, name, raw))
 
 
 def add_arguments(state: EngineState, piece: str, *, claims: bool = True) -> None:
