@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import penstock
 from laws import Ending, check_readings, cut_at
 from penstock import Parser, find_unread
 from penstock.errors import CoercionError, UsageError, XMLParseError
 from penstock.formats import Format
+from penstock.formats.base import build_message
 from penstock.formats.morph_xml import MORPH_XML
 from penstock.formats.registry import BUILT_IN
 from penstock.messages import ToolCall
-from penstock.tools import Tool
+from penstock.tools import Tool, read_tools
 from penstock.values import coerce, rjson, rxml
 
 Make = Callable[[random.Random, int], Any]
@@ -129,7 +129,7 @@ def test_no_text_raises_whatever_the_schemas_of_the_tools_are(fmt: Format) -> No
     rng = random.Random(fmt.name)
     for _ in range(2):
         given = make_tools(rng)
-        tools = penstock.read_tools(given)
+        tools = read_tools(given)
         for _ in range(2):
             text = make_text(rng, fmt, tools)
             options: dict[str, Any] = {
@@ -145,8 +145,8 @@ def test_no_text_raises_whatever_the_schemas_of_the_tools_are(fmt: Format) -> No
             def make() -> Ending:
                 return Ending(Parser(fmt, given, **options), cut=is_cut)  # noqa: B023
 
-            check_readings(make, text, [cut_at(text, [rng.randint(0, len(text))])])
-            message = penstock.parse(text, fmt, given, **options)
+            cut = cut_at(text, [rng.randint(0, len(text))])
+            message = build_message(check_readings(make, text, [cut]))
             for call in message.tool_calls:
                 assert isinstance(call.arguments, dict)
                 assert not call.complete or rjson.dumps(call.arguments)
