@@ -184,6 +184,10 @@ RARE = [
                   "< / \tparameter>", "<\u2028/parameter>")),
     ("json_tool_gemini", '{"name":"log"},"":'),
     ("json_tool_gemini", '{"name":"log"},"args":{"name</parameter>":"log","args":{}}'),
+    (
+        "inkling",
+        '<|content_invoke_tool_json|>{"name":"log","args":{"n":1,"":{}}}<|end_message|>',
+    ),
     ("file_tags", 'x\u2028<write_file path="t">l</write_file>'),
     ("file_tags", 'x\xa0\x85<write_file path="t">l</write_file>'),
 ]  # fmt: skip

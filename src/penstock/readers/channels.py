@@ -245,6 +245,7 @@ class Message(BodyReader):
             self._channel = found.follows
             return Verdict.DONE
         self._call = found.follows
+        self.end = self._call.end  # The call may break while it is read for the first time.
         return None
 
     def _judge(self, header: str, calls: CallSink) -> Opened | Verdict:
